@@ -1,0 +1,69 @@
+# What contributors run; `make` alone lists it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Where Java 17 or newer is missing, the extra `java` brings one. The same order as runtime/java.py.
+EXTRAS = $(shell \
+  for java in "$${JAVA_HOME:-/none}/bin/java" java; do \
+    version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
+    if [ "$${version:-0}" -ge 17 ]; then echo dev; exit; fi; \
+  done; \
+  echo dev,java)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench docs test-deep soak clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: $(STAMP) ## create .venv with everything installed (PYTHON=python3.12 to choose another)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Anabranch needs Python 3.11 or newer, and '$(PYTHON)' is not."; \
+	  echo "Install one, or name another: make setup PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { \
+	  echo "'$(PYTHON)' cannot create virtual environments: ensurepip or venv is missing."; \
+	  echo "On Debian or Ubuntu: apt install python3-venv"; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $(STAMP)
+
+demo: setup ## the main job from end to end on Spark, with a check of its own result
+	@$(BIN)/anabranch demo
+
+# Spark takes both cores, so its tests run one after the other.
+test: export ANABRANCH_HYPOTHESIS ?= ci
+test: setup ## all tests but those marked slow
+	$(BIN)/pytest -q -m 'not spark and not slow' -n 2
+	$(BIN)/pytest -q -m 'spark and not slow'
+
+check: setup ## formatting, lint, types, layers
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## benchmarks in their quick form; NAME=tumbling runs that one in full
+	@for name in $(or $(NAME),tumbling latency growth); do \
+	  $(BIN)/anabranch bench $$name $(if $(NAME),,--quick) --json || exit 1; \
+	done
+
+docs: setup ## the documentation as HTML in build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/docs/index.html"
+
+test-deep: export ANABRANCH_HYPOTHESIS ?= nightly
+test-deep: setup ## all tests with many examples, the slow ones too; hours
+	$(BIN)/pytest -q -m 'not spark' -n 2
+	$(BIN)/pytest -q -m spark
+
+soak: setup ## only the slow tests: long runs with flat memory and disk
+	$(BIN)/pytest -q -m slow
+
+clean: ## remove what the other targets wrote, except .venv
+	rm -rf build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
