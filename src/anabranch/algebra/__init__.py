@@ -1,0 +1,1 @@
+"""Logical operators, each with its meaning."""

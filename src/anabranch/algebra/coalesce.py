@@ -1,0 +1,47 @@
+"""Write the same snapshots with the longest lifetimes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node, Properties
+from anabranch.model.logical import LogicalStream
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coalesce(Node):
+    """The same stream: out(p, t) = in(p, t). Only the cut into lifetimes becomes canonical.
+
+    Equal logical streams leave as equal events, which is what merging replicas needs.
+    """
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The stream to rewrite."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+    @property
+    def properties(self) -> Properties:
+        """Nothing: a later row may prolong a lifetime that was sent before."""
+        return Properties()
+
+    @property
+    def label(self) -> str:
+        """`Coalesce`."""
+        return "Coalesce"
+
+    def denote(self, *inputs: LogicalStream) -> LogicalStream:
+        """The identity: snapshots do not show how lifetimes are cut."""
+        (rows,) = inputs
+        return rows

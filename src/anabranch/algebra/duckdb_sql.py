@@ -1,0 +1,110 @@
+"""A bound expression in DuckDB's words, with the meaning it has in Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.algebra.evaluation import numbered, select
+from anabranch.model.batch import no_rows
+
+_MAY_FAIL: Final = (exp.Div, exp.IntDiv, exp.Mod, exp.Cast)
+
+
+def rewrite(tree: exp.Expr, rule: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """Apply a rule to every node, from the leaves up; what a rule builds is left alone."""
+    root = tree.copy()
+    for node in reversed(list(root.walk())):
+        built = rule(node)
+        if built is not node and node.parent is not None:
+            node.replace(built)
+        elif built is not node:
+            root = built
+    return root
+
+
+def strict(node: exp.Expr) -> exp.Expr:
+    """Casts and divisions that fail where Spark's do (sqlglot takes Spark for lenient)."""
+    if isinstance(node, exp.TryCast) and not node.args.get("safe"):
+        return exp.Cast(this=node.this.copy(), to=node.args["to"].copy())
+    if isinstance(node, exp.Div):
+        return exp.Div(this=node.this.copy(), expression=node.expression.copy(), typed=False)
+    return node
+
+
+def to_duckdb(tree: exp.Expr, schema: pa.Schema) -> str:
+    """The text for DuckDB, where the column at position i of the schema is called `__c<i>`."""
+
+    def translate(node: exp.Expr) -> exp.Expr:
+        match node:
+            case exp.Column():
+                return exp.column(f"__c{schema.get_field_index(node.name)}")
+            case exp.Dot(expression=exp.Identifier()):
+                field = exp.Literal.string(node.expression.name)
+                return exp.func("STRUCT_EXTRACT", node.this.copy(), field)
+            case exp.Div():
+                return _divide(node)
+            case exp.Cast():
+                return _cast(node, schema)
+            case exp.And() | exp.Or():
+                return _lazily(node)
+        return node
+
+    return _text(rewrite(tree, translate))
+
+
+def _divide(node: exp.Div) -> exp.Expr:
+    """A division that fails for zero, where DuckDB gives infinity."""
+    divisor = node.expression
+    if isinstance(divisor, exp.Literal) and not divisor.is_string and float(divisor.this) != 0:
+        return node
+    is_zero = exp.EQ(this=exp.paren(divisor.copy()), expression=exp.Literal.number(0))
+    failure = exp.func("ERROR", exp.Literal.string("division by zero"))
+    return exp.paren(exp.Case().when(is_zero, failure).else_(node.copy()))
+
+
+def _cast(node: exp.Cast, schema: pa.Schema) -> exp.Expr:
+    """A cast to an integer that cuts off what is behind the point, where DuckDB rounds."""
+    if not node.to.is_type(*exp.DataType.INTEGER_TYPES):
+        return node
+    kind = _type_of(node.this, schema)
+    if kind is None or not (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        return node
+    whole = exp.func("TRUNC", node.this.copy())
+    return type(node)(this=whole, to=node.to.copy())
+
+
+def _lazily(node: exp.And | exp.Or) -> exp.Expr:
+    """AND and OR that look to the right only where the left does not decide, as in Spark.
+
+    DuckDB evaluates both sides for all rows, but the branches of a CASE only where they count:
+    without this, `b <> 0 AND a / b > 1` would fail for b = 0.
+    """
+    if isinstance(node.parent, type(node)):
+        return node
+    parts = list(node.flatten(unnest=False))
+    if not any(part.find(*_MAY_FAIL) for part in parts[1:]):
+        return node
+    decided = exp.false() if isinstance(node, exp.And) else exp.true()
+    case = exp.Case()
+    for part in parts[:-1]:
+        decides = exp.Is(this=exp.paren(part.copy()), expression=decided.copy())
+        case = case.when(decides, decided.copy())
+    return case.else_(node.copy())
+
+
+def _type_of(node: exp.Expr, schema: pa.Schema) -> pa.DataType | None:
+    rows = numbered(schema.names, schema, no_rows(schema))
+    try:
+        return select([_text(node)], rows).column(0).type
+    except duckdb.Error:
+        # Whatever is wrong is said when the whole expression is tried.
+        return None
+
+
+def _text(tree: exp.Expr) -> str:
+    return tree.sql(dialect="duckdb", comments=False)

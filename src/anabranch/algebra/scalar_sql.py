@@ -1,0 +1,228 @@
+"""The text of one scalar expression, parsed and bound to a schema."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, final
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from anabranch.algebra.duckdb_sql import rewrite, strict, to_duckdb
+from anabranch.errors import QueryError
+
+DIALECT: Final = "spark"
+
+UNSTABLE: Final = frozenset(
+    """
+    ago curdate current_connection_id current_query current_query_id current_setting
+    current_transaction_id currval error gen_random_uuid get_current_time get_current_timestamp
+    getdate getvariable in_search_path input_file_name monotonically_increasing_id nextval now
+    raise_error rand randn random rand_str randstr setseed setval shuffle sleep_ms
+    spark_partition_id stats today transaction_timestamp txid_current uniform unix_timestamp uuid
+    uuidv4 uuidv7 vector_type version write_log
+    """.split()  # noqa: SIM905
+)
+"""Functions that do not give the same answer for the same row at any time and place."""
+
+_UNSTABLE_NODES: Final = re.compile(r"(Current|Local|Utc|Session|Rand|Uuid|UnixTimestamp).*")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarSql:
+    """An expression whose columns are known: as canonical text, and as DuckDB reads it.
+
+    In the DuckDB text the column at position i of the schema is called `__c<i>`.
+    """
+
+    sql: str
+    duckdb: str
+    columns: frozenset[str]
+    is_column: str | None
+
+
+def bind(text: str, schema: pa.Schema) -> ScalarSql:
+    """Parse one scalar expression and find its columns.
+
+    Raises:
+        QueryError: the text is no scalar expression, names an unknown column, or may give
+            different answers for one row.
+    """
+    tree = _parse(text)
+    _refuse_what_is_not_scalar(tree, text)
+    columns: set[str] = set()
+
+    def spell(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        name = _resolve(node, schema, text)
+        columns.add(name)
+        return _path([name, *(part.name for part in node.parts[1:])])
+
+    tree = rewrite(rewrite(tree, strict), spell)
+    return ScalarSql(
+        sql=tree.sql(dialect=DIALECT, comments=False),
+        duckdb=to_duckdb(tree, schema),
+        columns=frozenset(columns),
+        is_column=tree.name if isinstance(tree, exp.Column) else None,
+    )
+
+
+def point_at(text: str, start: int, end: int) -> str:
+    r"""The line of a text that holds a span, and carets below the span.
+
+    >>> print(point_at("price > 1\n AND prize < 2", 15, 20))
+    line 2, column 6:   AND prize < 2
+                            ^^^^^
+    """
+    line_start = text.rfind("\n", 0, start) + 1
+    line = text[line_start:].split("\n", 1)[0].replace("\t", " ")
+    column = start - line_start
+    label = f"line {text.count(chr(10), 0, start) + 1}, column {column + 1}:  "
+    carets = "^" * max(min(end, line_start + len(line)) - start, 1)
+    return f"{label}{line}\n{' ' * (len(label) + column)}{carets}"
+
+
+def did_you_mean(name: str, names: list[str], what: str = "columns") -> str:
+    """A hint that lists the names there are, the likely one first."""
+    lower = {known.lower(): known for known in names}
+    near = difflib.get_close_matches(name.lower(), list(lower), n=1)
+    known = f"{what} are: {', '.join(names)}" if names else f"there are no {what}"
+    return f"did you mean '{lower[near[0]]}'? {known}" if near else known
+
+
+def _parse(text: str) -> exp.Expr:
+    if not text.strip():
+        raise QueryError("the expression is empty", hint="write something like price * 2 > 80")
+    try:
+        tree = sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
+    except ParseError as error:
+        raise _syntax_error(text, error) from None
+    except TokenError:
+        raise QueryError(
+            "the text cannot be cut into words",
+            where=point_at(text, 0, len(text)),
+            hint="look for a quote that is never closed",
+        ) from None
+    assert isinstance(tree, exp.Expr)
+    return tree.unnest()
+
+
+def _syntax_error(text: str, error: ParseError) -> QueryError:
+    first = error.errors[0] if error.errors else {}
+    word = str(first.get("highlight") or "")
+    line, column = int(first.get("line") or 1), int(first.get("col") or 1)
+    line_start = sum(len(part) + 1 for part in text.split("\n")[: line - 1])
+    end = line_start + column
+    start = max(end - len(word), line_start)
+    if str(first.get("description", "")).startswith("Required"):
+        what = f"something is missing at '{word}'"
+    else:
+        what = f"'{word}' is not expected here"
+    hint = "write one scalar expression, such as price * 2 > 80"
+    return QueryError(what, where=point_at(text, start, end), hint=hint)
+
+
+def _refuse_what_is_not_scalar(tree: exp.Expr, text: str) -> None:
+    for node in tree.walk():
+        refusal = _why_not_scalar(node)
+        if refusal:
+            what, hint, word = refusal
+            at = re.search(word, text, re.IGNORECASE)
+            start, end = at.span() if at else (0, len(text))
+            raise QueryError(what, where=point_at(text, start, end), hint=hint)
+
+
+def _why_not_scalar(node: exp.Expr) -> tuple[str, str, str] | None:
+    """What is wrong, what to do, and a pattern that finds the place."""
+    name = _name(node)
+    at_name = rf"\b{re.escape(name)}\b"
+    if isinstance(node, exp.Window):
+        what, hint = "a window function is no scalar expression", "windows stand in FROM"
+        return what, hint, r"\bover\b"
+    if isinstance(node, (exp.Query, exp.Subquery)):
+        what = "a query inside a scalar expression is not supported"
+        return what, "make it a stream of its own", r"\bselect\b"
+    if isinstance(node, exp.AggFunc):
+        hint = "aggregates stand beside GROUP BY, not in an expression over one row"
+        return f"{name} is an aggregate", hint, at_name
+    if isinstance(node, (exp.UDTF, exp.Explode, exp.Unnest)) or name in ("explode", "unnest"):
+        return f"{name} makes several rows out of one", "an expression gives one value", at_name
+    if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and node.name == "*"):
+        return "'*' is no value", "name the column", r"\*"
+    if isinstance(node, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):
+        return "a parameter has no value here", "write the value itself", r"\?|[:@$]\w+"
+    if name in UNSTABLE or _UNSTABLE_NODES.fullmatch(type(node).__name__):
+        hint = "an answer must depend on the row alone, or a correction could not undo it"
+        return f"{name} does not give the same answer twice", hint, at_name
+    if isinstance(node, exp.Block):
+        return "there is more than one expression", "write one scalar expression", ";"
+    return None
+
+
+def _name(node: exp.Expr) -> str:
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower()
+    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
+
+
+def _resolve(column: exp.Column, schema: pa.Schema, text: str) -> str:
+    """The name of the payload column a reference begins with (`a` of `a.b.c`)."""
+    parts = column.parts
+    name = parts[0].name
+    if name in schema.names:
+        found = [name]
+    else:
+        found = [known for known in schema.names if known.lower() == name.lower()]
+    where = _point_at(parts[0], text)
+    if len(found) > 1:
+        hint = f"write one of {', '.join(found)} exactly"
+        raise QueryError(f"column '{name}' is ambiguous", where=where, hint=hint)
+    if not found:
+        hint = did_you_mean(parts[-1].name, list(schema.names))
+        raise QueryError(f"there is no column '{name}'", where=where, hint=hint)
+    kind = schema.field(found[0]).type
+    for part in parts[1:]:
+        kind = _field_type(kind, part, text)
+    return found[0]
+
+
+def _field_type(kind: pa.DataType, part: exp.Expr, text: str) -> pa.DataType:
+    fields = [kind.field(i) for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+    for field in fields:
+        if field.name.lower() == part.name.lower():
+            return field.type
+    where = _point_at(part, text)
+    hint = did_you_mean(part.name, [field.name for field in fields], "fields")
+    raise QueryError(f"there is no field '{part.name}' in {kind}", where=where, hint=hint)
+
+
+def _point_at(node: exp.Expr, text: str) -> str:
+    return point_at(text, node.meta.get("start", 0), node.meta.get("end", len(text) - 1) + 1)
+
+
+def _path(parts: list[str]) -> exp.Expr:
+    """`a.b.c` as field c of field b of column a."""
+    first, *rest = [exp.to_identifier(part, quoted=not _is_plain(part)) for part in parts]
+    path: exp.Expr = exp.Column(this=first)
+    for part in rest:
+        path = exp.Dot(this=path, expression=part)
+    return path
+
+
+@lru_cache(maxsize=4096)
+def _is_plain(name: str) -> bool:
+    """Whether a name is understood as a name without quotes."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        return False
+    try:
+        tree = sqlglot.parse_one(f"{name} + {name}", dialect=DIALECT, into=exp.Condition)
+    except ParseError:
+        return False
+    return tree == exp.Add(this=exp.column(name), expression=exp.column(name))

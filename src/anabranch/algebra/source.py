@@ -1,0 +1,64 @@
+"""A stream from outside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import final
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node, Properties
+from anabranch.errors import PlanError
+from anabranch.model.logical import LogicalStream
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source(Node):
+    """A named stream from outside, as it is.
+
+    `timestamps` says that times count microseconds since 1970 and are printed as such.
+    """
+
+    name: str
+    schema: pa.Schema = field()
+    insert_only: bool = False
+    only_points: bool = False
+    timestamps: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise PlanError("a source needs a name", hint="give it the name queries know it by")
+        check_names(self.schema.names, where=f"source '{self.name}'")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """None: this is a leaf."""
+        return ()
+
+    @property
+    def properties(self) -> Properties:
+        """What the owner of the source declares."""
+        return Properties(insert_only=self.insert_only, only_points=self.only_points)
+
+    @property
+    def label(self) -> str:
+        """`Source Bid`."""
+        return f"Source {self.name}"
+
+    def denote(self, *inputs: LogicalStream) -> LogicalStream:
+        """The stream itself, handed in by whoever asks for the meaning of a plan."""
+        (rows,) = inputs
+        return rows
+
+
+def check_names(names: list[str], *, where: str) -> None:
+    """Refuse columns that could not be told apart, or that collide with the engine's own."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            hint = "give every column a name of its own"
+            raise PlanError(f"there are {count} columns '{name}'", where=where, hint=hint)
+        if not name or name.startswith("__"):
+            hint = "a name has at least one character and does not begin with '__'"
+            raise PlanError(f"a column cannot be called '{name}'", where=where, hint=hint)

@@ -1,0 +1,165 @@
+"""Keep what was seen for a while."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Final, final
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.source import Source
+from anabranch.errors import PlanError, StreamError
+from anabranch.model.logical import LogicalStream, Steps
+from anabranch.model.time import BEGINNING, FOREVER, Duration
+
+UNBOUNDED: Final = Duration(FOREVER)
+"""The size of a window that forgets nothing."""
+
+CHRONON: Final = Duration(1)
+
+MOST_STEPS: Final = 1_000_000
+"""So many changes of one payload's multiplicity `denote` writes down before it gives up."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeWindow(Node):
+    """Hold each occurrence for `size`: out(p, t) = sum of in(p, u) over h - size < u <= h.
+
+    h is the last slide instant up to t: h = floor((t + 1) / slide) * slide - 1, which is t
+    itself for a slide of one. Slides are aligned to instant 0. A size of FOREVER forgets
+    nothing. Every instant of a longer lifetime is an occurrence of its own (Kraemer 2007, 8.2.1
+    and 17.1, for negative instants too).
+    """
+
+    input: Node
+    size: Duration
+    slide: Duration = CHRONON
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.size <= FOREVER:
+            raise PlanError(
+                f"a window cannot have size {self.size}",
+                hint="use a positive duration, or FOREVER for a window without bound",
+            )
+        if not 1 <= self.slide < FOREVER:
+            raise PlanError(
+                f"a window cannot slide by {self.slide}",
+                hint="use a positive duration; 1 slides with every instant",
+            )
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The stream whose occurrences are held."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+    @property
+    def properties(self) -> Properties:
+        """Insert-only if the input is; points only where nothing is held at all."""
+        known = self.input.properties
+        now = self.size == 1 and self.slide == 1
+        return Properties(insert_only=known.insert_only, only_points=now and known.only_points)
+
+    @property
+    def label(self) -> str:
+        """`TimeWindow 10m slide 1m`."""
+        sources = [node for node in self.walk() if isinstance(node, Source)]
+        clock = any(source.timestamps for source in sources)
+        slide = f" slide {show_duration(self.slide, clock)}" if self.slide > 1 else ""
+        return f"TimeWindow {show_duration(self.size, clock)}{slide}"
+
+    def denote(self, *inputs: LogicalStream) -> LogicalStream:
+        """Count the occurrences in the window that ends at each slide instant."""
+        (rows,) = inputs
+        return LogicalStream.of_steps(
+            {payload: self._count(steps) for payload, steps in rows.steps.items()}
+        )
+
+    def _count(self, steps: Steps) -> list[tuple[int, int]]:
+        seen_before = _occurrences_before(steps)
+        counts: list[tuple[int, int]] = []
+        for end in self._ends(steps):
+            # Shown from its last instant on: what was seen in [end - size, end).
+            forgotten = 0 if self.size == UNBOUNDED else seen_before(end - self.size)
+            counts.append((end - 1, seen_before(end) - forgotten))
+            if len(counts) > MOST_STEPS:
+                raise StreamError(
+                    "a window over such long lifetimes changes at too many instants",
+                    where=f"{self.label} over a lifetime that begins at {steps[0][0]}",
+                    hint="make points of the lifetimes first, or use a smaller window",
+                )
+        return counts
+
+    def _ends(self, steps: Steps) -> Iterator[int]:
+        """The ends of windows, ascending, at which the count may differ from the one before.
+
+        As the end moves on by one instant, the count changes by what enters minus what leaves.
+        That is the same over spans between the instants at which the input changes at either
+        border of the window: where it is nothing, the first end of the span is enough.
+        """
+        slope_changes: Counter[int] = Counter()
+        before = 0
+        for instant, count in steps:
+            slope_changes[instant] += count - before
+            if self.size < UNBOUNDED:
+                slope_changes[instant + self.size] -= count - before
+            before = count
+        slope, next_end = 0, self._first_end(BEGINNING)
+        borders = sorted(slope_changes)
+        for border, after in zip(borders, [*borders[1:], int(FOREVER)]):
+            slope += slope_changes[border]
+            first = self._first_end(border)
+            last = self._first_end(after) if slope else first
+            for end in range(max(first, next_end), min(last, FOREVER) + 1, self.slide):
+                yield end
+                next_end = end + self.slide
+
+    def _first_end(self, instant: int) -> int:
+        return -(-instant // self.slide) * self.slide
+
+
+def _occurrences_before(steps: Steps) -> Callable[[int], int]:
+    """The function that counts occurrences before an instant: sum of in(p, u) over u < instant."""
+    starts = [start for start, _ in steps]
+    lengths = [after - start for start, after in pairwise(starts)]
+    sums = [0, *accumulate(count * length for (_, count), length in zip(steps, lengths))]
+
+    def seen_before(instant: int) -> int:
+        span = bisect_left(starts, instant) - 1
+        return sums[span] + steps[span][1] * (instant - starts[span]) if span >= 0 else 0
+
+    return seen_before
+
+
+def show_duration(duration: int, clock: bool) -> str:
+    """`10m` where a chronon is a microsecond, else the count.
+
+    >>> show_duration(600_000_000, True), show_duration(90_000_000, True), show_duration(7, False)
+    ('10m', '90s', '7')
+    """
+    if duration == FOREVER:
+        return "forever"
+    for unit, chronons in _UNITS if clock else ():
+        if duration % chronons == 0:
+            return f"{duration // chronons}{unit}"
+    return str(duration)
+
+
+_UNITS: Final = (
+    ("d", 86_400_000_000),
+    ("h", 3_600_000_000),
+    ("m", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1_000),
+    ("us", 1),
+)

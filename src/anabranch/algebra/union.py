@@ -1,0 +1,66 @@
+"""Put streams together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import final
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node, Properties
+from anabranch.errors import PlanError
+from anabranch.model.logical import LogicalStream
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Union(Node):
+    """Add up multiplicities, as UNION ALL: out(p, t) = in1(p, t) + in2(p, t) + ...
+
+    Columns must have the same names and types in the same order (Kraemer 2007, 8.1.3).
+    """
+
+    inputs: tuple[Node, ...] = field()
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            raise PlanError("a union needs at least one input", hint="name a stream to put in")
+        first = columns_of(self.inputs[0].schema)
+        for position, node in enumerate(self.inputs[1:], start=2):
+            other = columns_of(node.schema)
+            if other != first:
+                shown = [", ".join(f"{name} {kind}" for name, kind in it) for it in (first, other)]
+                raise PlanError(
+                    f"input {position} of a union has other columns than the first",
+                    where=f"first: {shown[0]}\ninput {position}: {shown[1]}",
+                    hint="select the same columns, in the same order, under the same names",
+                )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns all inputs have."""
+        return self.inputs[0].schema
+
+    @property
+    def properties(self) -> Properties:
+        """What holds for all inputs."""
+        each = [node.properties for node in self.inputs]
+        return Properties(
+            insert_only=all(known.insert_only for known in each),
+            only_points=all(known.only_points for known in each),
+        )
+
+    @property
+    def label(self) -> str:
+        """`Union`."""
+        return "Union"
+
+    def denote(self, *inputs: LogicalStream) -> LogicalStream:
+        """All payloads of all inputs, with their multiplicities."""
+        first, *others = inputs
+        return first.union(*others)
+
+
+def columns_of(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    """Names and types; whether a column may be null and what else is noted does not count."""
+    return [(column.name, column.type) for column in schema]

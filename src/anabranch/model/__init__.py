@@ -1,0 +1,1 @@
+"""Events, lifetimes, stable points, columnar batches and logical streams."""

@@ -1,0 +1,47 @@
+"""Where two streams first differ, without looking at one snapshot after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import zip_longest
+from typing import Final
+
+import numpy as np
+
+from anabranch.model.batch import EventBatch
+from anabranch.model.hashing import stable_hash
+from anabranch.model.tally import Entries, Tally
+from anabranch.model.time import FOREVER, Time
+
+_SALTS: Final = (0, 1)
+
+
+def first_difference(one: Iterable[EventBatch], other: Iterable[EventBatch]) -> Time | None:
+    """The first instant at which the snapshots of two streams differ; None if they never do.
+
+    The multiplicity of a payload, as a function of time, changes at the ends of lifetimes only.
+    The changes of one stream less those of the other are added up per (payload, instant); what
+    does not come to nothing is a difference, and the earliest is the first. Streams with the same
+    columns are compared; equal payloads are found by a hash of 128 bits.
+    """
+    surplus = Tally()
+    for left, right in zip_longest(one, other):
+        if left is not None:
+            surplus.add(_changes(left, 1))
+        if right is not None:
+            surplus.add(_changes(right, -1))
+    left_over = surplus.entries()
+    return Time(int(left_over.key[-1].min())) if len(left_over) else None
+
+
+def _changes(batch: EventBatch, sign: int) -> Entries:
+    """How multiplicities change: each move adds one from its old end to its new one."""
+    moves = batch.where(batch.end != batch.new_end)
+    columns = moves.payload.columns
+    payload = [stable_hash(columns, len(moves), salt).view(np.int64) for salt in _SALTS]
+    instant = np.concatenate([moves.end, moves.new_end])
+    count = np.repeat([sign, -sign], len(moves))
+    # FOREVER is no instant: what ends there never ends.
+    rows = np.flatnonzero(instant < FOREVER)
+    key = (*(np.tile(words, 2)[rows] for words in payload), instant[rows])
+    return Entries.of(key, count[rows])

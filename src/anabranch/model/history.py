@@ -1,0 +1,131 @@
+"""What a stream has said so far: its events, and how much of them is final."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.errors import StreamError
+from anabranch.model.batch import EventBatch, no_rows, take_rows
+from anabranch.model.elements import Adjust, elements_of, show_element
+from anabranch.model.netting import net
+from anabranch.model.time import BEGINNING, Time, TimeArray
+
+_ENOUGH: Final = 2**18
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class History:
+    """The events of a stream after all its elements: a multiset of (payload, start, end).
+
+    Attributes:
+        payload: The user's columns, one row per event.
+        start: When each event begins to hold.
+        end: When it ceases to hold.
+        stable: What is before this time is final.
+    """
+
+    payload: pa.RecordBatch
+    start: TimeArray
+    end: TimeArray
+    stable: Time = BEGINNING
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @staticmethod
+    def of(batches: Iterable[EventBatch], schema: pa.Schema | None = None) -> History:
+        """Apply all elements; events come by start, end and payload.
+
+        Raises:
+            StreamError: An adjust names an event that does not exist.
+        """
+        netted = net_all(batches, schema)
+        broken = np.flatnonzero(netted.end != netted.start)
+        if len(broken):
+            element = elements_of(netted.take(broken[:1]))[0]
+            assert isinstance(element, Adjust)
+            raise StreamError(
+                "an adjust names an event that does not exist",
+                where=show_element(element),
+                hint="'anabranch check' finds the element that breaks a promise",
+            )
+        order = _reading_order(netted)
+        return History(
+            payload=take_rows(netted.payload, order),
+            start=netted.start[order],
+            end=netted.new_end[order],
+            stable=netted.stable,
+        )
+
+    @property
+    def is_final(self) -> npt.NDArray[np.bool_]:
+        """Which events can no longer change: those that end before the stable point."""
+        return np.asarray(self.end < self.stable)
+
+    def snapshot(self, instant: int) -> pa.RecordBatch:
+        """The payloads that hold at an instant."""
+        return take_rows(
+            self.payload, np.flatnonzero((self.start <= instant) & (instant < self.end))
+        )
+
+    def table(self, *, final: bool = False) -> pa.Table:
+        """Payload columns, then `start` and `end`, and `final` if asked for."""
+        names = [*self.payload.schema.names, "start", "end"]
+        columns = [*self.payload.columns, pa.array(self.start), pa.array(self.end)]
+        if final:
+            names.append("final")
+            columns.append(pa.array(self.is_final))
+        return pa.Table.from_arrays(columns, names=names)
+
+
+def net_all(batches: Iterable[EventBatch], schema: pa.Schema | None = None) -> EventBatch:
+    """All batches as one, netted; memory is in proportion to the result, not to the stream."""
+    parts: list[EventBatch] = []
+    pending = kept = 0
+    for batch in batches:
+        parts.append(batch)
+        pending += len(batch)
+        if pending > max(_ENOUGH, kept):
+            parts = [net(EventBatch.concat(parts))]
+            pending, kept = 0, len(parts[0])
+    if not parts:
+        return EventBatch.empty(schema or pa.schema([]))
+    return net(EventBatch.concat(parts))
+
+
+def snapshot_of(batches: Iterable[EventBatch], instant: int, schema: pa.Schema) -> pa.RecordBatch:
+    """The payloads that hold at an instant, from the moves of a stream; one pass, little memory."""
+
+    def at_instant(batch: EventBatch) -> EventBatch:
+        gains = (batch.end <= instant) & (instant < batch.new_end)
+        loses = (batch.new_end <= instant) & (instant < batch.end)
+        rows = np.flatnonzero(gains | loses)
+        # Seen from the instant, a payload is inserted or withdrawn.
+        zero = np.zeros(len(rows), np.int64)
+        lost = loses[rows].astype(np.int64)
+        return EventBatch(take_rows(batch.payload, rows), zero, lost, 1 - lost)
+
+    found = net_all((at_instant(batch) for batch in batches), schema)
+    held = found.where(found.new_end > found.end)
+    return take_rows(held.payload, _reading_order(held)) if len(held) else no_rows(schema)
+
+
+def _reading_order(batch: EventBatch) -> npt.NDArray[np.int64]:
+    """By start, end, and those payload columns that have an order."""
+    keys = [pa.array(batch.start), pa.array(batch.new_end)]
+    keys += [column for column in batch.payload.columns if _is_sortable(column.type)]
+    table = pa.Table.from_arrays(keys, names=[str(i) for i in range(len(keys))])
+    order = pc.sort_indices(table, [(name, "ascending") for name in table.column_names])
+    return np.asarray(order.to_numpy().astype(np.int64))
+
+
+def _is_sortable(kind: pa.DataType) -> bool:
+    return not (pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind))

@@ -1,0 +1,192 @@
+"""Elements as rows of a Parquet file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import IO, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from anabranch.errors import StreamError
+from anabranch.model.arrivals import Arrivals
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
+
+ELEMENT_COLUMNS: Final = ("kind", "start", "end", "new_end")
+_KINDS: Final = ("insert", "adjust", "stable")
+_TIMES_KEY: Final = b"anabranch.times"
+_SHAPE: Final = (
+    "an element file has the columns kind ('insert', 'adjust' or 'stable'), start, end, new_end, "
+    "and those of the payload; a stable has its time in start"
+)
+
+
+def describe_parquet(path: Path) -> tuple[pa.Schema, bool]:
+    """The payload columns, and whether times are timestamps."""
+    schema = _open(path).schema_arrow
+    missing = [name for name in ("kind", "start") if name not in schema.names]
+    if missing:
+        what = f"no column '{missing[0]}'"
+        raise StreamError(what, where=f"{path}: columns {', '.join(schema.names)}", hint=_SHAPE)
+    payload = [
+        pa.field(field.name, plain_type(field.type))
+        for field in schema
+        if field.name not in ELEMENT_COLUMNS
+    ]
+    kept = (schema.metadata or {}).get(_TIMES_KEY)
+    is_timestamp = pa.types.is_timestamp(schema.field("start").type)
+    return pa.schema(payload), kept == b"timestamp" or (kept is None and is_timestamp)
+
+
+def read_parquet(path: Path, schema: pa.Schema, rows: int) -> Iterator[Arrivals]:
+    """The elements of the file; positions are rows, counted from 1."""
+    file = _open(path)
+    found, _ = describe_parquet(path)
+    for name in schema.names:
+        if name not in found.names:
+            known = ", ".join(found.names) or "none"
+            raise StreamError(f"no column '{name}'", where=f"{path}", hint=f"columns are: {known}")
+    times = [name for name in ELEMENT_COLUMNS if name in file.schema_arrow.names]
+    first = 1
+    for part in file.iter_batches(rows, columns=[*times, *schema.names]):
+        yield _arrivals(part, schema, first, path)
+        first += part.num_rows
+
+
+def write_parquet(
+    target: Path | IO[bytes], batches: Iterable[EventBatch], *, timestamps: bool
+) -> None:
+    """Write elements; a stable point follows the rows of its batch where it says more."""
+    source = iter(batches)
+    first = next(source, EventBatch.empty(pa.schema([])))
+    metadata = {_TIMES_KEY: b"timestamp" if timestamps else b"integer"}
+    schema = _file_schema(first.schema).with_metadata(metadata)
+    reached = int(BEGINNING)
+    try:
+        with pq.ParquetWriter(target, schema) as writer:
+            for batch in chain([first], source):
+                writer.write_table(_rows(batch, schema, reached))
+                reached = max(reached, batch.stable)
+    except pa.ArrowNotImplementedError as problem:
+        hint = "write JSON lines, or cast the column to another type"
+        raise StreamError("Parquet has no such type", where=str(problem), hint=hint) from None
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type without a layout of its own: no large or dictionary-encoded variants."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_large_list(kind) or types.is_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    if types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return pa.struct([pa.field(field.name, plain_type(field.type)) for field in fields])
+    return kind
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowInvalid, OSError) as problem:
+        what = "not a Parquet file"
+        raise StreamError(what, where=f"{path}: {str(problem)[:100]}", hint=_SHAPE) from None
+
+
+def _arrivals(part: pa.RecordBatch, schema: pa.Schema, first: int, path: Path) -> Arrivals:
+    code = pc.fill_null(pc.index_in(part.column("kind"), pa.array(_KINDS)), -1).to_numpy()
+    _refuse(code < 0, "unknown kind of element", part, first, path)
+    is_stable = code == 2
+    start, start_given = _times(part, "start")
+    end, end_given = _times(part, "end")
+    new_end, new_end_given = _times(part, "new_end")
+    is_adjust = code == 1
+    _refuse(~start_given, "'start' is missing", part, first, path)
+    _refuse(~is_stable & (start == FOREVER), "an event cannot start at forever", part, first, path)
+    _refuse(is_adjust & ~new_end_given, "'new_end' is missing", part, first, path)
+    end = np.where(end_given, end, FOREVER)
+    rows = np.flatnonzero(~is_stable)
+    try:
+        columns = [part.column(f.name).take(pa.array(rows)).cast(f.type) for f in schema]
+    except pa.ArrowInvalid as problem:
+        what = "a column has another type than declared"
+        raise StreamError(what, where=f"{path}: {problem}", hint="declare its own type") from None
+    payload = (
+        pa.RecordBatch.from_arrays(columns, schema=schema)
+        if columns
+        else pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+    )
+    adjusted = is_adjust[rows]
+    stables = start[is_stable]
+    position = np.arange(first, first + part.num_rows, dtype=np.int64)
+    return Arrivals(
+        batch=EventBatch(
+            payload,
+            start[rows],
+            np.where(adjusted, end[rows], start[rows]),
+            np.where(adjusted, new_end[rows], end[rows]),
+            Time(int(stables.max(initial=BEGINNING))),
+        ),
+        position=position[rows],
+        is_adjust=adjusted,
+        stables=stables,
+        stable_positions=position[is_stable],
+    )
+
+
+def _times(part: pa.RecordBatch, name: str) -> tuple[TimeArray, np.ndarray]:
+    if name not in part.schema.names:
+        return np.zeros(part.num_rows, np.int64), np.zeros(part.num_rows, np.bool_)
+    column = part.column(name)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz=column.type.tz))
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    return pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), there
+
+
+def _refuse(bad: np.ndarray, what: str, part: pa.RecordBatch, first: int, path: Path) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        shown = str(part.slice(row, 1).to_pylist()[0])[:100]
+        raise StreamError(what, where=f"{path}, row {first + row}: {shown}", hint=_SHAPE)
+
+
+def _file_schema(payload: pa.Schema) -> pa.Schema:
+    taken = [name for name in payload.names if name in ELEMENT_COLUMNS]
+    if taken:
+        raise StreamError(
+            f"a payload column is called '{taken[0]}'",
+            hint=f"{', '.join(ELEMENT_COLUMNS)} are taken in element tables; rename the column, "
+            "or write JSON lines",
+        )
+    times = [pa.field(name, pa.int64()) for name in ELEMENT_COLUMNS[1:]]
+    columns = [pa.field(field.name, field.type) for field in payload]
+    return pa.schema([pa.field("kind", pa.string(), nullable=False), *times, *columns])
+
+
+def _rows(batch: EventBatch, schema: pa.Schema, reached: int) -> pa.Table:
+    """A table of elements: the rows of the batch, then its stable point."""
+    keep = (batch.end != batch.start) | (batch.new_end != batch.start)
+    batch = batch.where(keep)
+    adjusts = batch.end != batch.start
+    columns = [
+        pa.array(np.where(adjusts, "adjust", "insert"), pa.string()),
+        pa.array(batch.start),
+        pa.array(np.where(adjusts, batch.end, batch.new_end)),
+        pa.array(batch.new_end, mask=~adjusts),
+        *batch.payload.columns,
+    ]
+    table = pa.Table.from_arrays(columns, schema=schema)
+    if batch.stable <= reached:
+        return table
+    last = {"kind": "stable", "start": int(batch.stable)}
+    return pa.concat_tables([table, pa.Table.from_pylist([last], schema)])

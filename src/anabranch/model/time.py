@@ -1,0 +1,140 @@
+"""Instants and durations, counted in chronons."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from typing import Final, NewType
+
+import numpy as np
+import numpy.typing as npt
+
+from anabranch.errors import QueryError
+
+Time = NewType("Time", int)
+"""An instant: the number of chronons since instant 0 (microseconds for timestamps)."""
+
+Duration = NewType("Duration", int)
+"""A positive number of chronons."""
+
+TimeArray = npt.NDArray[np.int64]
+
+FOREVER: Final = Time(2**63 - 1)
+"""Later than every instant; only an end or a stable point may be FOREVER."""
+
+BEGINNING: Final = Time(-(2**63))
+"""Earlier than every instant; the stable point of a stream that has promised nothing."""
+
+MICROSECOND: Final = Duration(1)
+SECOND: Final = Duration(1_000_000)
+
+_UNITS: Final = {
+    "microsecond": 1,
+    "us": 1,
+    "millisecond": 1_000,
+    "ms": 1_000,
+    "second": 1_000_000,
+    "s": 1_000_000,
+    "minute": 60_000_000,
+    "m": 60_000_000,
+    "hour": 3_600_000_000,
+    "h": 3_600_000_000,
+    "day": 86_400_000_000,
+    "d": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*")
+
+
+def add_saturating(times: TimeArray, amount: int | TimeArray) -> TimeArray:
+    """Add a non-negative amount; what would pass FOREVER stays at FOREVER.
+
+    >>> add_saturating(np.array([1, FOREVER - 1, FOREVER]), 5).tolist() == [6, FOREVER, FOREVER]
+    True
+    """
+    room = np.int64(FOREVER) - np.asarray(amount, dtype=np.int64)
+    with np.errstate(over="ignore"):
+        return np.where(times > room, np.int64(FOREVER), times + np.asarray(amount, np.int64))
+
+
+def subtract_saturating(time: Time, amount: Duration) -> Time:
+    """The instant `amount` before `time`, never before BEGINNING; FOREVER stays FOREVER."""
+    return time if time == FOREVER else Time(max(int(time) - int(amount), BEGINNING))
+
+
+def parse_duration(text: str | int | timedelta) -> Duration:
+    """A duration as users write it: `"10 minutes"`, `"1.5 s"`, a timedelta, or chronons.
+
+    >>> parse_duration("10 minutes"), parse_duration(5), parse_duration("forever") == FOREVER
+    (600000000, 5, True)
+    """
+    if isinstance(text, timedelta):
+        count = text // timedelta(microseconds=1)
+    elif isinstance(text, str):
+        if text.strip().lower() in ("forever", "unbounded"):
+            return Duration(FOREVER)
+        match = _DURATION.fullmatch(text)
+        unit = match.group(2).lower() if match else ""
+        scale = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s")) if unit else 1
+        if match is None or scale is None:
+            raise QueryError(
+                f"'{text}' is not a duration",
+                hint="write a number and a unit, such as '10 minutes', or a count of chronons",
+            )
+        exact = float(match.group(1)) * scale
+        if exact != int(exact):
+            raise QueryError(
+                f"'{text}' is not a whole number of chronons",
+                hint="a chronon is one microsecond for timestamps; use a coarser duration",
+            )
+        count = int(exact)
+    else:
+        count = int(text)
+    if count < 0:
+        raise QueryError(f"a duration cannot be negative: {count}", hint="use a positive duration")
+    return Duration(min(count, FOREVER))
+
+
+def parse_time(text: str | int | datetime) -> Time:
+    """An instant as users write it: chronons, `"forever"`, an ISO string or a datetime (UTC).
+
+    >>> parse_time("1970-01-01 00:00:01"), parse_time(7), parse_time("forever") == FOREVER
+    (1000000, 7, True)
+    """
+    if isinstance(text, datetime):
+        moment = text if text.tzinfo else text.replace(tzinfo=timezone.utc)
+        return Time((moment - _EPOCH) // timedelta(microseconds=1))
+    if isinstance(text, int):
+        return Time(text)
+    if text.strip().lower() == "forever":
+        return FOREVER
+    try:
+        return Time(int(text))
+    except ValueError:
+        pass
+    try:
+        return parse_time(datetime.fromisoformat(text.strip().replace("Z", "+00:00")))
+    except ValueError:
+        raise QueryError(
+            f"'{text}' is not an instant",
+            hint="write an integer, 'forever', or an ISO timestamp such as '2026-11-15 10:00:00'",
+        ) from None
+
+
+def format_time(time: int, *, timestamps: bool = False) -> str:
+    """An instant for people: `forever`, a number, or an ISO timestamp in UTC.
+
+    >>> format_time(1_500_000, timestamps=True), format_time(FOREVER)
+    ('1970-01-01T00:00:01.500000', 'forever')
+    """
+    if time == FOREVER:
+        return "forever"
+    if time == BEGINNING:
+        return "-forever"
+    if not timestamps:
+        return str(time)
+    try:
+        return (_EPOCH + timedelta(microseconds=int(time))).replace(tzinfo=None).isoformat()
+    except OverflowError:
+        return str(time)
