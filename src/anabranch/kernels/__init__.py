@@ -1,0 +1,1 @@
+"""Physical operators: vectorised steps over batches, and their traces."""

@@ -1,0 +1,322 @@
+"""Aggregation over time: one row per group and stretch of time on which nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.errors import StreamError
+from anabranch.kernels.columns import (
+    Double,
+    Ids,
+    Ints,
+    Mask,
+    add_doubles,
+    is_first,
+    multiply_exactly,
+)
+from anabranch.kernels.distinct_values import count_distinct
+from anabranch.kernels.event_trace import event_rows, events_merger
+from anabranch.kernels.kernel import ID, Run, Stateful, Trace
+from anabranch.kernels.keys import key_checks, key_ids, needs_check
+from anabranch.kernels.measures import Measures
+from anabranch.kernels.output import changed_events
+from anabranch.kernels.peaks import Peaks, find_peaks
+from anabranch.kernels.runs import add_run
+from anabranch.kernels.timeline import CHECK, Lanes, Moves, Revision, revise, settle
+from anabranch.kernels.timeline_rows import COUNT, merger
+from anabranch.model.batch import EventBatch, no_rows
+from anabranch.model.time import Time
+
+START: Final = "__start"
+END: Final = "__end"
+NEW_END: Final = "__new_end"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AggregateKernel(Stateful):
+    """Grouped and scalar aggregation.
+
+    Sums and counts are revised where moves add to them. An extreme can only be raised by what
+    comes; what goes matters where it was the extreme, and only there events are looked up again.
+    """
+
+    node: Aggregate
+    measures: Measures
+    lanes: Lanes
+    keeps_events: bool
+
+    @staticmethod
+    def of(node: Aggregate) -> AggregateKernel:
+        """The kernel of a node."""
+        measures = Measures.of(node)
+        checked = needs_check([expression.type for _, expression in node.group_by])
+        keeps = bool(measures.extremes) and not node.input.properties.insert_only
+        return AggregateKernel(node, measures, measures.lanes(checked), keeps)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Group columns, then aggregates."""
+        return self.node.schema
+
+    @property
+    def _combines(self) -> bool:
+        return all(
+            not (measure.smallest or measure.largest or measure.distinct)
+            for measure in self.measures.arguments
+        )
+
+    def prepare(self, batch: EventBatch) -> pa.RecordBatch:
+        """Ids, weights and values; rows of one group with the same ends are added up already."""
+        length = len(batch)
+        keys = [part.evaluate(batch.payload, length) for _, part in self.node.group_by]
+        columns: dict[str, pa.Array] = {ID: pa.array(key_ids(keys, length))}
+        if self.lanes.checked:
+            columns[CHECK] = pa.array(key_checks(keys, length))
+        arguments = {
+            measure.place: measure.argument.evaluate(batch.payload, length)
+            for measure in self.measures.arguments
+        }
+        weights: dict[str, np.ndarray] = {COUNT: np.ones(length, np.int64)}
+        if self.measures.counting:
+            for measure in self.measures.arguments:
+                weights |= measure.weigh(arguments[measure.place])
+        if self._combines:
+            first, columns, weights, squares = self._combine(batch, columns, weights)
+            keys = [key.take(first) for key in keys]
+            length = len(first)
+        else:
+            columns |= {
+                START: pa.array(batch.start),
+                END: pa.array(batch.end),
+                NEW_END: pa.array(batch.new_end),
+            }
+            squares = {name: np.zeros(length) for name in self._squares()}
+        for place, key in enumerate(keys):
+            columns[f"key{place}"] = key
+        for name in self.lanes.whole:
+            columns[name] = pa.array(weights[name])
+        for name, (high, low) in self._doubled(weights, squares).items():
+            columns[f"{name}.high"], columns[f"{name}.low"] = pa.array(high), pa.array(low)
+        for measure in self.measures.arguments:
+            if measure.smallest or measure.largest or measure.distinct:
+                columns[f"value{measure.place}"] = arguments[measure.place]
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _squares(self) -> list[str]:
+        return [name for name in self.lanes.doubled if name.startswith("square")]
+
+    def _combine(
+        self,
+        batch: EventBatch,
+        ids: Mapping[str, pa.Array],
+        weights: Mapping[str, np.ndarray],
+    ) -> tuple[pa.Array, dict[str, pa.Array], dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Add up the rows that move the same ends of one group."""
+        squares = self._squares()
+        named = {**ids, END: pa.array(batch.end), NEW_END: pa.array(batch.new_end)}
+        table = pa.table(
+            {
+                **named,
+                "row": pa.array(np.arange(len(batch))),
+                **{name: pa.array(values) for name, values in weights.items() if name != COUNT},
+            }
+        )
+        wanted: list[tuple[str | list[str], str]] = [("row", "min"), ([], "count_all")]
+        wanted += [(name, "sum") for name in weights if name != COUNT]
+        wanted += [(name.replace("square", "total"), "variance") for name in squares]
+        groups = table.group_by([*named], use_threads=False).aggregate(wanted)
+        order = pc.sort_indices(groups["row_min"])
+        groups = groups.take(order).combine_chunks()
+        summed = {name: groups[f"{name}_sum"].to_numpy() for name in weights if name != COUNT}
+        summed[COUNT] = groups["count_all"].to_numpy()
+        spread = {
+            name: groups[f"{name.replace('square', 'total')}_variance"].to_numpy() * summed[COUNT]
+            for name in squares
+        }
+        columns = {name: groups[name].combine_chunks() for name in named}
+        return groups["row_min"].combine_chunks(), columns, summed, spread
+
+    def _doubled(
+        self, weights: Mapping[str, np.ndarray], spread: Mapping[str, np.ndarray]
+    ) -> dict[str, Double]:
+        """Doubled weights; squares as spread around the mean plus n * mean^2, to keep digits."""
+        result: dict[str, Double] = {}
+        count = weights[COUNT].astype(np.float64)
+        for name in self.lanes.doubled:
+            if not name.startswith("square"):
+                result[name] = (weights[name], np.zeros(len(count)))
+        for name in self._squares():
+            total = name.replace("square", "total")
+            mean = weights[total] / count
+            product = multiply_exactly(mean, count)
+            result[total] = product
+            high, low = multiply_exactly(mean, mean)
+            scaled = multiply_exactly(high, count)
+            result[name] = add_doubles(scaled, (low * count, spread[name]))
+        return result
+
+    def step(self, trace: Trace, arrived: pa.RecordBatch, stable: Time) -> tuple[Trace, EventBatch]:
+        """Revise the timelines of the groups that something arrived for."""
+        runs = dict(trace.runs)
+        if not arrived.num_rows:
+            return self._only_progress(runs, stable)
+        moves = self._moves(arrived)
+        for measure in self.measures.arguments:
+            if measure.distinct:
+                name = f"distinct{measure.place}"
+                runs[name], moves = count_distinct(
+                    runs.get(name, ()), arrived, moves, name, measure.place, stable
+                )
+        timeline = runs.get("timeline", ())
+        peaks = Peaks.none()
+        if self.measures.extremes:
+            held, fresh = runs.get("events", ()), self._fresh_events(arrived)
+            events = (*held, Run(fresh)) if self.keeps_events else None
+            revision, peaks = find_peaks(
+                timeline, self.lanes, self.measures, moves, arrived, events
+            )
+            if self.keeps_events:
+                runs["events"] = self._add_events(held, fresh, stable)
+        else:
+            revision = revise(timeline, self.lanes, moves)
+        self._empty_what_is_gone(revision)
+        new_values = peaks.decoded(peaks.new)
+        runs["timeline"], new_row = settle(
+            timeline,
+            self.lanes,
+            revision,
+            new_values,
+            peaks.differ(len(revision.ids)),
+            peaks.changed(len(revision.ids)),
+            stable,
+        )
+        output = self._output(arrived, moves.ids, revision, new_row, peaks, new_values, stable)
+        return Trace({name: kept for name, kept in runs.items() if kept}, stable), output
+
+    def _values(self) -> list[str]:
+        return [f"value{measure.place}" for measure in self.measures.extremes]
+
+    def _fresh_events(self, arrived: pa.RecordBatch) -> pa.RecordBatch:
+        return event_rows(
+            arrived.column(ID).to_numpy(),
+            arrived.column(START).to_numpy(),
+            arrived.column(END).to_numpy(),
+            arrived.column(NEW_END).to_numpy(),
+            [(name, arrived.column(name)) for name in self._values()],
+        )
+
+    def _add_events(
+        self, held: tuple[Run, ...], fresh: pa.RecordBatch, stable: Time
+    ) -> tuple[Run, ...]:
+        merge = events_merger(stable, self._values())
+        return add_run(held, fresh, stable, merge, anchors=False)
+
+    def _only_progress(
+        self, runs: dict[str, tuple[Run, ...]], stable: Time
+    ) -> tuple[Trace, EventBatch]:
+        for name, held in runs.items():
+            fresh = no_rows(held[0].rows.schema)
+            if name == "events":
+                runs[name] = self._add_events(held, fresh, stable)
+            else:
+                runs[name] = add_run(held, fresh, stable, merger(stable), anchors=True)
+        kept = {name: held for name, held in runs.items() if held}
+        return Trace(kept, stable), EventBatch.empty(self.schema, stable)
+
+    def _moves(self, arrived: pa.RecordBatch) -> Moves:
+        return Moves(
+            ids=arrived.column(ID).to_numpy(),
+            end=arrived.column(END).to_numpy(),
+            new_end=arrived.column(NEW_END).to_numpy(),
+            whole={name: arrived.column(name).to_numpy() for name in self.lanes.whole},
+            doubled={
+                name: (
+                    arrived.column(f"{name}.high").to_numpy(),
+                    arrived.column(f"{name}.low").to_numpy(),
+                )
+                for name in self.lanes.doubled
+            },
+            check=arrived.column(CHECK).to_numpy() if self.lanes.checked else None,
+        )
+
+    def _empty_what_is_gone(self, revision: Revision) -> None:
+        """Where nothing is left every lane is zero, so that rounding cannot pile up."""
+        if (revision.new[COUNT] < 0).any():
+            where = int(np.flatnonzero(revision.new[COUNT] < 0)[0])
+            raise StreamError(
+                "an adjust or withdrawal of an event that was never inserted",
+                where=f"{self.node.label}: at instant {int(revision.times[where])} "
+                "more events end than ever began",
+                hint="run `anabranch check` on the source; every adjust must name the end that was "
+                "last announced",
+            )
+        gone = revision.new[COUNT] == 0
+        for name in self.lanes.whole:
+            revision.new[name][gone] = 0
+        for name in self.lanes.doubled:
+            place = name.removeprefix("total").removeprefix("square")
+            empty = gone | (revision.new[f"count{place}"] == 0)
+            high, low = revision.new_doubled[name]
+            revision.new_doubled[name] = (np.where(empty, 0.0, high), np.where(empty, 0.0, low))
+
+    def _output(
+        self,
+        arrived: pa.RecordBatch,
+        ids: Ids,
+        revision: Revision,
+        new_row: Mask,
+        peaks: Peaks,
+        new_values: Mapping[str, pa.Array],
+        stable: Time,
+    ) -> EventBatch:
+        """Old against new segments: equal starts and payloads keep their identity."""
+        old_results = self.measures.finish(
+            revision.old, revision.old_doubled, peaks.decoded(peaks.old)
+        )
+        new_results = self.measures.finish(revision.new, revision.new_doubled, new_values)
+        same = np.ones(len(revision.ids), np.bool_)
+        for was, now in zip(old_results, new_results, strict=True):
+            same &= not_distinct(was, now)
+        changes = changed_events(
+            revision, new_row, revision.old[COUNT] > 0, revision.new[COUNT] > 0, same
+        )
+        keys = self._keys_at(arrived, ids, revision.ids[changes.places])
+        columns = list(keys)
+        for was, now in zip(old_results, new_results, strict=True):
+            both = pa.concat_arrays([was, now.cast(was.type)])
+            pick = np.where(changes.is_old, changes.places, changes.places + len(was))
+            columns.append(both.take(pa.array(pick)))
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return EventBatch(payload, changes.start, changes.end, changes.new_end, stable)
+
+    def _keys_at(self, arrived: pa.RecordBatch, ids: Ids, wanted: Ids) -> list[pa.Array]:
+        count = len(self.node.group_by)
+        if not count:
+            return []
+        order = np.argsort(ids, kind="stable")
+        ordered = ids[order]
+        order = order[is_first(ordered)]
+        rows: Ints = order[np.searchsorted(ids[order], wanted)]
+        return [arrived.column(f"key{place}").take(pa.array(rows)) for place in range(count)]
+
+
+def not_distinct(a: pa.Array, b: pa.Array) -> Mask:
+    """Where two arrays hold the same: NULL equals NULL, NaN equals NaN."""
+    b = b.cast(a.type)
+    if pa.types.is_floating(a.type):
+        x = a.fill_null(0.0).to_numpy(zero_copy_only=False)
+        y = b.fill_null(0.0).to_numpy(zero_copy_only=False)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+    else:
+        same = pc.equal(a, b).fill_null(True).to_numpy(zero_copy_only=False)
+    nulls = a.is_null().to_numpy(zero_copy_only=False), b.is_null().to_numpy(zero_copy_only=False)
+    result: Mask = np.where(nulls[0] | nulls[1], nulls[0] & nulls[1], same)
+    return result

@@ -1,0 +1,69 @@
+"""How many different values hold at each instant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.columns import is_first
+from anabranch.kernels.kernel import ID, Run
+from anabranch.kernels.timeline import Lanes, Moves, revise, settle
+from anabranch.kernels.timeline_rows import COUNT
+from anabranch.model.hashing import stable_hash
+from anabranch.model.time import Time
+
+
+def count_distinct(
+    runs: tuple[Run, ...],
+    arrived: pa.RecordBatch,
+    moves: Moves,
+    lane: str,
+    place: int,
+    stable: Time,
+) -> tuple[tuple[Run, ...], Moves]:
+    """Keep a timeline per group and value; where a value comes or goes, the group's lane moves."""
+    values = arrived.column(f"value{place}")
+    rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+    values = values.take(pa.array(rows))
+    groups = arrived.column(ID).to_numpy()[rows]
+    both = [pa.array(groups), values]
+    ids = stable_hash(both, len(rows))
+    lanes = Lanes(checked=True)
+    revision = revise(
+        runs,
+        lanes,
+        Moves(
+            ids=ids,
+            end=moves.end[rows],
+            new_end=moves.new_end[rows],
+            whole={COUNT: np.ones(len(rows), np.int64)},
+            doubled={},
+            check=stable_hash(both, len(rows), salt=1),
+        ),
+    )
+    nothing = np.zeros(len(revision.ids), np.bool_)
+    runs, _ = settle(runs, lanes, revision, {}, nothing, nothing, stable)
+    was, now = revision.old[COUNT] > 0, revision.new[COUNT] > 0
+    places = np.flatnonzero(revision.touched & (was != now))
+    begin, finish = revision.times[places], revision.times[places + 1]
+    appears = now[places]
+    order = np.argsort(ids, kind="stable")
+    order = order[is_first(ids[order])]
+    row = order[np.searchsorted(ids[order], revision.ids[places])]
+    zero, one = np.zeros(len(places), np.int64), np.ones(len(places), np.int64)
+    return runs, Moves(
+        ids=np.concatenate([moves.ids, groups[row]]),
+        end=np.concatenate([moves.end, np.where(appears, begin, finish)]),
+        new_end=np.concatenate([moves.new_end, np.where(appears, finish, begin)]),
+        whole={
+            name: np.concatenate([part, one if name == lane else zero])
+            for name, part in moves.whole.items()
+        },
+        doubled={
+            name: (np.append(high, zero * 0.0), np.append(low, zero * 0.0))
+            for name, (high, low) in moves.doubled.items()
+        },
+        check=None
+        if moves.check is None
+        else np.concatenate([moves.check, moves.check[: arrived.num_rows][rows][row]]),
+    )

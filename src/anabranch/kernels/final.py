@@ -1,0 +1,89 @@
+"""Let pass only what can no longer change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.event_trace import END, add_up, event_rows, events_merger
+from anabranch.kernels.kernel import ID, Run, Stateful, Trace
+from anabranch.kernels.keys import key_checks, key_ids
+from anabranch.kernels.runs import TIME, add_run
+from anabranch.kernels.timeline import CHECK
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import Time
+
+_START: Final = "__start"
+_NEW_END: Final = "__new_end"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FinalKernel(Stateful):
+    """Final emission: when the stable point moves from a to b, what holds in [a, b), cut to it.
+
+    No element that leaves is ever taken back, and the output's stable point is the input's.
+    """
+
+    payload: pa.Schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Unchanged."""
+        return self.payload
+
+    def prepare(self, batch: EventBatch) -> pa.RecordBatch:
+        """The moves with the hash of their payload."""
+        columns = list(batch.payload.columns)
+        arrays = {
+            ID: pa.array(key_ids(columns, len(batch))),
+            CHECK: pa.array(key_checks(columns, len(batch))),
+            _START: pa.array(batch.start),
+            END: pa.array(batch.end),
+            _NEW_END: pa.array(batch.new_end),
+        }
+        for place, column in enumerate(columns):
+            arrays[f"key{place}"] = column
+        return pa.RecordBatch.from_pydict(arrays)
+
+    def step(self, trace: Trace, arrived: pa.RecordBatch, stable: Time) -> tuple[Trace, EventBatch]:
+        """Hold what arrived; release what lies between the old and the new stable point."""
+        held = trace.runs.get("events", ())
+        values = [
+            (name, arrived.column(name))
+            for name in (CHECK, *(f"key{place}" for place in range(len(self.payload))))
+        ]
+        fresh = event_rows(
+            arrived.column(ID).to_numpy(),
+            arrived.column(_START).to_numpy(),
+            arrived.column(END).to_numpy(),
+            arrived.column(_NEW_END).to_numpy(),
+            values,
+        )
+        output = self._release((*held, Run(fresh)), trace.stable, stable)
+        kept = add_run(held, fresh, stable, events_merger(stable, [CHECK]), anchors=False)
+        return Trace({"events": kept} if kept else {}, stable), output
+
+    def _release(self, runs: tuple[Run, ...], before: Time, stable: Time) -> EventBatch:
+        parts = []
+        for run in runs:
+            start, end = run.rows.column(TIME).to_numpy(), run.rows.column(END).to_numpy()
+            due = np.flatnonzero((start < stable) & (end > before))
+            if len(due) and stable > before:
+                parts.append(run.rows.take(pa.array(due)))
+        if not parts:
+            return EventBatch.empty(self.payload, stable)
+        rows = pa.concat_batches(parts)
+        places, counts = add_up(rows, [CHECK], rows.column(ID).to_numpy())
+        places = np.repeat(places, np.maximum(counts, 0))
+        start = np.maximum(rows.column(TIME).to_numpy()[places], np.int64(before))
+        end = np.minimum(rows.column(END).to_numpy()[places], np.int64(stable))
+        columns = [
+            rows.column(f"key{place}").take(pa.array(places)) for place in range(len(self.payload))
+        ]
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.payload)
+        order = np.lexsort((end, start))
+        return EventBatch(payload, start, start, end, stable).take(order)

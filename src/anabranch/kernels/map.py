@@ -1,0 +1,30 @@
+"""Compute new columns from each payload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import pyarrow as pa
+
+from anabranch.algebra.map import Map
+from anabranch.kernels.kernel import Stateless
+from anabranch.model.batch import EventBatch
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MapKernel(Stateless):
+    """Lifetimes stay; events whose payloads become equal stay two events."""
+
+    node: Map
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The computed columns."""
+        return self.node.schema
+
+    def apply(self, batch: EventBatch) -> EventBatch:
+        """The same moves of the computed payloads."""
+        columns = [part.evaluate(batch.payload, len(batch)) for _, part in self.node.columns]
+        return batch.with_payload(pa.RecordBatch.from_arrays(columns, schema=self.schema))

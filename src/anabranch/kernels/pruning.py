@@ -1,0 +1,55 @@
+"""Which columns of its sources a plan reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.kernels.stage import Edge
+
+
+def prune(edge: Edge, needed: Mapping[str, frozenset[str] | None]) -> Edge:
+    """The same edge, reading only what is needed."""
+    if not edge.upstream.startswith("source:"):
+        return edge
+    columns = needed[edge.upstream.removeprefix("source:")]
+    return Edge(edge.upstream, edge.chain, None if columns is None else tuple(sorted(columns)))
+
+
+def needed_columns(node: Node) -> dict[str, frozenset[str] | None]:
+    """Per source the columns that the plan reads; None where it needs them all."""
+    needed: dict[str, frozenset[str] | None] = {}
+
+    def visit(at: Node, wanted: frozenset[str] | None) -> None:
+        match at:
+            case Source():
+                known = needed.get(at.name, frozenset())
+                needed[at.name] = None if wanted is None or known is None else known | wanted
+            case Filter():
+                visit(at.input, None if wanted is None else wanted | at.predicate.columns)
+            case Map():
+                # A projection is evaluated as a whole, so all its columns are read.
+                visit(at.input, _columns_of(part for _, part in at.columns))
+            case Aggregate():
+                parts = [part for _, part in at.group_by]
+                parts += [call.argument for _, call in at.aggregates if call.argument is not None]
+                visit(at.input, _columns_of(parts))
+            case Coalesce():
+                visit(at.input, None)
+            case _:
+                for input in at.inputs:
+                    visit(input, wanted)
+
+    visit(node, None)
+    return needed
+
+
+def _columns_of(parts: Iterable[Expression]) -> frozenset[str]:
+    nothing: frozenset[str] = frozenset()
+    return nothing.union(*(part.columns for part in parts))

@@ -1,0 +1,128 @@
+"""Sorted immutable runs: look up ranges of keys and times, add, merge now and then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.columns import Ids, Ints, positions_of
+from anabranch.kernels.kernel import ID, Run
+from anabranch.model.time import Time
+
+TIME: Final = "__time"
+SMALL: Final = 4_096
+"""Traces up to this many rows are merged at every step: then they hold just what matters."""
+
+GROWTH: Final = 2
+"""A run is merged into the newer ones once these hold more than 1/GROWTH of its rows."""
+
+_TIMES: Final = b"anabranch.times"
+_QUANTILES: Final = 16
+
+
+def column(run: Run, name: str) -> np.ndarray:
+    """A column without nulls, as numpy, without a copy."""
+    values: np.ndarray = run.rows.column(name).to_numpy(zero_copy_only=True)
+    return values
+
+
+def search(times: Ints, low: Ints, high: Ints, target: Ints, *, after_equal: bool) -> Ints:
+    """Binary search in many slices [low, high) of one column at once.
+
+    Gives the first position whose time is >= target (> target with `after_equal`).
+    """
+    low, high = low.copy(), high.copy()
+    while True:
+        open_ = np.flatnonzero(low < high)
+        if not len(open_):
+            return low
+        middle = (low[open_] + high[open_]) >> 1
+        seen, wanted = times[middle], target[open_]
+        below = seen <= wanted if after_equal else seen < wanted
+        low[open_] = np.where(below, middle + 1, low[open_])
+        high[open_] = np.where(below, high[open_], middle)
+
+
+class Slices:
+    """Where the rows of some keys lie in one run."""
+
+    __slots__ = ("high", "low", "times")
+
+    def __init__(self, run: Run, ids: Ids, *, time: str = TIME) -> None:
+        """Find the rows of each id (ids may repeat)."""
+        held = column(run, ID)
+        self.times = column(run, time)
+        self.low = np.searchsorted(held, ids, side="left")
+        self.high = np.searchsorted(held, ids, side="right")
+
+    def at_or_after(self, times: Ints) -> Ints:
+        """First row of each key with a time >= the given one."""
+        return search(self.times, self.low, self.high, times, after_equal=False)
+
+    def after(self, times: Ints) -> Ints:
+        """First row of each key with a time > the given one."""
+        return search(self.times, self.low, self.high, times, after_equal=True)
+
+
+def take_ranges(run: Run, starts: Ints, stops: Ints) -> tuple[pa.RecordBatch, Ints]:
+    """The rows in the ranges, and to which range each belongs."""
+    positions, owner = positions_of(starts, stops)
+    return run.rows.take(pa.array(positions)), owner
+
+
+def with_times(rows: pa.RecordBatch, times: Ints) -> pa.RecordBatch:
+    """Remember how the times of a run are spread, so that its expired share can be estimated."""
+    if not len(times):
+        return rows
+    spread = np.quantile(times, np.linspace(0, 1, _QUANTILES + 1), method="nearest")
+    distinct = int(np.count_nonzero(np.diff(rows.column(ID).to_numpy()))) + 1
+    note = json.dumps({"spread": spread.tolist(), "ids": distinct})
+    return rows.replace_schema_metadata({_TIMES: note})
+
+
+def expired_rows(run: Run, stable: Time, *, anchors: bool) -> int:
+    """About how many rows of a run lie before the stable point and cannot matter any more.
+
+    With `anchors`, one row per key is needed however old it is.
+    """
+    note = (run.rows.schema.metadata or {}).get(_TIMES)
+    if note is None:
+        return 0
+    known = json.loads(note)
+    share = sum(time < stable for time in known["spread"]) / (_QUANTILES + 1)
+    return max(0, int(share * len(run)) - (known["ids"] if anchors else 0))
+
+
+Merge = Callable[[Sequence[Run], bool], pa.RecordBatch]
+"""Merges adjacent runs, oldest first; the flag says that no older run remains."""
+
+
+def add_run(
+    runs: tuple[Run, ...], fresh: pa.RecordBatch, stable: Time, merge: Merge, *, anchors: bool
+) -> tuple[Run, ...]:
+    """Append what a step wrote, and merge the newest runs so that sizes grow geometrically.
+
+    Work per step is proportional to what is added, on average over many steps. Everything is
+    merged when the trace is small or when about half of it has expired.
+    """
+    all_runs = (*runs, Run(fresh)) if fresh.num_rows else runs
+    total = sum(len(run) for run in all_runs)
+    if not total:
+        return ()
+    expired = sum(expired_rows(run, stable, anchors=anchors) for run in all_runs)
+    keep = len(runs)
+    if expired * 5 >= total * 2 or (total <= SMALL and (fresh.num_rows or expired)):
+        keep = 0
+    elif fresh.num_rows:
+        newer = fresh.num_rows
+        while keep and len(all_runs[keep - 1]) < GROWTH * newer:
+            keep -= 1
+            newer += len(all_runs[keep])
+    if keep >= len(runs) and keep:
+        return all_runs
+    merged = merge(all_runs[keep:], keep == 0)
+    return (*all_runs[:keep], Run(merged)) if merged.num_rows else all_runs[:keep]

@@ -1,0 +1,122 @@
+"""Stages: kernels that share a partitioning, behind one exchange."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.source import Source
+from anabranch.kernels.kernel import ID, Kernel, Stateful, Stateless, Trace
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import Time
+
+StageState = tuple[Trace, ...]
+_TIMES: Final = ("__start", "__end", "__new_end")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What a stage reads: a source or another stage, through a chain of steps without memory.
+
+    `columns` are the source's columns that anything on the way needs (None: all of them).
+    """
+
+    upstream: str
+    chain: tuple[Stateless, ...]
+    columns: tuple[str, ...] | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Kernels that share one partitioning; rows reach them through one exchange."""
+
+    name: str
+    edges: tuple[Edge, ...]
+    kernels: tuple[Kernel, ...]
+    sharded: bool
+    schema: pa.Schema
+
+    @property
+    def _head(self) -> Stateful | None:
+        first = self.kernels[0] if self.kernels else None
+        return first if isinstance(first, Stateful) else None
+
+    def prepare(self, edge: int, batch: EventBatch) -> pa.RecordBatch:
+        """Run an edge's chain, then bring the rows into the form the exchange carries."""
+        for step in self.edges[edge].chain:
+            batch = step.apply(batch)
+        if self._head is not None:
+            return self._head.prepare(batch)
+        return _pack_events(batch)
+
+    def start(self) -> StageState:
+        """The state before anything arrived."""
+        return tuple(Trace() for kernel in self.kernels if isinstance(kernel, Stateful))
+
+    def step(
+        self, state: StageState, arrived: pa.RecordBatch, stable: Time
+    ) -> tuple[StageState, EventBatch]:
+        """Take in one batch; the output's stable point is the input's."""
+        traces, kernels = list(state), self.kernels
+        after: list[Trace] = []
+        if self._head is not None:
+            trace, batch = self._head.step(traces.pop(0), arrived, stable)
+            after.append(trace)
+            kernels = kernels[1:]
+        else:
+            batch = _unpack_events(arrived, self._arriving_schema(), stable)
+        for kernel in kernels:
+            if isinstance(kernel, Stateful):
+                trace, batch = kernel.step(traces.pop(0), kernel.prepare(batch), stable)
+                after.append(trace)
+            else:
+                assert isinstance(kernel, Stateless)
+                batch = kernel.apply(batch)
+        return tuple(after), batch.with_stable(stable)
+
+    def _arriving_schema(self) -> pa.Schema:
+        chain = self.edges[0].chain
+        return chain[-1].schema if chain else self.schema
+
+
+def _pack_events(batch: EventBatch) -> pa.RecordBatch:
+    columns = {
+        ID: pa.array(np.zeros(len(batch), np.uint64)),
+        **{
+            name: pa.array(times)
+            for name, times in zip(_TIMES, (batch.start, batch.end, batch.new_end), strict=True)
+        },
+    }
+    for place, column in enumerate(batch.payload.columns):
+        columns[f"key{place}"] = column
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _unpack_events(rows: pa.RecordBatch, schema: pa.Schema, stable: Time) -> EventBatch:
+    columns = [rows.column(f"key{place}") for place in range(len(schema))]
+    payload = pa.RecordBatch.from_arrays(columns, schema=schema)
+    start, end, new_end = (rows.column(name).to_numpy() for name in _TIMES)
+    return EventBatch(payload, start, end, new_end, stable)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PhysicalPlan:
+    """Stages in an order in which each reads only earlier ones; the sink follows the last."""
+
+    stages: tuple[Stage, ...]
+    schema: pa.Schema
+    sources: Mapping[str, Source]
+
+
+def plan_fingerprint(plan: PhysicalPlan) -> str:
+    """A short hash of what the stages compute, to notice a checkpoint of another query."""
+    text = repr([(stage.name, stage.kernels, stage.edges) for stage in plan.stages])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

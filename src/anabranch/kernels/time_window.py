@@ -1,0 +1,99 @@
+"""Hold what was seen for a while."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.errors import StreamError
+from anabranch.kernels.columns import positions_of
+from anabranch.kernels.kernel import Stateless
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import FOREVER, TimeArray, add_saturating
+
+MOST_LAYERS: Final = 20_000_000
+"""So many rows may come out of one batch before the window is refused."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TimeWindowKernel(Stateless):
+    """Time window over events of any lifetime, without state.
+
+    Every instant of a lifetime is an occurrence of its own. Those of `[s, e)` under a window of
+    size w are the layers `[s+k-1, e+w-k)` for k = 1 .. min(w, e-s), with both ends moved up to
+    the next slide instant. A point has one layer; a move of an end moves the ends of all layers.
+    """
+
+    node: TimeWindow
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Unchanged."""
+        return self.node.schema
+
+    def apply(self, batch: EventBatch) -> EventBatch:
+        """Rows whose layers are empty after the slide are dropped."""
+        size = np.int64(self.node.size)
+        depth = np.zeros(len(batch), np.int64)
+        if not self.node.input.properties.only_points and len(batch):
+            layers = np.maximum(*(_lengths(batch.start, last, size) for last in _ends(batch)))
+            if int(layers.max()) > 1:
+                self._refuse_too_many(layers)
+                rows, depth = _layers(layers)
+                batch = batch.take(rows)
+        begin = batch.start + depth
+        old, new = (
+            np.where(
+                _lengths(batch.start, last, size) > depth,
+                self._layer_end(last, depth),
+                begin,
+            )
+            for last in _ends(batch)
+        )
+        batch = EventBatch(batch.payload, begin, old, new, batch.stable)
+        if self.node.slide == 1:
+            return batch
+        begin, old, new = (self._slide_up(times) for times in (begin, old, new))
+        slid = EventBatch(batch.payload, begin, old, new, batch.stable)
+        return slid.where((begin < FOREVER) & (old != new))
+
+    def _layer_end(self, last: TimeArray, depth: TimeArray) -> TimeArray:
+        if int(self.node.size) == FOREVER:
+            return np.full(len(last), np.int64(FOREVER))
+        return add_saturating(last, np.int64(self.node.size) - 1 - depth)
+
+    def _slide_up(self, times: TimeArray) -> TimeArray:
+        """The first slide instant at or after each time: a-1, 2a-1, 3a-1, ..."""
+        slide = np.int64(self.node.slide)
+        return add_saturating(times, (slide - 1) - np.mod(times, slide))
+
+    def _refuse_too_many(self, layers: TimeArray) -> None:
+        if float(layers.astype(np.float64).sum()) > MOST_LAYERS:
+            raise StreamError(
+                f"a time window over long lifetimes would need {int(layers.max())} layers "
+                "for one event",
+                where=self.node.label,
+                hint="every instant of a lifetime counts as an occurrence; put the window on a "
+                "stream of points, or use a coarser time",
+            )
+
+
+def _ends(batch: EventBatch) -> tuple[TimeArray, TimeArray]:
+    return batch.end, batch.new_end
+
+
+def _lengths(start: TimeArray, end: TimeArray, most: np.int64) -> TimeArray:
+    """How many instants lie in [start, end), at most `most`; unsigned, as it may exceed int64."""
+    lengths = end.view(np.uint64) - start.view(np.uint64)
+    return np.minimum(lengths, np.uint64(most)).astype(np.int64)
+
+
+def _layers(layers: TimeArray) -> tuple[TimeArray, TimeArray]:
+    """The row of each layer, and its depth (0 is the outermost)."""
+    depth, rows = positions_of(np.zeros(len(layers), np.int64), np.maximum(layers, 1))
+    return rows, depth

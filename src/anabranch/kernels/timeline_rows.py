@@ -1,0 +1,174 @@
+"""The rows of a timeline in its runs: find those in and around a stretch, merge, forget.
+
+The newest row of a key and time counts; a count of REMOVED takes an older row away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.columns import (
+    Ids,
+    Ints,
+    Mask,
+    is_first,
+    is_last,
+    next_marked,
+    order_by_id_and_time,
+)
+from anabranch.kernels.kernel import ID, Run
+from anabranch.kernels.runs import TIME, Merge, Slices, take_ranges, with_times
+from anabranch.model.batch import no_rows
+from anabranch.model.time import FOREVER, Time
+
+COUNT: Final = "n"
+REMOVED: Final = -1
+
+
+def newest_rows(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One sorted batch out of several, oldest first: the newest row of a key and time counts."""
+    rows = pa.concat_batches(list(parts)) if len(parts) > 1 else parts[0]
+    ids, times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
+    order = order_by_id_and_time(ids, times)
+    keep = order[is_last(ids[order], times[order])]
+    return rows.take(pa.array(keep))
+
+
+def fetch(
+    runs: Sequence[Run], schema: pa.Schema, ids: Ids, low: Ints, high: Ints
+) -> tuple[pa.RecordBatch, Mask, Mask]:
+    """Rows in the islands and their nearest neighbours; masks: is a predecessor, is inside.
+
+    A neighbour found in one run may have been taken away in a newer one, so every run is read
+    until it reaches at least as far as the nearest neighbour that still stands.
+    """
+    if not runs or not len(ids):
+        none = np.empty(0, np.bool_)
+        return no_rows(schema), none, none
+    slices = [Slices(run, ids) for run in runs]
+    starts = [part.at_or_after(low) for part in slices]
+    stops = [part.after(high) for part in slices]
+    reach_left = np.ones(len(ids), np.int64)
+    reach_right = np.where(high == FOREVER, 0, 1).astype(np.int64)
+    while True:
+        lefts = [np.maximum(s - reach_left, p.low) for s, p in zip(starts, slices, strict=True)]
+        rights = [np.minimum(s + reach_right, p.high) for s, p in zip(stops, slices, strict=True)]
+        parts, owners = [], []
+        for run, left, right in zip(runs, lefts, rights, strict=True):
+            rows, owner = take_ranges(run, left, right)
+            parts.append(rows)
+            owners.append(owner)
+        rows = pa.concat_batches(parts)
+        owner = np.concatenate(owners)
+        times = rows.column(TIME).to_numpy()
+        order = np.lexsort((times, owner))
+        order = order[is_last(owner[order], times[order])]
+        order = order[rows.column(COUNT).to_numpy()[order] != REMOVED]
+        owner, times = owner[order], times[order]
+        left_ok, before = _settled(
+            owner, times, low, lefts, [p.low for p in slices], slices, left=True
+        )
+        right_ok, after = _settled(
+            owner, times, high, rights, [p.high for p in slices], slices, left=False
+        )
+        if left_ok.all() and right_ok.all():
+            break
+        reach_left = np.where(left_ok, reach_left, reach_left * 4)
+        reach_right = np.where(right_ok, reach_right, reach_right * 4)
+    inside = (times >= low[owner]) & (times <= high[owner])
+    is_before = times == np.where(before[owner] >= 0, times[before[owner]], times + 1)
+    is_before &= times < low[owner]
+    is_after = times == np.where(after[owner] >= 0, times[after[owner]], times - 1)
+    is_after &= times > high[owner]
+    use = inside | is_before | is_after
+    order, inside, is_before = order[use], inside[use], is_before[use]
+    # One row may serve several islands of its key: keep it once, with all its roles.
+    rows = rows.take(pa.array(order))
+    held_ids, held_times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
+    again = np.lexsort((held_times, held_ids))
+    first = is_first(held_ids[again], held_times[again])
+    group = np.cumsum(first) - 1
+    roles_inside = np.zeros(int(first.sum()), np.bool_)
+    roles_before = np.zeros(int(first.sum()), np.bool_)
+    np.logical_or.at(roles_inside, group, inside[again])
+    np.logical_or.at(roles_before, group, is_before[again])
+    return rows.take(pa.array(again[first])), roles_before, roles_inside
+
+
+def _settled(
+    owner: Ints,
+    times: Ints,
+    border: Ints,
+    reached: Sequence[Ints],
+    limits: Sequence[Ints],
+    slices: Sequence[Slices],
+    *,
+    left: bool,
+) -> tuple[Mask, Ints]:
+    """Whether each island's nearest neighbour is certain, and its row (-1: there is none)."""
+    count = len(border)
+    outside = times < border[owner] if left else times > border[owner]
+    rows = np.flatnonzero(outside)
+    nearest = np.full(count, -1, np.int64)
+    if left:
+        nearest[owner[rows]] = rows  # ascending: the last one written is the nearest
+    else:
+        nearest[owner[rows[::-1]]] = rows[::-1]
+    has = nearest >= 0
+    found = np.where(has, times[nearest], np.int64(0)) if len(times) else np.zeros(count, np.int64)
+    settled = np.ones(count, np.bool_)
+    for edge, limit, part in zip(reached, limits, slices, strict=True):
+        more = edge > limit if left else edge < limit
+        if not more.any():
+            continue
+        place = np.where(more, edge if left else edge - 1, 0)
+        seen = part.times[place]
+        far_enough = has & (seen <= found if left else seen >= found)
+        settled &= ~more | far_enough
+    if not left:
+        settled |= border == FOREVER
+    return settled, nearest
+
+
+def merger(stable: Time) -> Merge:
+    """Merge runs of a timeline, without the rows that cannot matter after the stable point."""
+
+    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+        rows = newest_rows([run.rows for run in runs])
+        ids, times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
+        count = rows.column(COUNT).to_numpy()
+        stands = count != REMOVED
+        following = next_marked(stands, is_last(ids))
+        until = np.where(following >= 0, times[following], np.int64(FOREVER))
+        # A row ends where the next one begins; if that is the stable point, it may still grow.
+        dead = stands & (until < stable)
+        if whole:
+            dead |= ~stands
+            dead |= (count == 0) & (following < 0) & (times < stable)
+            dead |= _leading_gaps(ids, count, dead)
+        rows = rows.take(pa.array(np.flatnonzero(~dead)))
+        return with_times(rows, rows.column(TIME).to_numpy())
+
+    return merge
+
+
+def _leading_gaps(ids: Ids, count: Ints, dead: Mask) -> Mask:
+    """Gaps that begin a key say nothing: before its first row a key is a gap anyway."""
+    alive = ~dead
+    places = np.flatnonzero(alive)
+    leading = np.zeros(len(ids), np.bool_)
+    first = is_first(ids[places])
+    leading[places[first & (count[places] == 0)]] = True
+    return leading
+
+
+def live_rows(runs: Sequence[Run]) -> int:
+    """How many rows stand after all runs are merged (for tests and metrics)."""
+    if not runs:
+        return 0
+    rows = newest_rows([run.rows for run in runs])
+    return int(np.count_nonzero(rows.column(COUNT).to_numpy() != REMOVED))

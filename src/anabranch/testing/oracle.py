@@ -1,0 +1,163 @@
+"""A kernel means what its node says: compared after every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Literal, TypeAlias
+
+from anabranch.algebra.explain import explain_tree
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.algebra.union import columns_of
+from anabranch.kernels.pipeline import LocalRunner
+from anabranch.model.batch import EventBatch
+from anabranch.model.logical import LogicalStream
+from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
+from anabranch.testing.physical import (
+    Element,
+    PhysicalState,
+    PhysicalStream,
+    Stable,
+    elements_of,
+    violations,
+)
+
+Step: TypeAlias = Mapping[str, EventBatch]
+
+
+def meaning(node: Node, streams: Mapping[str, LogicalStream]) -> LogicalStream:
+    """What a plan means, given what its sources mean: every operator's `denote`, bottom up."""
+    if isinstance(node, Source):
+        return node.denote(streams[node.name])
+    return node.denote(*(meaning(each, streams) for each in node.inputs))
+
+
+def assert_agrees(
+    node: Node,
+    *streams: PhysicalStream | Sequence[EventBatch],
+    batch_size: int | None = None,
+    batches: Sequence[Step] | None = None,
+    emit: Literal["speculative", "final"] = "speculative",
+) -> list[EventBatch]:
+    """Run a plan over streams and compare with its meaning after every batch.
+
+    After every batch, every element that left must be legal after what left before it; the
+    snapshots must be those of `denote`, before the output's stable point, and with speculative
+    emission at all instants; and the output must be as stable as the least stable input.
+
+    Args:
+        node: The plan.
+        *streams: One per source, in the order of the sources from left to right; a stream, or
+            the batches it comes in.
+        batch_size: So many elements per batch; all at once if not given.
+        batches: Instead of streams: the batches of some sources for every step.
+        emit: See `LocalRunner`.
+
+    Returns:
+        What left, batch by batch.
+
+    Raises:
+        AssertionError: with the batch, the first instant that differs, and what came and left.
+    """
+    sources = sources_of(node)
+    steps = _schedule(sources, streams, batch_size) if batches is None else batches
+    runner = LocalRunner(node, emit=emit)
+    came: dict[str, list[EventBatch]] = {source.name: [] for source in sources}
+    stables: dict[str, int] = {source.name: int(BEGINNING) for source in sources}
+    left: list[EventBatch] = []
+    state = PhysicalState.empty()
+    for number, step in enumerate(steps, start=1):
+        given = {
+            source.name: step.get(source.name, EventBatch.empty(source.schema))
+            for source in sources
+        }
+        for name, batch in given.items():
+            came[name].append(batch)
+            stables[name] = max(stables[name], batch.stable)
+        out = runner.step(given)
+        left.append(out)
+        wrong = _compare(node, came, stables, left, state, emit)
+        if wrong:
+            raise AssertionError(
+                "\n".join(
+                    [f"after batch {number} of {len(steps)}: {wrong}", _story(node, came, left)]
+                )
+            )
+    return left
+
+
+def sources_of(node: Node) -> list[Source]:
+    """The sources of a plan from left to right, each once."""
+    found = {each.name: each for each in node.walk() if isinstance(each, Source)}
+    return list(found.values())
+
+
+def _schedule(
+    sources: Sequence[Source],
+    streams: Sequence[PhysicalStream | Sequence[EventBatch]],
+    batch_size: int | None,
+) -> list[Step]:
+    assert len(sources) == len(streams), f"the plan has {len(sources)} sources"
+    cut = [
+        (stream.batches() if batch_size is None else stream.in_batches_of(batch_size))
+        if isinstance(stream, PhysicalStream)
+        else stream
+        for stream in streams
+    ]
+    names = [source.name for source in sources]
+    return [
+        {name: batch for name, batch in zip(names, row) if batch is not None}
+        for row in zip_longest(*cut)
+    ]
+
+
+def _compare(
+    node: Node,
+    came: Mapping[str, Sequence[EventBatch]],
+    stables: Mapping[str, int],
+    left: Sequence[EventBatch],
+    state: PhysicalState,
+    emit: str,
+) -> str:
+    out = left[-1]
+    if columns_of(out.schema) != columns_of(node.schema):
+        return f"the output has columns {out.schema}, not {node.schema}"
+    illegal = next(violations(elements_of(out), state), None)
+    if illegal is not None:
+        return f"an illegal element left: {illegal}"
+    promised = Time(min(stables.values()))
+    if out.stable != promised:
+        return (
+            f"the output is stable at {format_time(out.stable)}, "
+            f"but the inputs at {format_time(promised)}"
+        )
+    state.take(Stable(out.stable))
+    wanted = meaning(node, {name: LogicalStream.of_batches(it) for name, it in came.items()})
+    got = LogicalStream.of(event for event, count in state.events.items() for _ in range(count))
+    before = FOREVER if emit == "speculative" else out.stable
+    return got.difference(wanted, before)
+
+
+def _story(node: Node, came: Mapping[str, Sequence[EventBatch]], left: Sequence[EventBatch]) -> str:
+    lines = ["the plan:", *_indent(explain_tree(node).split("\n"))]
+    for name, batches in came.items():
+        lines += [f"what came from {name}:", *_indent(_show(batches))]
+    lines += ["what left:", *_indent(_show(left))]
+    return "\n".join(lines)
+
+
+def _show(batches: Sequence[EventBatch]) -> list[str]:
+    return [
+        f"batch {number}: {', '.join(map(repr, _elements(batch))) or 'nothing'}"
+        for number, batch in enumerate(batches, start=1)
+    ]
+
+
+def _elements(batch: EventBatch) -> list[Element]:
+    promise: list[Element] = [Stable(batch.stable)] if batch.stable > BEGINNING else []
+    return [*elements_of(batch), *promise]
+
+
+def _indent(lines: Sequence[str]) -> list[str]:
+    return [f"  {line}" for line in lines]

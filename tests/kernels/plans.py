@@ -1,0 +1,95 @@
+"""Plans over one small schema, drawn or built by hand."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate_functions import AggregateCall, Function
+from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.union import Union
+from anabranch.model.time import Duration
+
+SCHEMA: Final = pa.schema([("k", pa.string()), ("v", pa.int64()), ("x", pa.float64())])
+SOURCE: Final = Source(name="S", schema=SCHEMA)
+CALLS: Final[dict[str, tuple[Function, str | None, bool]]] = {
+    "n": ("count", None, False),
+    "c": ("count", "x", False),
+    "d": ("count", "v", True),
+    "dx": ("count", "x", True),
+    "s": ("sum", "v", False),
+    "sx": ("sum", "x", False),
+    "a": ("avg", "v", False),
+    "ax": ("avg", "x", False),
+    "lo": ("min", "v", False),
+    "lox": ("min", "x", False),
+    "hi": ("max", "x", False),
+    "his": ("max", "k", False),
+    "vp": ("var_pop", "v", False),
+    "vs": ("var_samp", "x", False),
+    "sp": ("stddev_pop", "x", False),
+    "ss": ("stddev_samp", "v", False),
+}
+
+
+def calls(over: Node, *names: str) -> tuple[tuple[str, AggregateCall], ...]:
+    """Named aggregates over a node with the columns of SCHEMA."""
+    found = []
+    for name in names:
+        function, argument, distinct = CALLS[name]
+        parsed = None if argument is None else Expression.parse(argument, over.schema)
+        found.append((name, AggregateCall(function=function, argument=parsed, distinct=distinct)))
+    return tuple(found)
+
+
+def groups(over: Node, *names: str) -> tuple[tuple[str, Expression], ...]:
+    """Grouping columns."""
+    return tuple((name, Expression.parse(name, over.schema)) for name in names)
+
+
+def aggregate(over: Node, by: tuple[str, ...], *names: str) -> Aggregate:
+    """Grouped or scalar aggregation."""
+    return Aggregate(input=over, group_by=groups(over, *by), aggregates=calls(over, *names))
+
+
+@st.composite
+def aggregates(draw: st.DrawFn, over: Node = SOURCE) -> Aggregate:
+    """Any aggregates, any grouping; extremes alone take a path of their own, so draw them often."""
+    some = st.lists(st.sampled_from(sorted(CALLS)), min_size=1, max_size=4, unique=True)
+    extremes = st.lists(st.sampled_from(["lo", "lox", "hi", "his"]), min_size=1, unique=True)
+    by = draw(st.sampled_from([(), ("k",), ("v",), ("k", "v"), ("x",)]))
+    return aggregate(over, by, *draw(some | extremes))
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Node:
+    """Chains and unions of all operators, with up to two stateful ones."""
+    node: Node = SOURCE
+    for _ in range(draw(st.integers(0, 2))):
+        step = draw(st.sampled_from(["filter", "map", "union", "coalesce"]))
+        if step == "filter":
+            text = draw(st.sampled_from(["v > 1", "x IS NOT NULL", "k = 'a' OR v <= 2"]))
+            node = Filter(input=node, predicate=Expression.parse(text, node.schema))
+        elif step == "map":
+            texts = [("k", "upper(k)"), ("v", "v % 2"), ("x", "x")]
+            columns = tuple((name, Expression.parse(text, node.schema)) for name, text in texts)
+            node = Map(input=node, columns=columns)
+        elif step == "union":
+            node = Union(inputs=(node, SOURCE))
+        else:
+            node = Coalesce(input=node)
+    if draw(st.booleans()):
+        size, slide = draw(st.integers(1, 6)), draw(st.sampled_from([1, 1, 2, 3, 5]))
+        node = TimeWindow(input=node, size=Duration(size), slide=Duration(slide))
+    if draw(st.booleans()):
+        node = draw(aggregates(node))
+    return node
