@@ -1,0 +1,109 @@
+"""Count per key and 10 seconds: Anabranch, native Spark, and Python state per key."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from anabranch.bench.report import Report, speed
+from anabranch.bench.rows import write_elements, write_rows
+from anabranch.engine import Engine
+from anabranch.runtime import peers
+
+KEYS = 1_000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured. The first batch of each run is warm-up."""
+
+    files: int
+    rows_per_file: int
+    files_per_batch: int
+    slow_files: int
+    repeats: int
+
+
+FULL = Size(files=28, rows_per_file=250_000, files_per_batch=4, slow_files=8, repeats=3)
+QUICK = Size(files=8, rows_per_file=125_000, files_per_batch=2, slow_files=2, repeats=1)
+
+
+def tumbling(report: Report, *, quick: bool) -> None:
+    """Measure all on one Parquet input.
+
+    Figures: `vs_spark`, `vs_python_state`, `with_corrections`.
+    """
+    size = QUICK if quick else FULL
+    root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
+    try:
+        with Engine() as engine:
+            _measure(engine, root, size, report)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _measure(engine: Engine, root: Path, size: Size, report: Report) -> None:
+    rows, slow = root / "rows", root / "slow"
+    plain, corrected = root / "elements", root / "corrected"
+    shape = {"rows_per_file": size.rows_per_file, "keys": KEYS, "per_second": 20_000}
+    write_rows(rows, files=size.files, **shape)
+    write_elements(plain, files=size.files, corrected=0.0, **shape)
+    write_elements(corrected, files=size.files, corrected=0.1, **shape)
+    # Python state is slow: it gets the first files of the same input, in batches of their size.
+    slow.mkdir()
+    for file in sorted(rows.iterdir())[: size.slow_files]:
+        (slow / file.name).symlink_to(file)
+    speeds: dict[str, list[float]] = {}
+
+    def note(name: str, repeat: int, batches: Sequence[Mapping[str, float]]) -> None:
+        speeds.setdefault(name, []).append(speed(batches))
+        report.measured(
+            name, repeat=repeat, rows_per_s=round(speeds[name][-1]), batches=list(batches)
+        )
+
+    for repeat in range(size.repeats):
+        work = root / f"repeat-{repeat}"
+        native = peers.native_tumbling(engine.spark, rows, work / "native", size.files_per_batch)
+        note("spark", repeat, peers.batch_times(native))
+        note("anabranch", repeat, _anabranch(engine, rows, work / "own", size, ordered=True))
+        note("elements", repeat, _anabranch(engine, plain, work / "plain", size, ordered=False))
+        note("corrected", repeat, _anabranch(engine, corrected, work / "10%", size, ordered=False))
+    state = peers.python_state_tumbling(
+        engine.spark, slow, root / "python-state", max(1, size.slow_files // 2)
+    )
+    note("python_state", 0, peers.batch_times(state))
+    median = {name: statistics.median(values) for name, values in speeds.items()}
+    for name, value in median.items():
+        report.figure(f"{name}_rows_per_s", value)
+    report.figure("vs_spark", median["anabranch"] / median["spark"])
+    report.figure("vs_python_state", median["anabranch"] / median["python_state"])
+    report.figure("with_corrections", median["corrected"] / median["elements"])
+
+
+def _anabranch(
+    engine: Engine, folder: Path, work: Path, size: Size, *, ordered: bool
+) -> list[dict[str, float]]:
+    stream = engine.stream(
+        folder,
+        name="rows",
+        start="ts" if ordered else None,
+        delay="5 seconds" if ordered else None,
+        max_files_per_batch=size.files_per_batch,
+    )
+    query = stream.window("10 seconds", slide="10 seconds").group_by("k").agg(n="COUNT(*)")
+    run = query.start(to=work / "log", checkpoint=work / "checkpoint", available_now=True)
+    run.await_end()
+    return [
+        {
+            "rows": float(batch["rows_in"]),
+            "seconds": batch["milliseconds"]["triggerExecution"] / 1000,
+        }
+        for batch in run.metrics()
+        if batch["rows_in"]
+    ]

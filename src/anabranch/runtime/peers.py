@@ -1,0 +1,112 @@
+"""The same jobs as plain Spark does them: what benchmarks are measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, window
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle, StreamingQuery
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def _rows(spark: SparkSession, folder: Path, files_per_batch: int) -> DataFrame:
+    return (
+        spark.readStream.schema("k BIGINT, v DOUBLE, ts TIMESTAMP_NTZ")
+        .option("maxFilesPerTrigger", files_per_batch)
+        .parquet(str(folder))
+        .withColumn("ts", col("ts").cast("timestamp"))
+    )
+
+
+def native_tumbling(
+    spark: SparkSession, folder: Path, checkpoint: Path, files_per_batch: int
+) -> StreamingQuery:
+    """Count per key and 10 seconds with Spark's own windowed aggregation."""
+    counts = (
+        _rows(spark, folder, files_per_batch)
+        .withWatermark("ts", "5 seconds")
+        .groupBy(window("ts", "10 seconds"), "k")
+        .count()
+    )
+    return _start(counts, checkpoint)
+
+
+def native_count(
+    spark: SparkSession, folder: Path, checkpoint: Path, files_per_batch: int
+) -> StreamingQuery:
+    """Count per key, Spark's smallest stateful query."""
+    counts = _rows(spark, folder, files_per_batch).groupBy("k").count()
+    return _start(counts, checkpoint)
+
+
+class _CountWindows(StatefulProcessor):
+    """Counts per 10 seconds for one key, the way the documentation teaches it."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._counts = handle.getMapState("counts", "start BIGINT", "n BIGINT")
+
+    def handleInputRows(  # noqa: N802 - the name is Spark's
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        del timerValues
+        for frame in rows:
+            starts = frame["ts"].astype("int64") // 10_000_000_000
+            sizes = starts.value_counts()
+            out = []
+            for start, size in sizes.items():
+                before = self._counts.getValue((int(start),))
+                total = (before[0] if before else 0) + int(size)
+                self._counts.updateValue((int(start),), (total,))
+                out.append((key[0], int(start), total))
+            yield pd.DataFrame(out, columns=["k", "start", "n"])
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def python_state_tumbling(
+    spark: SparkSession, folder: Path, checkpoint: Path, files_per_batch: int
+) -> StreamingQuery:
+    """The same count in Python state per key (`transformWithStateInPandas`)."""
+    counts = (
+        _rows(spark, folder, files_per_batch)
+        .groupBy("k")
+        .transformWithStateInPandas(
+            statefulProcessor=_CountWindows(),
+            outputStructType="k BIGINT, start BIGINT, n BIGINT",
+            outputMode="Update",
+            timeMode="None",
+        )
+    )
+    return _start(counts, checkpoint)
+
+
+def _start(counts: DataFrame, checkpoint: Path) -> StreamingQuery:
+    return (
+        counts.writeStream.format("noop")
+        .outputMode("update")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+def batch_times(query: StreamingQuery) -> list[dict[str, float]]:
+    """Rows and seconds of every batch that did something, after the query has ended."""
+    query.awaitTermination()
+    return [
+        {
+            "rows": float(progress.numInputRows),
+            "seconds": progress.durationMs.get("triggerExecution", 0) / 1000.0,
+        }
+        for progress in query.recentProgress
+        if progress.numInputRows
+    ]
