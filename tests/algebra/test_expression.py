@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -277,7 +280,8 @@ def test_and_and_or_keep_their_three_values() -> None:
         ("itemID div zero", "Division by zero"),
         ("small + small", "Overflow"),
         ("small * small", "Overflow"),
-        ("cast(`my col` as int)", "Could not convert string 'x' to INT32"),
+        ("cast(`my col` as int)", "x is no whole number"),
+        ("cast(`my col` as double)", "Could not convert string 'x' to DOUBLE"),
     ],
 )
 def test_a_row_that_fails_names_the_expression(text: str, complaint: str) -> None:
@@ -351,3 +355,28 @@ def test_refusals_read_like_this(update_golden: bool) -> None:
     if update_golden:
         path.write_text("\n====\n".join(shown) + "\n")
     assert "\n====\n".join(shown) + "\n" == path.read_text()
+
+
+def test_threads_evaluate_at_the_same_time() -> None:
+    expression = Expression.parse("itemID * 2 + 1", SCHEMA)
+
+    def work(start: int) -> bool:
+        rows = pa.RecordBatch.from_pydict({"itemID": list(range(start, start + 1000))})
+        expected = [n * 2 + 1 for n in range(start, start + 1000)]
+        return all(expression.evaluate(rows, 1000).to_pylist() == expected for _ in range(5))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(0, 8000, 1000)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_evaluates_on_its_own() -> None:
+    expression = Expression.parse("itemID * 2", SCHEMA)
+    expression.evaluate(ROWS, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a fork while other threads live is what is tested
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if expression.evaluate(ROWS, 2).to_pylist() == [14, None] else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0

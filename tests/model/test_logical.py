@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -114,7 +115,7 @@ def test_the_canonical_form_means_the_same(events: list[Event]) -> None:
 def test_segments_cover_what_is_there_and_neighbours_differ(events: list[Event]) -> None:
     stream = LogicalStream.of(events)
     segments = list(stream.segments())
-    for (_, end, snapshot), (start, _, other) in zip(segments, segments[1:]):
+    for (_, end, snapshot), (start, _, other) in pairwise(segments):
         assert end < start or (end == start and snapshot != other)
     for start, end, snapshot in segments:
         assert snapshot
@@ -218,7 +219,8 @@ def test_taking_away_what_is_not_there_is_refused() -> None:
 def test_moves_of_ends_add_up() -> None:
     def batch(start: list[int], end: list[int], new_end: list[int]) -> EventBatch:
         rows = pa.RecordBatch.from_pydict({"k": ["a"] * len(start)})
-        return EventBatch(rows, *(np.array(column, np.int64) for column in (start, end, new_end)))
+        times = [np.array(column, np.int64) for column in (start, end, new_end)]
+        return EventBatch(rows, times[0], times[1], times[2])
 
     moves = [
         batch([1, 2, 3], [1, 2, 3], [8, FOREVER, 5]),  # three inserts
@@ -260,6 +262,10 @@ def test_payloads_without_columns_are_counted() -> None:
 def test_values_sql_cannot_tell_apart_are_frozen_to_equal_ones(value: object, like: object) -> None:
     assert (freeze(value),) == (freeze(like),)
     assert hash((freeze(value),)) == hash((freeze(like),))
+
+
+def test_there_is_one_zero() -> None:
+    assert repr(freeze([-0.0, {"x": -0.0}])) == "(0.0, (0.0,))"
 
 
 def test_null_is_not_zero_and_not_empty() -> None:

@@ -289,7 +289,7 @@ def test_typed_columns_are_read_from_what_people_write() -> None:
     expected = {
         "d": Decimal("1.25"),
         "day": date(2026, 11, 15),
-        "at": datetime(2026, 11, 15, 10),  # noqa: DTZ001
+        "at": datetime(2026, 11, 15, 10),
         "time": time(10, 0, 0, 500_000),
         "wait": timedelta(seconds=90),
         "raw": b"\x00\xff",

@@ -52,6 +52,17 @@ def to_duckdb(tree: exp.Expr, schema: pa.Schema) -> str:
                 return _cast(node, schema)
             case exp.And() | exp.Or():
                 return _lazily(node)
+            case exp.Floor() | exp.Ceil():
+                return _to_whole(node, schema)
+            case exp.IsNan():
+                return exp.func("COALESCE", node.copy(), exp.false())
+            case exp.DayOfWeek():  # of Sunday: 1 in Spark, 0 in DuckDB
+                return exp.paren(exp.Add(this=node.copy(), expression=exp.Literal.number(1)))
+            case exp.Anonymous() if node.name.lower() == "weekday" and len(node.expressions) == 1:
+                monday = exp.func("ISODOW", node.expressions[0].copy())  # 0 in Spark, 1 in DuckDB
+                return exp.paren(exp.Sub(this=monday, expression=exp.Literal.number(1)))
+            case exp.TsOrDsAdd() | exp.AddMonths():
+                return exp.cast(node.copy(), "date")
         return node
 
     return _text(rewrite(tree, translate))
@@ -68,14 +79,36 @@ def _divide(node: exp.Div) -> exp.Expr:
 
 
 def _cast(node: exp.Cast, schema: pa.Schema) -> exp.Expr:
-    """A cast to an integer that cuts off what is behind the point, where DuckDB rounds."""
+    """A cast to an integer that cuts off what is behind the point, where DuckDB rounds.
+
+    In a text there must be no point at all.
+    """
     if not node.to.is_type(*exp.DataType.INTEGER_TYPES):
         return node
     kind = _type_of(node.this, schema)
-    if kind is None or not (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+    if kind is None:
         return node
-    whole = exp.func("TRUNC", node.this.copy())
-    return type(node)(this=whole, to=node.to.copy())
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return type(node)(this=exp.func("TRUNC", node.this.copy()), to=node.to.copy())
+    if not pa.types.is_string(kind):
+        return node
+    text, digits = exp.func("TRIM", node.this.copy()), exp.Literal.string("[+-]?[0-9]+")
+    is_whole = exp.Anonymous(this="REGEXP_FULL_MATCH", expressions=[text, digits])
+    is_null = exp.Is(this=node.this.copy(), expression=exp.null())
+    case = exp.Case().when(is_null, exp.null()).when(is_whole, node.copy())
+    if isinstance(node, exp.TryCast):
+        return exp.paren(case.else_(exp.null()))
+    what = exp.func("CONCAT", node.this.copy(), exp.Literal.string(" is no whole number"))
+    return exp.paren(case.else_(exp.func("ERROR", what)))
+
+
+def _to_whole(node: exp.Floor | exp.Ceil, schema: pa.Schema) -> exp.Expr:
+    """Floor and ceiling of a float are integers in Spark, and those of NaN are 0."""
+    kind = _type_of(node.this, schema)
+    if kind is None or not pa.types.is_floating(kind) or node.args.get("decimals"):
+        return node
+    is_nan = exp.func("ISNAN", node.this.copy())
+    return exp.Case().when(is_nan, exp.Literal.number(0)).else_(exp.cast(node.copy(), "bigint"))
 
 
 def _lazily(node: exp.And | exp.Or) -> exp.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import threading
@@ -16,7 +17,8 @@ _CONFIG: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
-_here = threading.local()
+_lock = threading.Lock()
+_open: list[duckdb.DuckDBPyConnection] = []
 
 
 def select(expressions: Sequence[str], rows: pa.RecordBatch) -> pa.Table:
@@ -26,7 +28,12 @@ def select(expressions: Sequence[str], rows: pa.RecordBatch) -> pa.Table:
         duckdb.Error: an expression is wrong, or fails for a row.
     """
     text = ", ".join(f"({expression}) AS v{i}" for i, expression in enumerate(expressions))
-    return _connection().from_arrow(rows).project(text).to_arrow_table()
+    with _lock:
+        if not _open:
+            connection = duckdb.connect(":memory:", config=dict(_CONFIG))
+            connection.execute("SET TimeZone = 'UTC'")
+            _open.append(connection)
+        return _open[0].from_arrow(rows).project(text).to_arrow_table()
 
 
 def numbered(columns: Iterable[str], schema: pa.Schema, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -65,11 +72,15 @@ def explain_failure(error: duckdb.Error, names: Sequence[str]) -> str:
     return re.sub(r"\b__c([0-9]+)\b", lambda found: names[int(found.group(1))], line)
 
 
-def _connection() -> duckdb.DuckDBPyConnection:
-    # One per thread and process: a connection is not shared by threads, nor usable after a fork.
-    if getattr(_here, "process", None) != os.getpid():
-        _here.connection = duckdb.connect(":memory:", config=dict(_CONFIG))
-        _here.connection.execute("SET TimeZone = 'UTC'")
-        _here.process = os.getpid()
-    connection: duckdb.DuckDBPyConnection = _here.connection
-    return connection
+def _after_fork() -> None:
+    """A forked process makes a connection of its own and never closes the one it inherited."""
+    global _lock
+    _lock = threading.Lock()
+    for connection in _open:
+        # Closing it would wait for ever for a thread that does not exist in this process.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -161,6 +161,8 @@ def _why_not_scalar(node: exp.Expr) -> tuple[str, str, str] | None:
     if name in UNSTABLE or _UNSTABLE_NODES.fullmatch(type(node).__name__):
         hint = "an answer must depend on the row alone, or a correction could not undo it"
         return f"{name} does not give the same answer twice", hint, at_name
+    if name == "hash":
+        return "every engine has another hash", "use md5 or sha2", at_name
     if isinstance(node, exp.Block):
         return "there is more than one expression", "write one scalar expression", ";"
     return None

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -163,14 +164,17 @@ def _run_query(root: Path, console: Console, stop_after: int | None) -> list[dic
                     completed=said["batch"] + 1,
                     description=f"batches, stable {format_time(said['stable'], timestamps=True)}",
                 )
-                if stop_after is not None and said["batch"] + 1 >= stop_after:
+                if len(batches) == stop_after:
                     break
+        done = stop_after is not None and len(batches) >= stop_after
+        failed = not done and process.wait(PATIENCE) != 0
     finally:
-        if process.poll() is None and (stop_after is not None or not batches):
+        # Spark's own processes are in its group, so nothing is left behind.
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(PATIENCE)
         process.stdout.close()
-    if stop_after is None and process.returncode:
+    if failed:
         raise EngineError(
             "the demo's query failed",
             where=errors.read_text(errors="replace").strip()[-2000:],

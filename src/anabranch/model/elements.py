@@ -83,6 +83,27 @@ def show_element(element: Element, *, timestamps: bool = False) -> str:
     return f"adjust {payload} from {lifetime} to [{at(element.start)}, {at(element.new_end)})"
 
 
+def element_json(element: Element, *, timestamps: bool = False) -> dict[str, Any]:
+    """An element as in a stream file, as far as JSON can say its payload.
+
+    >>> element_json(Insert({"itemID": 1}, 5))
+    {'insert': {'itemID': 1}, 'start': 5, 'end': 'forever'}
+    """
+    if isinstance(element, Stable):
+        return {"stable": time_json(element.time, timestamps=timestamps)}
+    kind = "insert" if isinstance(element, Insert) else "adjust"
+    times = {"start": element.start, "end": element.end}
+    if isinstance(element, Adjust):
+        times["new_end"] = element.new_end
+    said = {name: time_json(time, timestamps=timestamps) for name, time in times.items()}
+    return {kind: element.payload, **said}
+
+
+def time_json(time: int, *, timestamps: bool = False) -> int | str:
+    """An instant as in a stream file: a number, an ISO timestamp, or `forever`."""
+    return format_time(time, timestamps=timestamps) if timestamps or time == FOREVER else time
+
+
 def elements_of(batch: EventBatch) -> list[Element]:
     """The rows of a batch as elements, then its stable point if it makes a promise."""
     payloads: Sequence[dict[str, Any]] = batch.payload.to_pylist() or [{}] * len(batch)

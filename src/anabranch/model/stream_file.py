@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final, final
+from typing import IO, Final, final
 
 import pyarrow as pa
 
@@ -42,11 +44,12 @@ class StreamForm:
     unit: str
 
 
-def describe(path: str | Path, *, whole: bool = False) -> StreamForm:
+def describe(path: str | Path, *, whole: bool = False, name: str = "") -> StreamForm:
     """The form of a stream file.
 
     The columns of JSON lines are inferred: from the first block of the file that has a payload,
     or from the whole file. Numbers, texts, booleans, objects and lists keep their JSON types.
+    Errors call the file by `name` if one is given.
     """
     file = _existing(path)
     if _is_parquet(file):
@@ -54,7 +57,7 @@ def describe(path: str | Path, *, whole: bool = False) -> StreamForm:
         return StreamForm(schema=schema, timestamps=timestamps, unit="row")
     schema, timestamps = pa.schema([]), False
     for data, first_line in _blocks(file, _BLOCK):
-        schema = infer_payload(data, first_line, str(path), schema)
+        schema = infer_payload(data, first_line, name or str(path), schema)
         timestamps = timestamps or has_iso_times(data)
         if len(schema) and not whole:
             break
@@ -82,6 +85,7 @@ def read_arrivals(
     schema: pa.Schema | None = None,
     chunk_rows: int = CHUNK_ROWS,
     *,
+    name: str = "",
     strict: bool = True,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[Arrivals]:
@@ -91,15 +95,16 @@ def read_arrivals(
         path: A file of JSON lines (may be compressed) or a Parquet file of elements.
         schema: The payload columns; inferred from the first block of the file if not given.
         chunk_rows: At most so many rows per piece.
+        name: What errors call the file; its path if not given.
         strict: Refuse lifetimes that end before they start.
         on_bytes: Is told how many bytes have been read, now and then.
     """
     file = _existing(path)
-    known = describe(file).schema if schema is None else schema
+    known = describe(file, name=name).schema if schema is None else schema
     if _is_parquet(file):
         yield from read_parquet(file, known, chunk_rows)
         return
-    reader = LineReader(schema=known, name=str(path), strict=strict)
+    reader = LineReader(schema=known, name=name or str(path), strict=strict)
     read = 0
     for data, first_line in _blocks(file, max(2**16, min(_BLOCK, 128 * chunk_rows))):
         yield from reader.read(data, first_line).split(chunk_rows)
@@ -134,8 +139,8 @@ def write_stream(path: str | Path, batches: Iterable[EventBatch], timestamps: bo
         timestamps: Write times as ISO timestamps (Parquet: say so in the file).
     """
     if str(path) == "-":
-        write_lines(sys.stdout.buffer, batches, timestamps=timestamps)
-        sys.stdout.buffer.flush()
+        with _standard_output() as out:
+            write_lines(out, batches, timestamps=timestamps)
         return
     target = Path(path)
     partial = target.with_name(f".{target.name}.partial")
@@ -154,6 +159,19 @@ def write_stream(path: str | Path, batches: Iterable[EventBatch], timestamps: bo
         ) from None
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _standard_output() -> Iterator[IO[bytes]]:
+    out = sys.stdout.buffer
+    if isinstance(out, io.RawIOBase):
+        # Python runs unbuffered: a raw file may write less than it is told to.
+        buffered = io.BufferedWriter(out)
+        yield buffered
+        buffered.detach()
+    else:
+        yield out
+        out.flush()
 
 
 def _existing(path: str | Path) -> Path:

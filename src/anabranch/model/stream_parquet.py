@@ -20,6 +20,7 @@ from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 ELEMENT_COLUMNS: Final = ("kind", "start", "end", "new_end")
 _KINDS: Final = ("insert", "adjust", "stable")
 _TIMES_KEY: Final = b"anabranch.times"
+_ROW_GROUP: Final = 2**17
 _SHAPE: Final = (
     "an element file has the columns kind ('insert', 'adjust' or 'stable'), start, end, new_end, "
     "and those of the payload; a stable has its time in start"
@@ -69,9 +70,16 @@ def write_parquet(
     reached = int(BEGINNING)
     try:
         with pq.ParquetWriter(target, schema) as writer:
+            held: list[pa.Table] = []
             for batch in chain([first], source):
-                writer.write_table(_rows(batch, schema, reached))
+                held.append(_rows(batch, schema, reached))
                 reached = max(reached, batch.stable)
+                # Batches may be small; row groups should not be.
+                if sum(map(len, held)) >= _ROW_GROUP:
+                    writer.write_table(pa.concat_tables(held))
+                    held = []
+            if held:
+                writer.write_table(pa.concat_tables(held))
     except pa.ArrowNotImplementedError as problem:
         hint = "write JSON lines, or cast the column to another type"
         raise StreamError("Parquet has no such type", where=str(problem), hint=hint) from None

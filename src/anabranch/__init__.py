@@ -1,0 +1,68 @@
+"""Temporal stream processing on Spark: exact, revisable answers over late and corrected streams."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anabranch.engine import Engine, GroupedStream, LocalRun, Run, Stream
+    from anabranch.errors import (
+        AnabranchError,
+        EngineError,
+        OperatorError,
+        PlanError,
+        QueryError,
+        StreamError,
+    )
+    from anabranch.model.batch import EventBatch
+    from anabranch.model.logical import LogicalStream
+    from anabranch.model.stream_file import read_batches, write_stream
+    from anabranch.model.time import FOREVER
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "FOREVER",
+    "AnabranchError",
+    "Engine",
+    "EngineError",
+    "EventBatch",
+    "GroupedStream",
+    "LocalRun",
+    "LogicalStream",
+    "OperatorError",
+    "PlanError",
+    "QueryError",
+    "Run",
+    "Stream",
+    "StreamError",
+    "read_batches",
+    "write_stream",
+]
+
+_MODULES = {
+    "anabranch.engine": ("Engine", "GroupedStream", "LocalRun", "Run", "Stream"),
+    "anabranch.errors": (
+        "AnabranchError",
+        "EngineError",
+        "OperatorError",
+        "PlanError",
+        "QueryError",
+        "StreamError",
+    ),
+    "anabranch.model.batch": ("EventBatch",),
+    "anabranch.model.logical": ("LogicalStream",),
+    "anabranch.model.stream_file": ("read_batches", "write_stream"),
+    "anabranch.model.time": ("FOREVER",),
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    # Loaded when first used: a command that looks at a file shall not wait for the engine.
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'anabranch' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,127 @@
+"""The command `anabranch`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from anabranch import __version__
+from anabranch.cli.bench import bench
+from anabranch.cli.check import check
+from anabranch.cli.demo import demo
+from anabranch.cli.diff import diff
+from anabranch.cli.generate import generate
+from anabranch.cli.help_text import help_of
+from anabranch.cli.show import show
+from anabranch.errors import AnabranchError
+
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+_WITHOUT_SPARK: Final = ("check", "show", "diff", "generate")
+
+
+class Commands(TyperGroup):
+    """Commands whose users see errors in three parts, not stack traces."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a mistake of the user ends with exit code 2."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except AnabranchError as error:
+            if ctx.params.get("debug"):
+                traceback.print_exc()
+            else:
+                typer.echo(f"{type(error).__name__}: {error}", err=True)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # The reader of our output has seen enough. What is still buffered goes nowhere,
+            # else Python would complain about it on its way out.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(BROKEN_PIPE) from None
+        return result
+
+
+app = typer.Typer(
+    name="anabranch",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"anabranch {__version__}")
+        raise typer.Exit
+
+
+def anabranch(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+) -> None:
+    r"""Exact, revisable answers over late and corrected streams.
+
+    Stream files are JSON lines or Parquet; '-' is standard input or output. Results go to
+    standard output, remarks to standard error. Exit code 0 says yes, 1 says no (a stream that is
+    not legal, two streams that differ), 2 says that the input is not usable.
+
+    \b
+    anabranch demo                      see it work, from end to end
+    anabranch check bids.jsonl          is it a legal stream?
+    anabranch show bids.jsonl --at 12   what held at instant 12?
+    """
+
+
+app.callback(help=help_of(anabranch))(anabranch)
+for command in (demo, check, show, diff, bench):
+    app.command(help=help_of(command))(command)
+app.add_typer(generate)
+
+
+def main() -> None:
+    """Run the command line."""
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    if words and words[0] in _WITHOUT_SPARK:
+        _spare_pandas()
+    app(prog_name="anabranch")
+
+
+def _spare_pandas() -> None:
+    """Let Arrow work without pandas, which takes longer to load than most commands run.
+
+    Arrow looks for pandas once and remembers whether it is there. Commands that need no Spark
+    need no pandas, and this process runs one command only.
+    """
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.scalar(0)
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+class _NoPandas:
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""`anabranch check`: is it a legal stream?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, final
+
+import typer
+
+from anabranch.cli.streams import Input, opened, with_forms
+
+if TYPE_CHECKING:
+    from anabranch.model.legality import Violation
+    from anabranch.model.stream_file import StreamForm
+
+
+@final
+@dataclass(slots=True)
+class Findings:
+    """What there is in a stream, and what is wrong with it."""
+
+    form: StreamForm
+    inserts: int = 0
+    adjusts: int = 0
+    stables: int = 0
+    stable: int = 0
+    live: int = 0
+    violations: tuple[Violation, ...] = ()
+
+
+def check(
+    file: Annotated[str, typer.Argument(help="A stream file, or '-' for standard input.")],
+    limit: Annotated[int, typer.Option(min=1, help="Show so many violations at most.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    r"""Say whether a stream keeps its promises.
+
+    After 'stable t' no insert may start before t, and no adjust may move an end from or to a time
+    before t; an adjust must name an event that exists; a lifetime must not be empty. The exit code
+    is 0 for a legal stream, 1 where a promise is broken, 2 where the file is not a stream.
+
+    \b
+    $ anabranch check bids.jsonl
+    bids.jsonl, line 7: insert {"itemID": 1} [5, 9)
+      stable 12 (line 3) promised that no later insert starts before 12
+    """
+    with opened(file) as [source]:
+        found = with_forms([source], lambda forms: _findings(source, forms[0], limit))
+    name = source.name
+    for violation in found.violations:
+        shown = _as_json(file, found, violation) if as_json else _as_text(name, found, violation)
+        typer.echo(shown)
+    if as_json and not found.violations:
+        typer.echo(_summary_json(file, found))
+    typer.echo(_summary(name, found), err=True)
+    if found.violations:
+        raise typer.Exit(1)
+
+
+def _findings(source: Input, form: StreamForm, limit: int) -> Findings:
+    # Loading Arrow takes longer than showing a help text.
+    from anabranch.model.legality import LegalityChecker
+
+    checker = LegalityChecker(timestamps=form.timestamps, unit=form.unit)
+    found = Findings(form)
+    for piece in source.pieces(form, strict=False):
+        found.violations += tuple(checker.feed(piece, limit - len(found.violations)))
+        if len(found.violations) == limit:
+            return found
+        found.adjusts += int(piece.is_adjust.sum())
+        found.inserts += int((~piece.is_adjust).sum())
+        found.stables += len(piece.stables)
+    found.stable, found.live = checker.stable, checker.live
+    return found
+
+
+def _as_text(name: str, found: Findings, violation: Violation) -> str:
+    from anabranch.model.elements import show_element
+
+    element = show_element(violation.element, timestamps=found.form.timestamps)
+    place = f"{name}, {found.form.unit} {violation.position}"
+    return f"{place}: {element}\n  {violation.promise}"
+
+
+def _as_json(file: str, found: Findings, violation: Violation) -> str:
+    from anabranch.model.elements import element_json
+
+    content: dict[str, Any] = {
+        "file": file,
+        "legal": False,
+        found.form.unit: violation.position,
+        "element": element_json(violation.element, timestamps=found.form.timestamps),
+        "rule": violation.rule,
+        "promise": violation.promise,
+    }
+    return json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _summary_json(file: str, found: Findings) -> str:
+    from anabranch.model.elements import time_json
+
+    stable = time_json(found.stable, timestamps=found.form.timestamps) if found.stables else None
+    content: dict[str, Any] = {
+        "file": file,
+        "legal": True,
+        "inserts": found.inserts,
+        "adjusts": found.adjusts,
+        "stables": found.stables,
+        "stable": stable,
+        "live": found.live,
+    }
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _summary(name: str, found: Findings) -> str:
+    from anabranch.model.time import format_time
+
+    if found.violations:
+        unit, first = found.form.unit, found.violations[0]
+        return f"{name}: not legal, see {unit} {first.position}"
+    counts = f"{found.inserts:,} inserts, {found.adjusts:,} adjusts, {found.stables:,} stables"
+    stable = format_time(found.stable, timestamps=found.form.timestamps)
+    progress = f"stable point {stable}" if found.stables else "nothing is promised"
+    return f"{name}: legal; {counts}; {progress}; {found.live:,} events may still change"

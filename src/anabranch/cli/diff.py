@@ -1,0 +1,137 @@
+"""`anabranch diff`: do two streams mean the same?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anabranch.cli.streams import Input, opened, with_forms
+from anabranch.errors import StreamError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from anabranch.model.batch import EventBatch
+    from anabranch.model.difference import SnapshotDifference
+    from anabranch.model.stream_file import StreamForm
+
+
+def diff(
+    left: Annotated[str, typer.Argument(help="A stream file, or '-' for standard input.")],
+    right: Annotated[str, typer.Argument(help="Another one.")],
+    limit: Annotated[int, typer.Option(min=1, help="Show so many payloads of a kind.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    r"""Say whether two streams have the same snapshot at every instant.
+
+    The order of elements, the way lifetimes are cut, and stable points do not count; a column that
+    a stream lacks is null. If the streams differ, the first instant is shown at which they do, with
+    both snapshots: lines with '-' hold in the first stream only, lines with '+' in the second only.
+    The exit code is 0 for equal streams, 1 for different ones, 2 where a file is not a stream.
+
+    \b
+    $ anabranch diff a.jsonl b.jsonl
+    --- a.jsonl at 12: 2 payloads
+    +++ b.jsonl at 12: 1 payload
+    -{"itemID": 1, "price": 80.0}
+     {"itemID": 2, "price": 15.0}
+    """
+    with opened(left, right) as [one, other]:
+        compare = partial(_compare, one, other)
+        instant, found, timestamps = with_forms([one, other], compare)
+    from anabranch.model.time import format_time
+
+    if found is None:
+        if as_json:
+            typer.echo(json.dumps({"equal": True}))
+        typer.echo("equal: the same snapshot at every instant", err=True)
+        return
+    when = format_time(instant, timestamps=timestamps)
+    if as_json:
+        typer.echo(json.dumps(_as_json(when if timestamps else instant, found), ensure_ascii=False))
+    else:
+        typer.echo(_as_text(left, right, when, found, limit), nl=False)
+    typer.echo(f"different from instant {when} on", err=True)
+    raise typer.Exit(1)
+
+
+def _compare(
+    one: Input, other: Input, forms: list[StreamForm]
+) -> tuple[int, SnapshotDifference | None, bool]:
+    """The first instant at which the streams differ, how, and whether it is a timestamp."""
+    from anabranch.model.difference import compare_snapshots, conformed, first_difference
+    from anabranch.model.history import snapshot_of
+
+    schema = _common_schema(*forms)
+    timestamps = all(form.timestamps for form in forms)
+
+    def batches(source: Input, form: StreamForm) -> Iterator[EventBatch]:
+        for piece in source.pieces(form):
+            yield conformed(piece.batch, schema)
+
+    instant = first_difference(batches(one, forms[0]), batches(other, forms[1]))
+    if instant is None:
+        return 0, None, timestamps
+    snapshots = [
+        snapshot_of(batches(path, form), instant, schema) for path, form in zip((one, other), forms)
+    ]
+    return instant, compare_snapshots(*snapshots), timestamps
+
+
+def _common_schema(one: StreamForm, other: StreamForm) -> pa.Schema:
+    from anabranch.model.infer_schema import unify
+
+    schema = unify(one.schema, other.schema)
+    if schema is None:
+        for field in one.schema:
+            place = other.schema.get_field_index(field.name)
+            theirs = other.schema.field(place).type if place >= 0 else field.type
+            if unify(_only(field.name, field.type), _only(field.name, theirs)) is None:
+                raise StreamError(
+                    f"column '{field.name}' has two types that have no value in common",
+                    where=f"{field.type} in the first stream, {theirs} in the second",
+                    hint="streams are compared column by column, by name",
+                )
+    return schema
+
+
+def _only(name: str, kind: pa.DataType) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([(name, kind)])
+
+
+def _as_text(left: str, right: str, when: str, found: SnapshotDifference, limit: int) -> str:
+    from anabranch.model.json_encode import row_text
+
+    both = found.both.num_rows
+    sizes = [both + part.num_rows for part in (found.only_left, found.only_right)]
+    lines = [
+        f"{mark} {name} at {when}: {size:,} payload{'' if size == 1 else 's'}"
+        for mark, name, size in (("---", left, sizes[0]), ("+++", right, sizes[1]))
+    ]
+    for mark, rows in (("-", found.only_left), ("+", found.only_right), (" ", found.both)):
+        shown = rows.slice(0, limit)
+        lines += [mark + text for text in row_text(shown, shown.num_rows).to_pylist()]
+        if rows.num_rows > limit:
+            lines.append(f"{mark}... and {rows.num_rows - limit:,} more")
+    return "\n".join(lines) + "\n"
+
+
+def _as_json(instant: int | str, found: SnapshotDifference) -> dict[str, Any]:
+    from anabranch.model.json_encode import row_text
+
+    def objects(rows: pa.RecordBatch) -> list[Any]:
+        return [json.loads(text) for text in row_text(rows, rows.num_rows).to_pylist()]
+
+    return {
+        "equal": False,
+        "instant": instant,
+        "only_left": objects(found.only_left),
+        "only_right": objects(found.only_right),
+        "both": objects(found.both),
+    }

@@ -1,0 +1,176 @@
+"""`anabranch generate`: the workloads of the papers, seeded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from anabranch.cli.help_text import help_of
+from anabranch.cli.progress import Bar
+from anabranch.errors import StreamError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from anabranch.workloads.arrival import Disturbance
+    from anabranch.workloads.nexmark import Nexmark
+
+Piece = TypeVar("Piece")
+
+
+class Form(str, Enum):
+    """What is written."""
+
+    jsonl = "jsonl"
+    parquet = "parquet"
+    elements = "elements"
+
+
+generate = typer.Typer(
+    name="generate",
+    help="Generate a workload; the same options give the same bytes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@generate.callback()
+def _workloads() -> None:
+    """Generate a workload; the same options give the same bytes."""
+
+
+def nexmark(
+    to: Annotated[str, typer.Option(help="Where to write; '-' is standard output.")] = "-",
+    events: Annotated[int, typer.Option(min=0, help="How many bids.")] = 1_000,
+    seed: Annotated[int, typer.Option(help="Another seed gives other bids.")] = 1,
+    rate: Annotated[float, typer.Option(help="Bids per second of event time.")] = 1_000.0,
+    items: Annotated[
+        int, typer.Option(min=0, help="Only so many items (0: new auctions all the time).")
+    ] = 0,
+    disorder: Annotated[
+        str, typer.Option(help="A bid arrives up to so much later than it was made.")
+    ] = "0 seconds",
+    late: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of bids that arrive even later.")
+    ] = 0.0,
+    corrections: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of bids withdrawn, or with a new price.")
+    ] = 0.0,
+    stable_every: Annotated[
+        int, typer.Option(min=1, help="A stable point follows so many elements.")
+    ] = 1_000,
+    form: Annotated[
+        Form | None,
+        typer.Option(
+            "--format",
+            help="jsonl: elements as JSON lines. parquet: plain rows with the column bidTS. "
+            "elements: Parquet of elements. By default what the name says.",
+        ),
+    ] = None,
+    files: Annotated[
+        int, typer.Option(min=1, help="Spread plain rows over so many files of a folder.")
+    ] = 1,
+) -> None:
+    r"""Generate bids of an online auction (NEXMark).
+
+    Bids have an item, a bidder and a price; half of them go to few hot items. As elements they are
+    points in time with stable points in between; without late bids the stream is legal.
+
+    \b
+    $ anabranch generate nexmark --disorder '5 s' --corrections 0.1 --to bids.jsonl
+    $ anabranch generate nexmark --events 5000000 --items 1000 --files 8 --to bids/
+    """
+    from anabranch.model.time import parse_duration
+    from anabranch.workloads.arrival import Disturbance
+    from anabranch.workloads.nexmark import Nexmark
+
+    config = Nexmark(bids=events, seed=seed, rate=rate, items=items)
+    how = Disturbance(
+        disorder=parse_duration(disorder),
+        late=late,
+        corrections=corrections,
+        stable_every=stable_every,
+    )
+    chosen = form or (Form.parquet if files > 1 else _form_of(to))
+    if to == "-" and chosen is not Form.jsonl:
+        raise StreamError(
+            f"{chosen.value} cannot be written to standard output",
+            where="option --to -",
+            hint="name a file with --to, or choose --format jsonl",
+        )
+    if files > 1 and chosen is not Form.parquet:
+        raise StreamError(
+            "only plain rows are spread over files",
+            where=f"option --files {files}",
+            hint="choose --format parquet, or leave --files out",
+        )
+    written = (
+        _write_rows(Path(to), config, how, files)
+        if chosen is Form.parquet
+        else _write_elements(to, config, how, as_parquet=chosen is Form.elements)
+    )
+    what = "rows" if chosen is Form.parquet else "elements"
+    typer.echo(f"wrote {written:,} {what} of {events:,} bids to {to}", err=True)
+
+
+generate.command(help=help_of(nexmark))(nexmark)
+
+
+def _form_of(to: str) -> Form:
+    if to.endswith("/") or Path(to).is_dir() or Path(to).suffix == ".parquet":
+        return Form.parquet
+    return Form.jsonl
+
+
+def _write_elements(to: str, config: Nexmark, how: Disturbance, *, as_parquet: bool) -> int:
+    from anabranch.model.stream_file import write_stream
+    from anabranch.workloads.arrival import bid_elements
+
+    if as_parquet and not to.endswith(".parquet"):
+        raise StreamError(
+            "the name of a Parquet file of elements ends in .parquet",
+            where=f"option --to {to}",
+            hint="readers tell files apart by their names",
+        )
+    counted = _Counted(config.bids)
+    batches = counted(bid_elements(config, how), len)
+    write_stream(to, batches, timestamps=True)
+    return counted.total
+
+
+def _write_rows(to: Path, config: Nexmark, how: Disturbance, files: int) -> int:
+    from anabranch.workloads.arrival import write_bid_rows
+
+    counted = _Counted(config.bids)
+    try:
+        write_bid_rows(to, config, how, files=files, watch=lambda rows: counted(rows, _rows))
+    except OSError as problem:
+        raise StreamError(
+            f"cannot write the rows: {problem.strerror or problem}",
+            where=str(to),
+            hint="check that the folder exists and may be written to",
+        ) from None
+    return counted.total
+
+
+def _rows(part: pa.RecordBatch) -> int:
+    return int(part.num_rows)
+
+
+class _Counted:
+    """Counts what passes by, with a progress bar."""
+
+    def __init__(self, expected: int) -> None:
+        self.total = 0
+        self._expected = expected
+
+    def __call__(self, parts: Iterator[Piece], size: Callable[[Piece], int]) -> Iterator[Piece]:
+        with Bar("generating", self._expected) as bar:
+            for part in parts:
+                self.total += size(part)
+                bar(self.total)
+                yield part
