@@ -22,8 +22,8 @@ help: ## list the targets
 setup: $(STAMP) ## create .venv with everything installed (PYTHON=python3.12 to choose another)
 
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "Anabranch needs Python 3.11 or newer, and '$(PYTHON)' is not."; \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "Anabranch needs Python 3.10 or newer, and '$(PYTHON)' is not."; \
 	  echo "Install one, or name another: make setup PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { \
 	  echo "'$(PYTHON)' cannot create virtual environments: ensurepip or venv is missing."; \

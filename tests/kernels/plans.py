@@ -71,9 +71,9 @@ def aggregates(draw: st.DrawFn, over: Node = SOURCE) -> Aggregate:
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Node:
-    """Chains and unions of all operators, with up to two stateful ones."""
-    node: Node = SOURCE
+def plans(draw: st.DrawFn, source: Node = SOURCE) -> Node:
+    """Chains and unions of all operators, with up to three stateful ones."""
+    node = source
     for _ in range(draw(st.integers(0, 2))):
         step = draw(st.sampled_from(["filter", "map", "union", "coalesce"]))
         if step == "filter":
@@ -84,7 +84,7 @@ def plans(draw: st.DrawFn) -> Node:
             columns = tuple((name, Expression.parse(text, node.schema)) for name, text in texts)
             node = Map(input=node, columns=columns)
         elif step == "union":
-            node = Union(inputs=(node, SOURCE))
+            node = Union(inputs=(node, source))
         else:
             node = Coalesce(input=node)
     if draw(st.booleans()):

@@ -46,7 +46,7 @@ def to_duckdb(tree: exp.Expr, schema: pa.Schema) -> str:
             case exp.Dot(expression=exp.Identifier()):
                 field = exp.Literal.string(node.expression.name)
                 return exp.func("STRUCT_EXTRACT", node.this.copy(), field)
-            case exp.Div():
+            case exp.Div() | exp.IntDiv() | exp.Mod():
                 return _divide(node)
             case exp.Cast():
                 return _cast(node, schema)
@@ -68,8 +68,8 @@ def to_duckdb(tree: exp.Expr, schema: pa.Schema) -> str:
     return _text(rewrite(tree, translate))
 
 
-def _divide(node: exp.Div) -> exp.Expr:
-    """A division that fails for zero, where DuckDB gives infinity."""
+def _divide(node: exp.Div | exp.IntDiv | exp.Mod) -> exp.Expr:
+    """A division that fails for zero, where DuckDB gives infinity or, by version, NULL."""
     divisor = node.expression
     if isinstance(divisor, exp.Literal) and not divisor.is_string and float(divisor.this) != 0:
         return node

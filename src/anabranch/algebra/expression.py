@@ -96,7 +96,8 @@ def _parse(text: str, schema: pa.Schema) -> Expression:
     if bound.is_column is not None:
         kind, constant = schema.field(bound.is_column).type, None
     else:
-        value = _try(bound, text, schema)
+        # By version, DuckDB calls NULL an integer.
+        value = pa.nulls(1) if bound.sql == "NULL" else _try(bound, text, schema)
         kind = plain_type(value.type)
         constant = None if bound.columns else value.cast(kind)
     return Expression(

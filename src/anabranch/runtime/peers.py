@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, window
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle, StreamingQuery
 
+from anabranch.errors import PlanError
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -75,7 +79,19 @@ class _CountWindows(StatefulProcessor):
 def python_state_tumbling(
     spark: SparkSession, folder: Path, checkpoint: Path, files_per_batch: int
 ) -> StreamingQuery:
-    """The same count in Python state per key (`transformWithStateInPandas`)."""
+    """The same count in Python state per key (`transformWithStateInPandas`).
+
+    Raises:
+        PlanError: A package that Spark needs for it is missing.
+    """
+    if find_spec("google") is None or find_spec("google.protobuf") is None:
+        raise PlanError(
+            "Spark's Python state needs the package protobuf",
+            where="transformWithStateInPandas",
+            hint="pip install 'anabranch[bench]'",
+        )
+    # Python state needs this store; it is set for the start of this query only.
+    spark.conf.set(PROVIDER, ROCKSDB)
     counts = (
         _rows(spark, folder, files_per_batch)
         .groupBy("k")
@@ -86,7 +102,10 @@ def python_state_tumbling(
             timeMode="None",
         )
     )
-    return _start(counts, checkpoint)
+    try:
+        return _start(counts, checkpoint)
+    finally:
+        spark.conf.unset(PROVIDER)
 
 
 def _start(counts: DataFrame, checkpoint: Path) -> StreamingQuery:

@@ -1,0 +1,1 @@
+"""Spark: compile a plan, shards, sources, sinks, state, checkpoints, metrics."""

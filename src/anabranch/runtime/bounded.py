@@ -1,0 +1,30 @@
+"""Refuse queries whose state would grow for ever."""
+
+from __future__ import annotations
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.node import Node
+from anabranch.algebra.time_window import UNBOUNDED, TimeWindow
+from anabranch.errors import PlanError
+
+
+def refuse_unbounded(node: Node, *, allow: bool) -> None:
+    """A window that forgets nothing, below an operator that remembers, needs endless memory.
+
+    Raises:
+        PlanError: There is one, and it was not allowed.
+    """
+    if allow:
+        return
+    for above in node.walk():
+        if not isinstance(above, Aggregate | Coalesce):
+            continue
+        for below in above.walk():
+            if isinstance(below, TimeWindow) and below.size == UNBOUNDED:
+                raise PlanError(
+                    "a window without bound below an operator that remembers",
+                    where=f"{below.label} below {above.label}",
+                    hint="its state would grow for ever: give the window a size, or start the "
+                    "query with allow_unbounded=True",
+                )

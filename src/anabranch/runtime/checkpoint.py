@@ -1,0 +1,113 @@
+"""The folder a query lives in: what must not change while it does."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import tempfile
+import uuid
+from pathlib import Path
+from typing import IO, Final, final
+
+from anabranch.errors import PlanError
+from anabranch.kernels.stage import PhysicalPlan, plan_fingerprint
+from anabranch.runtime.folder import Folder
+
+_FORMAT: Final = 1
+_ABOUT: Final = "query.json"
+
+
+@final
+class Checkpoint:
+    """The parts of a checkpoint: Spark's own, the state, the plans of file sources.
+
+    Attributes:
+        path: The folder.
+        query: The identity of the query, the same for its whole life.
+        shards: How many shards it has, fixed when it began.
+        fresh: Whether it begins just now.
+    """
+
+    def __init__(self, path: str | None, plan: PhysicalPlan, shards: int) -> None:
+        """Open the checkpoint of a query, or begin a new one.
+
+        Raises:
+            PlanError: It belongs to another query, or one that is running.
+        """
+        self._temporary = path is None
+        self.path = tempfile.mkdtemp(prefix="anabranch-") if path is None else _absolute(path)
+        self._lock: IO[bytes] | None = self._locked()
+        folder = Folder.at(self.path)
+        about = folder.read_json(_ABOUT)
+        self.fresh = about is None
+        fingerprint = plan_fingerprint(plan)
+        if about is None:
+            about = {
+                "format": _FORMAT,
+                "query": uuid.uuid4().hex,
+                "plan": fingerprint,
+                "shards": shards,
+            }
+            folder.write_json(_ABOUT, about)
+        elif about["plan"] != fingerprint:
+            self.close()
+            raise PlanError(
+                "the checkpoint belongs to another query",
+                where=self.path,
+                hint="a changed query needs a new checkpoint (and a new output folder)",
+            )
+        self.query: str = about["query"]
+        self.shards: int = about["shards"]
+
+    @property
+    def spark(self) -> str:
+        """Spark's part."""
+        return f"{self.path}/spark"
+
+    @property
+    def state(self) -> str:
+        """The state of all stages."""
+        return f"{self.path}/state"
+
+    @property
+    def plans(self) -> str:
+        """The planned batches of file sources."""
+        return f"{self.path}/planned"
+
+    @property
+    def frames(self) -> str:
+        """DataFrames that were written down."""
+        return f"{self.path}/frames"
+
+    @property
+    def out(self) -> Folder:
+        """What a sink has to remember."""
+        return Folder.at(f"{self.path}/out")
+
+    def close(self) -> None:
+        """Let others have it; a temporary one is removed."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+        if self._temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def _locked(self) -> IO[bytes] | None:
+        if "://" in self.path:
+            return None
+        Path(self.path).mkdir(parents=True, exist_ok=True)
+        lock = (Path(self.path) / "lock").open("ab")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise PlanError(
+                "the query of this checkpoint is running already",
+                where=self.path,
+                hint="stop it first, or use another checkpoint",
+            ) from None
+        return lock
+
+
+def _absolute(path: str) -> str:
+    return path if "://" in path else str(Path(path).absolute())

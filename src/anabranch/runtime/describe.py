@@ -1,0 +1,273 @@
+"""Find out what a source holds, and check what its owner says about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, final, get_args
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.json as pj
+import pyarrow.parquet as pq
+
+from anabranch.algebra.source import Source
+from anabranch.errors import PlanError, StreamError
+from anabranch.model.stream_file import describe as describe_stream
+from anabranch.model.stream_parquet import plain_type
+from anabranch.model.time import parse_duration
+from anabranch.runtime.file_listing import (
+    FORMS,
+    demand_files,
+    form_of,
+    is_log_folder,
+    list_files,
+)
+from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.rows import time_type
+from anabranch.runtime.source_spec import (
+    ELEMENTS,
+    USUAL,
+    FileForm,
+    FileSource,
+    LatePolicy,
+    Limits,
+    Promise,
+    Shape,
+)
+
+_SAMPLE: Final = 1 << 20
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What the user says about a stream.
+
+    Attributes:
+        name: The name of the source.
+        start: The column with the start; None if rows are elements.
+        end: The column with the end; None if rows are points.
+        kind: The column with the kind of element.
+        schema: The payload columns.
+        delay: How late rows may be.
+        late: What happens to those that are later.
+        ends: Whether what is there now is all.
+        limits: How much of it goes into one batch.
+    """
+
+    name: str
+    start: str | None = None
+    end: str | None = None
+    kind: str | None = None
+    schema: pa.Schema | None = None
+    delay: Any = None
+    late: LatePolicy = "drop"
+    ends: bool = False
+    limits: Limits = USUAL
+
+    def promise(self, *, timestamps: bool) -> Promise:
+        """The promise, checked."""
+        if self.late not in get_args(LatePolicy):
+            raise PlanError(
+                f"there is no policy '{self.late}' for late rows",
+                where=f"source '{self.name}'",
+                hint=f"policies are: {', '.join(get_args(LatePolicy))}",
+            )
+        delay = None if self.delay is None else parse_duration(self.delay)
+        return Promise(source=self.name, delay=delay, late=self.late, timestamps=timestamps)
+
+
+def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
+    """A source in files, and the leaf it is in a plan.
+
+    Raises:
+        StreamError: There is nothing at the path, or it does not hold what is declared.
+        PlanError: What is declared makes no sense.
+    """
+    if is_log_folder(path):
+        return _log(path, declared)
+    form = _form(path)
+    if declared.start is None and declared.kind is None:
+        if form == "json":
+            return _lines(path, declared)
+        if form == "parquet":
+            return _element_table(path, declared)
+        raise PlanError(
+            "rows need a column with their time",
+            where=f"source '{declared.name}': {path}",
+            hint="name it: start='<column>'",
+        )
+    there = _stored_schema(path, form, declared)
+    shape = shape_of(declared, there)
+    schema = payload_of(declared, shape, there)
+    needed = dict.fromkeys([*schema.names, *shape.columns])
+    stored = pa.schema([schema.field(n) if n in schema.names else there.field(n) for n in needed])
+    return _source(path, declared, form, schema, stored, shape)
+
+
+def shape_of(declared: Declared, there: pa.Schema) -> Shape:
+    """Which of the columns that are there are times."""
+    start = declared.start or "start"
+    end, new_end = declared.end, None
+    if declared.kind is not None:
+        end = end or ("end" if "end" in there.names else None)
+        new_end = "new_end" if "new_end" in there.names else None
+    shape = Shape(start=start, end=end, new_end=new_end, kind=declared.kind)
+    for name in shape.columns:
+        if name not in there.names:
+            near = get_close_matches(name, there.names, 1)
+            hint = f"did you mean '{near[0]}'? " if near else ""
+            raise PlanError(
+                f"source '{declared.name}' has no column '{name}'",
+                hint=f"{hint}columns are: {', '.join(there.names)}",
+            )
+        if name != shape.kind and not time_type(there.field(name).type):
+            raise PlanError(
+                f"column '{name}' holds {there.field(name).type}, not times",
+                where=f"source '{declared.name}'",
+                hint="times are integers or timestamps",
+            )
+    return shape
+
+
+def payload_of(declared: Declared, shape: Shape, there: pa.Schema) -> pa.Schema:
+    """The payload columns.
+
+    The times of elements do not belong to the payload: an adjust would change it. Nor do columns
+    that are called as in element tables. Other columns stay, those with times as well.
+    """
+    taken = set(shape.columns) if shape.kind is not None else set()
+    if declared.schema is not None:
+        kept = [field for field in declared.schema if field.name not in taken]
+        return pa.schema([pa.field(field.name, field.type) for field in kept])
+    taken |= set(ELEMENTS.columns) & set(shape.columns)
+    return pa.schema([pa.field(f.name, plain_type(f.type)) for f in there if f.name not in taken])
+
+
+def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, *, timestamps: bool) -> Source:
+    """The leaf of a plan."""
+    return Source(
+        name=declared.name,
+        schema=schema,
+        insert_only=shape.kind is None,
+        only_points=shape.kind is None and shape.end is None,
+        timestamps=timestamps,
+    )
+
+
+def is_clock(kind: pa.DataType) -> bool:
+    """Whether times of this type are microseconds."""
+    return not pa.types.is_integer(kind)
+
+
+def _source(
+    path: str,
+    declared: Declared,
+    form: FileForm,
+    schema: pa.Schema,
+    stored: pa.Schema,
+    shape: Shape,
+    *,
+    timestamps: bool | None = None,
+) -> tuple[FileSource, Source]:
+    if timestamps is None:
+        timestamps = is_clock(stored.field(shape.start).type)
+    source = FileSource(
+        promise=declared.promise(timestamps=timestamps),
+        path=str(Path(path).absolute()),
+        form=form,
+        schema=schema,
+        stored=stored,
+        shape=None if form == "lines" else shape,
+        ends=declared.ends,
+        limits=declared.limits,
+    )
+    return source, leaf_of(declared, schema, shape, timestamps=timestamps)
+
+
+def _lines(path: str, declared: Declared) -> tuple[FileSource, Source]:
+    found = list_files(path, "json")
+    if not found and declared.schema is None:
+        demand_files(path, "json")
+    form = describe_stream(found[0]) if found else None
+    schema = declared.schema if declared.schema is not None else form.schema if form else None
+    assert schema is not None
+    timestamps = form is not None and form.timestamps
+    return _source(path, declared, "lines", schema, schema, ELEMENTS, timestamps=timestamps)
+
+
+def _element_table(path: str, declared: Declared) -> tuple[FileSource, Source]:
+    form = describe_stream(demand_files(path, "parquet")[0])
+    schema = declared.schema if declared.schema is not None else form.schema
+    stored = _with_times(schema)
+    return _source(path, declared, "parquet", schema, stored, ELEMENTS, timestamps=form.timestamps)
+
+
+def _log(path: str, declared: Declared) -> tuple[FileSource, Source]:
+    schema, timestamps = LogFolder(path).about()
+    stored = _with_times(schema)
+    return _source(path, declared, "log", schema, stored, ELEMENTS, timestamps=timestamps)
+
+
+def _with_times(schema: pa.Schema) -> pa.Schema:
+    times = [pa.field(name, pa.int64()) for name in ("start", "end", "new_end")]
+    return pa.schema([*schema, pa.field("kind", pa.string()), *times])
+
+
+def _form(path: str) -> FileForm:
+    found = list_files(path) or [Path(path)]
+    forms = [form for file in found if (form := form_of(file)) is not None]
+    if not forms:
+        file = demand_files(path)[0]
+        raise StreamError(
+            f"files of the kind '{file.suffix}' are not known",
+            where=str(file),
+            hint=f"known are: {', '.join(FORMS)}",
+        )
+    return forms[0]
+
+
+def _stored_schema(path: str, form: FileForm, declared: Declared) -> pa.Schema:
+    """The columns of the first file, with declared types where there are any."""
+    times = [name for name in (declared.start, declared.end, declared.kind) if name is not None]
+    if declared.schema is not None and (
+        set(times) <= set(declared.schema.names) or not list_files(path, form)
+    ):
+        return declared.schema
+    file = demand_files(path, form)[0]
+    try:
+        if form == "parquet":
+            there = pq.read_schema(file)
+        elif form == "csv":
+            there = pcsv.open_csv(file).schema
+        else:
+            there = _sampled(file)
+    except (pa.ArrowInvalid, OSError) as problem:
+        raise StreamError(
+            "cannot find out the columns of the file",
+            where=f"{file}: {str(problem).strip()[:200]}",
+            hint="check that the file is what its name says, or declare the schema",
+        ) from None
+    known = {field.name: field for field in declared.schema or ()}
+    fields = [pa.field(field.name, _usual(plain_type(field.type))) for field in there]
+    return pa.schema(
+        [known.get(field.name, field) for field in fields]
+        + [field for field in known.values() if field.name not in there.names]
+    )
+
+
+def _usual(kind: pa.DataType) -> pa.DataType:
+    """Timestamps count microseconds."""
+    return pa.timestamp("us", tz=kind.tz) if pa.types.is_timestamp(kind) else kind
+
+
+def _sampled(file: Path) -> pa.Schema:
+    with pa.input_stream(str(file), compression="detect") as stream:
+        data = bytes(stream.read(_SAMPLE))
+    whole = data[: data.rfind(b"\n") + 1] or data
+    if not whole.strip():
+        raise pa.ArrowInvalid("the file is empty")
+    options = pj.ReadOptions(use_threads=False, block_size=len(whole) + 1)
+    return pj.read_json(pa.BufferReader(whole), options).schema

@@ -1,0 +1,91 @@
+"""Which files a source has."""
+
+from __future__ import annotations
+
+import glob
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+from anabranch.errors import StreamError
+from anabranch.runtime.source_spec import FileForm
+
+LOG: Final = "_log"
+"""The folder in a log folder that says which files count."""
+
+_COMPRESSED: Final = (".gz", ".bz2", ".zst", ".lz4", ".br")
+
+
+FORMS: Final[dict[str, FileForm]] = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+"""What files hold, by the end of their name; elements as JSON lines are told apart later."""
+
+
+def form_of(file: Path) -> FileForm | None:
+    """What a file holds, as its name says (`.csv.gz` is CSV)."""
+    suffixes = [suffix for suffix in file.suffixes if suffix in FORMS]
+    return FORMS[suffixes[-1]] if suffixes else None
+
+
+def list_files(path: str, form: FileForm | None = None) -> list[Path]:
+    """The files of a source, by name; of a folder only those that hold what is asked for.
+
+    Hidden files and those that begin with `_` are left out, as Spark does, so that a writer can
+    prepare a file out of sight and rename it. Within one look, files count in the order of their
+    names; those that turn up later come later.
+    """
+    root = Path(path)
+    if root.is_file():
+        return [root]
+    if root.is_dir():
+        kind = "json" if form == "lines" else form
+        found = [
+            file
+            for file in root.rglob("*")
+            if _is_visible(file, root) and (kind is None or form_of(file) == kind)
+        ]
+    else:
+        found = [Path(name) for name in glob.glob(path, recursive=True)]  # noqa: PTH207
+        found = [file for file in found if _is_visible(file, file.parent)]
+    return sorted(file for file in found if file.is_file())
+
+
+def demand_files(path: str, form: FileForm | None = None) -> list[Path]:
+    """The files of a source, at least one.
+
+    Raises:
+        StreamError: There is none; with the nearest name.
+    """
+    found = list_files(path, form)
+    if found:
+        return found
+    root = Path(path)
+    if root.is_dir():
+        hint = "put files there first, or declare the schema"
+        raise StreamError("the folder holds no files", where=path, hint=hint)
+    if glob.has_magic(path):
+        hint = "check the pattern, or declare the schema if files are still to come"
+        raise StreamError("no file matches the pattern", where=path, hint=hint)
+    there = [entry.name for entry in root.parent.iterdir()] if root.parent.is_dir() else []
+    near = get_close_matches(root.name, there, 1)
+    hint = f"did you mean '{near[0]}'?" if near else "check the path and the working folder"
+    raise StreamError("no such file or folder", where=path, hint=hint)
+
+
+def is_log_folder(path: str) -> bool:
+    """Whether a path is a log folder, written by a query."""
+    return (Path(path) / LOG).is_dir()
+
+
+def is_compressed(file: Path) -> bool:
+    """Whether a text file has no positions in it."""
+    return file.suffix in _COMPRESSED
+
+
+def _is_visible(file: Path, root: Path) -> bool:
+    return not any(part.startswith(("_", ".")) for part in file.relative_to(root).parts)

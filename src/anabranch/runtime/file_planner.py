@@ -1,0 +1,222 @@
+"""Decide which pieces of which files go into a batch, and remember the decision."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, final
+
+from anabranch.errors import EngineError
+from anabranch.runtime.file_listing import list_files
+from anabranch.runtime.file_reader import Split
+from anabranch.runtime.file_units import (
+    START,
+    Position,
+    Unit,
+    first_lines,
+    log_size,
+    new_log_units,
+    new_units,
+)
+from anabranch.runtime.folder import Folder
+from anabranch.runtime.source_spec import FileSource
+
+_KEEP: Final = 20
+_COMPACT: Final = 20
+
+Listing = list[tuple[Path, int]]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The work of one task: some splits of a source, and whether the source ends in this batch."""
+
+    source: str
+    number: int
+    splits: tuple[Split, ...]
+    ends: bool
+
+
+class FilePlanner:
+    """Plans batches one after the other and writes each down before anyone reads it.
+
+    An offset is the number of an entry in that log, so a restarted query reads the same pieces
+    again, however the folders have changed since.
+    """
+
+    def __init__(self, sources: Sequence[FileSource], folder: Folder, parts: int) -> None:
+        """Take up the log where it ends; a batch is cut into about so many parts per source."""
+        self._sources = tuple(sources)
+        self._folder = folder
+        self._parts = parts
+        self._frozen: dict[str, Listing] = {}
+        self._positions: dict[str, dict[str, Position]] = {s.name: {} for s in sources}
+        self._ended: set[str] = set()
+        self._last = self._recover()
+
+    def freeze(self) -> None:
+        """From now on only what is there already counts."""
+        self._frozen = {source.name: _listing(source) for source in self._sources}
+
+    def latest(self, start: int, *, limited: bool = True) -> int:
+        """The next offset after `start`; `start` itself if there is nothing new."""
+        if start < self._last:
+            return start + 1
+        entry = self._plan(limited=limited)
+        if entry is None:
+            return start
+        self._folder.write_json(f"{start + 1}.json", entry)
+        self._apply(entry)
+        self._last = start + 1
+        return self._last
+
+    def parts(self, start: int, end: int) -> list[Part]:
+        """The work between two offsets."""
+        work: list[Part] = []
+        numbers: Counter[str] = Counter()
+        for number in range(start + 1, end + 1):
+            entry = self._folder.read_json(f"{number}.json")
+            if entry is None:
+                raise EngineError(
+                    f"batch entry {number} of the source log is missing",
+                    where=self._folder.path,
+                    hint="the checkpoint is damaged: restore it, or start with a new one",
+                )
+            for name, parts in entry["parts"].items():
+                for part in parts:
+                    splits = tuple(Split(*split) for split in part)
+                    work.append(Part(name, numbers[name], splits, name in entry["ended"]))
+                    numbers[name] += 1
+        return work
+
+    def commit(self, end: int) -> None:
+        """Everything up to `end` has been processed: forget what is not needed to go on."""
+        if end % _COMPACT:
+            return
+        names = self._folder.names()
+        self._folder.write_json(f"base-{self._last}.json", self._base())
+        for name in names:
+            stem = name.removesuffix(".json")
+            number = stem.removeprefix("base-")
+            if number.isdigit() and int(number) < (end - _KEEP if stem == number else self._last):
+                self._folder.remove(name)
+
+    def _recover(self) -> int:
+        names = [name.removesuffix(".json") for name in self._folder.names()]
+        bases = [int(n.removeprefix("base-")) for n in names if n.startswith("base-")]
+        last = max(bases, default=0)
+        if last:
+            base = self._folder.read_json(f"base-{last}.json")
+            assert base is not None
+            self._apply(base)
+        for number in sorted(int(name) for name in names if name.isdigit()):
+            if number > last:
+                entry = self._folder.read_json(f"{number}.json")
+                assert entry is not None
+                self._apply(entry)
+                last = number
+        return last
+
+    def _apply(self, entry: Mapping[str, Any]) -> None:
+        for name, files in entry["after"].items():
+            known = self._positions.setdefault(name, {})
+            known.update({path: Position(*at) for path, at in files.items()})
+        self._ended.update(entry["ended"])
+
+    def _base(self) -> dict[str, Any]:
+        return {
+            "after": {
+                name: {path: [at.place, at.number] for path, at in files.items()}
+                for name, files in self._positions.items()
+            },
+            "ended": sorted(self._ended),
+        }
+
+    def _plan(self, *, limited: bool) -> dict[str, Any] | None:
+        entry: dict[str, Any] = {"parts": {}, "after": {}, "ended": []}
+        for source in self._sources:
+            if source.ends and source.name not in self._frozen:
+                self._frozen[source.name] = _listing(source)
+            units, complete = self._take(source, limited=limited)
+            ends = source.ends and complete and source.name not in self._ended
+            if not units and not ends:
+                continue
+            together = source.form == "lines"
+            parts = _share(units, self._parts, together=together) or [[]]
+            entry["parts"][source.name] = [[split.to_json() for split in part] for part in parts]
+            entry["after"][source.name] = {
+                unit.file: [unit.after.place, unit.after.number] for unit in units
+            }
+            if ends:
+                entry["ended"].append(source.name)
+        return entry if entry["parts"] else None
+
+    def _take(self, source: FileSource, *, limited: bool) -> tuple[list[Unit], bool]:
+        """What fits into the next batch, and whether that is all there is."""
+        rows = source.limits.rows if limited else None
+        most_files = source.limits.files if limited else None
+        taken: list[Unit] = []
+        files: set[str] = set()
+        count = 0
+        for unit in self._candidates(source):
+            if most_files is not None and len(files | {unit.file}) > most_files:
+                return taken, False
+            if rows is not None:
+                room = rows - count
+                if room <= 0 and unit.rows:
+                    return taken, False
+                piece = first_lines(unit, room) if source.form in ("lines", "json") else unit
+                # A piece that has no finer cut goes in whole if it is the first.
+                if piece.rows > room and taken:
+                    return taken, False
+                if piece is not unit:
+                    return [*taken, piece], False
+            taken.append(unit)
+            files.add(unit.file)
+            count += unit.rows
+        return taken, True
+
+    def _candidates(self, source: FileSource) -> Iterator[Unit]:
+        known = self._positions[source.name]
+        listing = self._frozen.get(source.name)
+        for file, size in _listing(source) if listing is None else listing:
+            at = known.get(str(file), START)
+            if source.form == "log":
+                yield from new_log_units(file, size, at)
+            else:
+                yield from new_units(source.form, file, size, at)
+
+
+def _listing(source: FileSource) -> Listing:
+    if source.form == "log":
+        return [(Path(source.path), log_size(Path(source.path)))]
+    return [(file, file.stat().st_size) for file in list_files(source.path, source.form)]
+
+
+def _share(units: Sequence[Unit], parts: int, *, together: bool) -> list[list[Split]]:
+    """Neighbours stay together, and if wanted files; parts get about the same number of rows."""
+    total = sum(unit.rows for unit in units)
+    shared: list[list[Split]] = []
+    count = 0
+    last = ""
+    for unit in units:
+        place = min(parts - 1, count * parts // max(total, 1))
+        if not shared or (len(shared) <= place and not (together and unit.file == last)):
+            shared.append([])
+        for split in unit.splits:
+            _append(shared[-1], split)
+        count += unit.rows
+        last = unit.file
+    return shared
+
+
+def _append(splits: list[Split], split: Split) -> None:
+    """Add a split, as the continuation of the last one where it is that."""
+    last = splits[-1] if splits else None
+    if last and split.path and last.path == split.path and last.last == split.first > 0:
+        splits[-1] = replace(last, last=split.last)
+    else:
+        splits.append(split)

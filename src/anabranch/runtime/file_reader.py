@@ -1,0 +1,211 @@
+"""Read a split of a file: only the columns that are needed, straight into arrivals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn, final
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.json as pj
+import pyarrow.parquet as pq
+
+from anabranch.errors import StreamError
+from anabranch.model.arrivals import Arrivals
+from anabranch.model.json_decode import MisfitError, decode_value, from_wire, wire_type
+from anabranch.model.stream_file import read_lines
+from anabranch.runtime.rows import arrivals_of
+from anabranch.runtime.source_spec import FileSource
+
+CHUNK_ROWS: Final = 1_000_000
+WHOLE: Final = -1
+"""The `last` of a split that goes on to the end of a file without positions."""
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A piece of a file: row groups of Parquet, bytes of text (whole lines), or all of it.
+
+    `number` is that of its first row or line; `stable` is what a log says about the time after
+    the file that ends here.
+    """
+
+    path: str
+    first: int
+    last: int
+    number: int = 1
+    stable: int | None = None
+
+    def to_json(self) -> list[Any]:
+        """As plain values."""
+        return [self.path, self.first, self.last, self.number, self.stable]
+
+
+def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iterator[Arrivals]:
+    """The arrivals in a split, with these payload columns.
+
+    Raises:
+        StreamError: The file cannot be read, or does not hold what was declared.
+    """
+    schema = pa.schema([source.schema.field(name) for name in columns])
+    if source.form == "lines":
+        came = read_lines(_bytes(split), source.schema, split.number, name=split.path)
+        if len(schema) < len(source.schema):
+            came = _pruned(came, schema)
+        yield came
+        return
+    assert source.shape is not None
+    needed = list(dict.fromkeys([*columns, *source.shape.columns]))
+    stored = pa.schema([source.stored.field(name) for name in needed])
+    number = split.number
+    for rows in _READERS[source.form](split, stored):
+        yield arrivals_of(rows, schema, source.shape, first=number, where=split.path)
+        number += rows.num_rows
+
+
+def _pruned(came: Arrivals, schema: pa.Schema) -> Arrivals:
+    return Arrivals(
+        batch=came.batch.with_payload(came.batch.payload.select(schema.names)),
+        position=came.position,
+        is_adjust=came.is_adjust,
+        stables=came.stables,
+        stable_positions=came.stable_positions,
+    )
+
+
+def _parquet(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
+    try:
+        file = pq.ParquetFile(split.path, memory_map=True, coerce_int96_timestamp_unit="us")
+        there = file.schema_arrow
+        # Elements may come without the columns that only some of them need.
+        elements = "kind" in stored.names
+        optional = [name for name in ("end", "new_end") if elements and name not in there.names]
+        names = [name for name in stored.names if name not in optional]
+        _demand(names, there.names, split.path)
+        groups = range(split.first, file.num_row_groups if split.last == WHOLE else split.last)
+        table = file.read_row_groups(groups, columns=names, use_threads=False)
+    except (pa.ArrowInvalid, OSError) as problem:
+        _unreadable(split.path, problem)
+    for name in optional:
+        table = table.append_column(name, pa.nulls(table.num_rows, stored.field(name).type))
+    yield from _batches(table)
+
+
+def _json(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
+    data = _bytes(split)
+    if not data.strip():
+        return
+    wire = pa.schema([(field.name, wire_type(field.type)) for field in stored])
+    parse = pj.ParseOptions(explicit_schema=wire, unexpected_field_behavior="ignore")
+    whole = pj.ReadOptions(use_threads=False, block_size=len(data) + 1)
+    try:
+        table = pj.read_json(pa.BufferReader(data), whole, parse).combine_chunks()
+        columns = [from_wire(_array(table, field.name), field.type) for field in stored]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, MisfitError) as problem:
+        _name_line(data, stored, split, problem)
+    yield pa.RecordBatch.from_arrays(columns, schema=stored)
+
+
+def _csv(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
+    options = pcsv.ConvertOptions(
+        column_types={field.name: wire_type(field.type) for field in stored},
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    try:
+        # Reading all columns first tells a missing one from an unreadable file.
+        table = pcsv.read_csv(
+            split.path, pcsv.ReadOptions(use_threads=False), convert_options=options
+        )
+        _demand(stored.names, table.column_names, split.path)
+        table = table.select(stored.names).combine_chunks()
+        columns = [from_wire(_array(table, field.name), field.type) for field in stored]
+    except (pa.ArrowInvalid, OSError, MisfitError) as problem:
+        _unreadable(split.path, problem)
+    yield pa.RecordBatch.from_arrays(columns, schema=stored)
+
+
+_READERS: Final = {"parquet": _parquet, "json": _json, "csv": _csv, "log": _parquet}
+
+
+def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    for first in range(0, table.num_rows, CHUNK_ROWS):
+        yield from table.slice(first, CHUNK_ROWS).combine_chunks().to_batches()
+
+
+def _array(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _bytes(split: Split) -> bytes:
+    try:
+        if split.last == WHOLE:
+            with pa.input_stream(split.path, compression="detect") as stream:
+                data = bytes(stream.read())
+        else:
+            with Path(split.path).open("rb") as file:
+                file.seek(split.first)
+                data = file.read(split.last - split.first)
+    except OSError as problem:
+        _unreadable(split.path, problem)
+    if split.last != WHOLE and len(data) < split.last - split.first:
+        raise StreamError(
+            f"the file has become shorter: {split.first + len(data)} bytes, {split.last} were seen",
+            where=split.path,
+            hint="stream files may only grow; write new data to a new file",
+        )
+    return data.removeprefix(_BYTE_ORDER_MARK) if not split.first else data
+
+
+def _demand(wanted: Sequence[str], there: Sequence[str], path: str) -> None:
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        raise StreamError(
+            f"no column '{missing[0]}'", where=path, hint=f"columns are: {', '.join(there)}"
+        )
+
+
+def _unreadable(path: str, problem: Exception) -> NoReturn:
+    if isinstance(problem, FileNotFoundError):
+        hint = "files of a stream must stay until the query has read them"
+        raise StreamError("a file is gone", where=path, hint=hint) from None
+    raise StreamError(
+        "cannot read the file",
+        where=f"{path}: {str(problem).strip()[:200]}",
+        hint="check that the file is complete and holds what was declared; write a file under "
+        "another name and rename it when it is done",
+    ) from None
+
+
+def _name_line(data: bytes, stored: pa.Schema, split: Split, problem: Exception) -> NoReturn:
+    """Find the first line that is to blame."""
+    for number, line in enumerate(data.split(b"\n"), split.number):
+        if not line.strip():
+            continue
+        what = ""
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                what = "a line must be a JSON object"
+            else:
+                for field in stored:
+                    decode_value(row.get(field.name), field.type, field.name)
+        except ValueError as wrong:
+            what = f"not valid JSON: {wrong}"
+        except MisfitError as wrong:
+            what = str(wrong)
+        if what:
+            shown = line[:100].decode(errors="replace")
+            raise StreamError(
+                what,
+                where=f"{split.path}, line {number}: {shown}",
+                hint="correct the line, or declare the column with another type",
+            ) from None
+    _unreadable(split.path, problem)

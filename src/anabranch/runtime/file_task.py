@@ -1,0 +1,52 @@
+"""What the file source does, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+import pyarrow as pa
+
+from anabranch.runtime.file_planner import FilePlanner, Part
+from anabranch.runtime.folder import Folder
+from anabranch.runtime.source_spec import FileSource
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileJob:
+    """What the source has to know.
+
+    Attributes:
+        sources: All sources in files of the query; one Spark source reads them together.
+        plan_folder: Where planned batches are written down.
+        parts: Into how many parts a batch is cut.
+        job: The sealed query.
+    """
+
+    sources: tuple[FileSource, ...]
+    plan_folder: str
+    parts: int
+    job: bytes
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether batches have a limit."""
+        limits = [source.limits for source in self.sources]
+        return any(each.rows is not None or each.files is not None for each in limits)
+
+    def planner(self) -> FilePlanner:
+        """The planner, at the end of its log."""
+        return FilePlanner(self.sources, Folder.at(self.plan_folder), self.parts)
+
+    def send(self, part: Part, batch: int, query: str) -> Iterator[pa.RecordBatch]:
+        """Read one part and pack it for the shards."""
+        # Planning does not need the kernels, which take long to import.
+        from anabranch.runtime.job import unseal
+        from anabranch.runtime.source_task import read_pieces, send_source
+
+        job = unseal(self.job, query)
+        (source,) = (each for each in self.sources if each.name == part.source)
+        pieces = read_pieces(source, part.splits, job.columns(source.name))
+        return send_source(job, source.name, part.number, batch, pieces, ends=part.ends)

@@ -1,0 +1,152 @@
+"""Any DataFrame as a source: packed in the workers if it streams, else by way of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from anabranch.algebra.source import Source
+from anabranch.errors import PlanError
+from anabranch.runtime.batch_id import current_batch, current_partition, current_query
+from anabranch.runtime.describe import Declared, is_clock, leaf_of, payload_of, shape_of
+from anabranch.runtime.exchange import PARCELS_DDL
+from anabranch.runtime.file_reader import CHUNK_ROWS
+from anabranch.runtime.folder import Folder
+from anabranch.runtime.job import Job, seal, unseal
+from anabranch.runtime.rows import arrivals_of
+from anabranch.runtime.source_spec import FileSource, Promise, Shape
+from anabranch.runtime.source_task import Piece, send_source
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameSource:
+    """A DataFrame with times in some of its columns."""
+
+    promise: Promise
+    frame: DataFrame
+    schema: pa.Schema
+    stored: pa.Schema
+    shape: Shape
+
+    @property
+    def name(self) -> str:
+        """The name of the source."""
+        return self.promise.source
+
+
+def frame_schema(frame: DataFrame) -> pa.Schema:
+    """The columns of a DataFrame with Arrow's types."""
+    try:
+        found = to_arrow_schema(frame.schema, timezone="UTC")
+    except Exception as problem:
+        raise PlanError(
+            "the DataFrame has a column of a type that Arrow does not have",
+            where=str(problem)[:200],
+            hint="select the columns you need, cast to other types",
+        ) from problem
+    return pa.schema([pa.field(field.name, field.type) for field in found])
+
+
+def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, Source]:
+    """A DataFrame as a source, and the leaf it is in a plan.
+
+    Without a named start the columns are those of an element table: `start`, and if they are
+    there `end`, `new_end` and `kind`. Times get names of their own, so that a projection cannot
+    take them away.
+
+    Raises:
+        PlanError: The columns that are named are not there.
+    """
+    there = frame_schema(frame)
+    if declared.start is None:
+        kind = declared.kind or ("kind" if "kind" in there.names else None)
+        end = declared.end or ("end" if "end" in there.names else None)
+        declared = replace(declared, kind=kind, end=end)
+    shape = shape_of(declared, there)
+    schema = payload_of(declared, shape, there)
+    timestamps = is_clock(there.field(shape.start).type)
+    given = {"start": shape.start, "end": shape.end, "new_end": shape.new_end, "kind": shape.kind}
+    own = {key: f"__{key}" for key, name in given.items() if name is not None}
+    times = [sf.col(_quoted(given[key] or "")).alias(name) for key, name in own.items()]
+    stored = pa.schema(
+        [*schema, *(pa.field(name, there.field(given[key]).type) for key, name in own.items())]
+    )
+    source = FrameSource(
+        promise=declared.promise(timestamps=timestamps),
+        frame=frame.select(*[_quoted(name) for name in schema.names], *times),
+        schema=schema,
+        stored=stored,
+        shape=Shape(**{"start": "__start", **own}),
+    )
+    return source, leaf_of(declared, schema, shape, timestamps=timestamps)
+
+
+def send_frame(source: FrameSource, job: Job) -> DataFrame:
+    """A streaming DataFrame of parcels."""
+    needed = dict.fromkeys([*job.columns(source.name), *source.shape.columns])
+    return source.frame.select(*map(_quoted, needed)).mapInArrow(
+        _sender(seal(job), source.name, source.shape), PARCELS_DDL
+    )
+
+
+def _sender(
+    sealed: bytes, name: str, shape: Shape
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        job, part, batch = unseal(sealed, current_query()), current_partition(), current_batch()
+        pieces = _pieces(job, name, shape, batches)
+        yield from send_source(job, name, part, batch, pieces, ends=False)
+
+    return run
+
+
+def _pieces(
+    job: Job, name: str, shape: Shape, batches: Iterator[pa.RecordBatch]
+) -> Iterator[Piece]:
+    """Spark's small batches, put together."""
+    full = job.plan.sources[name].schema
+    schema = pa.schema([full.field(column) for column in job.columns(name)])
+    waiting: list[pa.RecordBatch] = []
+    number = 1
+
+    def together() -> Piece:
+        rows = pa.concat_batches(waiting)
+        return arrivals_of(rows, schema, shape, first=number, where="DataFrame"), "DataFrame"
+
+    for rows in batches:
+        if not rows.num_rows:
+            continue
+        waiting.append(rows)
+        if sum(each.num_rows for each in waiting) >= CHUNK_ROWS // 2:
+            yield together()
+            number += sum(each.num_rows for each in waiting)
+            waiting.clear()
+    if waiting:
+        yield together()
+
+
+def as_files(source: FrameSource, folder: str) -> FileSource:
+    """A DataFrame that does not stream, written down once: from then on it is a file that ends."""
+    target = f"{folder}/{source.name}"
+    if "_SUCCESS" not in Folder.at(target).names():
+        source.frame.write.mode("overwrite").parquet(target)
+    return FileSource(
+        promise=source.promise,
+        path=target,
+        form="parquet",
+        schema=source.schema,
+        stored=source.stored,
+        shape=source.shape,
+        ends=True,
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,188 @@
+"""A query laid out for Spark: which stage runs where, and who sends what to whom."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, Literal, final
+
+import pyarrow as pa
+
+from anabranch.errors import PlanError
+from anabranch.kernels.kernel import Stateful
+from anabranch.kernels.stage import Edge, PhysicalPlan, Stage
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.exchange import Parcel, address
+from anabranch.runtime.folder import Folder
+from anabranch.runtime.source_spec import Promise
+from anabranch.runtime.state_store import KEEP, ShardStore
+
+Delivery = Literal["ship", "log", "rows"]
+"""What the last stage does: send results to the driver, write them as files, or yield rows."""
+
+QUERY: Final = "{query}"
+"""Stands in the path of the state for the identity of Spark's query."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A way out of a sender: an edge of a stage, and how that stage is sharded."""
+
+    target: int
+    edge: int
+    shards: int
+    keyed: bool
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Everything a worker has to know.
+
+    Stages run one after the other, each behind an exchange. What is meant for a later stage
+    passes through the earlier ones, so that nothing is computed twice and every stage runs in
+    every batch, whichever source has something new.
+
+    Attributes:
+        plan: The stages.
+        shards: How many shards keyed stages have; fixed for the life of a query.
+        state: The folder of the state.
+        promises: What each source promises.
+        delivery: What the last stage does with its output.
+        out: The folder for `log`.
+        timestamps: Whether times are microseconds.
+        keep: How many versions of the state stay.
+    """
+
+    plan: PhysicalPlan
+    shards: int
+    state: str
+    promises: Mapping[str, Promise]
+    delivery: Delivery
+    out: str = ""
+    timestamps: bool = False
+    keep: int = KEEP
+
+    def shards_of(self, stage: Stage) -> int:
+        """The number of shards of a stage."""
+        return self.shards if stage.sharded or not is_keyed(stage) else 1
+
+    def width(self, place: int) -> int:
+        """The number of partitions that the exchange before a stage needs.
+
+        Enough for the stage itself and for all parcels that only pass.
+        """
+        stages = self.plan.stages
+        made_before = {f"stage:{stage.name}" for stage in stages[:place]}
+        passing = [
+            stage
+            for stage in stages[place + 1 :]
+            for edge in stage.edges
+            if edge.upstream in made_before or edge.upstream.startswith("source:")
+        ]
+        return max(self.shards_of(stage) for stage in [stages[place], *passing])
+
+    def routes(self, upstream: str) -> list[Route]:
+        """Where the rows of a source (`source:<name>`) or a stage (`stage:<name>`) go."""
+        return [
+            Route(target, number, self.shards_of(stage), is_keyed(stage))
+            for target, stage in enumerate(self.plan.stages)
+            for number, edge in enumerate(stage.edges)
+            if edge.upstream == upstream
+        ]
+
+    def columns(self, source: str) -> tuple[str, ...]:
+        """The payload columns of a source that anyone needs."""
+        wanted = [self._edge(route).columns for route in self.routes(f"source:{source}")]
+        schema = self.plan.sources[source].schema
+        if any(columns is None for columns in wanted):
+            return tuple(schema.names)
+        needed = {name for columns in wanted for name in columns or ()}
+        return tuple(name for name in schema.names if name in needed)
+
+    def parcels(
+        self,
+        upstream: str,
+        batch: EventBatch,
+        head: Mapping[str, object],
+        *,
+        part: int,
+        message: int = 0,
+    ) -> Iterator[Parcel]:
+        """What a sender has to send: the rows, prepared for every edge, and its progress."""
+        for route in self.routes(upstream):
+            columns = self._edge(route).columns
+            wanted = batch
+            if columns is not None:
+                wanted = batch.with_payload(batch.payload.select(columns))
+            stage = self.plan.stages[route.target]
+            yield from address(
+                stage.prepare(route.edge, wanted),
+                head,
+                target=route.target,
+                edge=route.edge,
+                part=part,
+                message=message,
+                shards=route.shards,
+                keyed=route.keyed,
+            )
+
+    def nothing(self, place: int) -> pa.RecordBatch:
+        """What a stage gets where no rows arrive."""
+        stage = self.plan.stages[place]
+        return stage.prepare(0, EventBatch.empty(self._arriving(stage.edges[0])))
+
+    def store(self, place: int, shard: int) -> ShardStore:
+        """The state of a shard."""
+        name = self.plan.stages[place].name
+        folder = Folder.at(self.state).child(name).child(str(shard))
+        return ShardStore(folder=folder, keep=self.keep)
+
+    def promised(self, source: str, batch: int) -> Time:
+        """How far a source had promised before a batch, as the stage that reads it remembers."""
+        place = self.routes(f"source:{source}")[0].target
+        manifest = self.store(place, 0).load(batch)
+        return Time(manifest.sources.get(source, BEGINNING)) if manifest else BEGINNING
+
+    def _edge(self, route: Route) -> Edge:
+        return self.plan.stages[route.target].edges[route.edge]
+
+    def _arriving(self, edge: Edge) -> pa.Schema:
+        kind, _, name = edge.upstream.partition(":")
+        if kind == "stage":
+            return next(stage.schema for stage in self.plan.stages if stage.name == name)
+        schema = self.plan.sources[name].schema
+        if edge.columns is None:
+            return schema
+        return pa.schema([schema.field(column) for column in edge.columns])
+
+
+def is_keyed(stage: Stage) -> bool:
+    """Whether rows of a stage have to go to the shard of their key."""
+    return bool(stage.kernels) and isinstance(stage.kernels[0], Stateful)
+
+
+def seal(job: Job) -> bytes:
+    """The job as bytes, for the way to the workers."""
+    return pickle.dumps(job)
+
+
+@lru_cache(maxsize=16)
+def unseal(sealed: bytes, query: str) -> Job:
+    """The job in these bytes; a worker opens it once, and all batches share what it computes."""
+    job = pickle.loads(sealed)  # noqa: S301 (written by `seal`, on the way from the driver)
+    assert isinstance(job, Job)
+    return replace(job, state=job.state.replace(QUERY, query))
+
+
+def check_sources(job: Job, given: Sequence[str]) -> None:
+    """Refuse a plan that reads a source nobody provides."""
+    missing = [name for name in job.plan.sources if name not in given]
+    if missing:
+        raise PlanError(
+            f"nothing is known of source '{missing[0]}'", hint="create streams with engine.stream"
+        )

@@ -1,0 +1,155 @@
+"""The same sources, plan and sinks in this process, without Spark."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, final
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node
+from anabranch.errors import PlanError
+from anabranch.kernels.pipeline import Emission, LocalRunner
+from anabranch.model.batch import EventBatch
+from anabranch.model.logical import LogicalStream
+from anabranch.model.payload import rows_of
+from anabranch.model.time import BEGINNING, FOREVER, Time, parse_time
+from anabranch.runtime.elements import element_rows, element_schema
+from anabranch.runtime.file_planner import FilePlanner, Part
+from anabranch.runtime.folder import Folder
+from anabranch.runtime.late import judge, reached
+from anabranch.runtime.log_folder import write_part
+from anabranch.runtime.sinks import Begin, Result, Sink
+from anabranch.runtime.source_spec import FileSource
+from anabranch.runtime.source_task import read_pieces
+from anabranch.runtime.stage_task import as_rows, ordered
+
+
+@final
+class LocalRun:
+    """A query that has run to the end of what its sources had."""
+
+    def __init__(self, schema: pa.Schema, sink: Sink, metrics: list[dict[str, Any]]) -> None:
+        """Wrap what came out."""
+        self._schema = schema
+        self._sink = sink
+        self._metrics = metrics
+
+    @property
+    def status(self) -> str:
+        """It has ended."""
+        return "ended"
+
+    @property
+    def stable(self) -> Time:
+        """The stable point of the output."""
+        return Time(self._metrics[-1]["stable"]) if self._metrics else BEGINNING
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """It has ended already."""
+        del timeout
+        return True
+
+    def stop(self) -> None:
+        """It has ended already."""
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """What each batch did."""
+        return list(self._metrics)
+
+    def table(self) -> pa.Table:
+        """All elements in order, with stable points."""
+        rows = [row for batch in self._sink.batches() for row in element_rows(batch, stable=True)]
+        return pa.Table.from_batches(rows, element_schema(self._schema))
+
+    def snapshot(self, at: Any) -> pa.Table:
+        """The answer at an instant."""
+        counts = LogicalStream.of_batches(self._sink.batches()).snapshot(parse_time(at))
+        rows = rows_of(sorted(counts.elements(), key=repr), self._schema)
+        return pa.Table.from_batches([rows])
+
+
+def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emission) -> LocalRun:
+    """Run a plan over everything that its sources have.
+
+    Raises:
+        PlanError: A source is not in files.
+    """
+    runner = LocalRunner(node, emit)
+    sources = {source.name: source for source in files}
+    missing = [name for name in runner.plan.sources if name not in sources]
+    if missing:
+        raise PlanError(
+            f"source '{missing[0]}' is not in files",
+            hint="a query over DataFrames needs Spark: start it with an Engine that has one",
+        )
+    timestamps = any(source.timestamps for source in runner.plan.sources.values())
+    sink.open(Begin(runner.plan.schema, "local", timestamps, fresh=True))
+    promised = dict.fromkeys(sources, BEGINNING)
+    metrics: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
+        planner = FilePlanner(tuple(files), Folder.at(folder), parts=1)
+        planner.freeze()
+        number = 0
+        while (after := planner.latest(number)) > number:
+            counts: dict[str, dict[str, int]] = {}
+            arrived = _arrived(sources, planner.parts(number, after), promised, counts)
+            output = ordered(runner.step(arrived))
+            sink.commit(number, output.stable, [_result(sink, number, output, timestamps)])
+            metrics.append(_metrics(number, output, counts, runner))
+            number = after
+    return LocalRun(runner.plan.schema, sink, metrics)
+
+
+def _arrived(
+    sources: Mapping[str, FileSource],
+    parts: Iterable[Part],
+    promised: dict[str, Time],
+    counts: dict[str, dict[str, int]],
+) -> dict[str, EventBatch]:
+    """What comes in one batch, judged by what was promised before it."""
+    before, found = dict(promised), {name: list[EventBatch]() for name in sources}
+    for part in parts:
+        source = sources[part.source]
+        bound = before[part.source]
+        count = counts.setdefault(part.source, {"rows": 0, "late": 0, "adjusted": 0})
+        for came, where in read_pieces(source, part.splits, source.schema.names):
+            judged = judge(source.promise, bound, came, where=where)
+            bound = Time(max(bound, came.batch.stable))
+            new = max(promised[part.source], reached(source.promise, came))
+            promised[part.source] = Time(new)
+            found[part.source].append(judged.batch)
+            for key, value in (("rows", len(came)), ("late", judged.late)):
+                count[key] += value
+            count["adjusted"] += judged.adjusted
+        if part.ends:
+            promised[part.source] = FOREVER
+    return {
+        name: EventBatch.concat([EventBatch.empty(sources[name].schema), *batches]).with_stable(
+            promised[name]
+        )
+        for name, batches in found.items()
+    }
+
+
+def _result(sink: Sink, batch: int, output: EventBatch, timestamps: bool) -> Result:
+    head: dict[str, Any] = {"stable": int(output.stable)}
+    if sink.delivery == "log" and len(output):
+        head["file"] = write_part(sink.out, batch, 0, output, timestamps=timestamps)
+    return Result(0, json.loads(json.dumps(head)), as_rows(output) if len(output) else None)
+
+
+def _metrics(
+    number: int, output: EventBatch, counts: Mapping[str, Mapping[str, int]], runner: LocalRunner
+) -> dict[str, Any]:
+    return {
+        "batch": number,
+        "stable": int(output.stable),
+        "rows_in": sum(count["rows"] for count in counts.values()),
+        "rows_out": len(output),
+        "late": sum(count["late"] for count in counts.values()),
+        "adjusted": sum(count["adjusted"] for count in counts.values()),
+        "state_rows": runner.state_rows(),
+    }

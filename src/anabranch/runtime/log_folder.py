@@ -1,0 +1,130 @@
+"""A log folder: element files, and a list of those that count."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.errors import PlanError, StreamError
+from anabranch.model.batch import EventBatch, no_rows
+from anabranch.model.stream_parquet import write_parquet
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.file_listing import LOG
+from anabranch.runtime.folder import Folder
+from anabranch.runtime.rows import arrivals_of
+from anabranch.runtime.source_spec import ELEMENTS
+
+_FORMAT: Final = 1
+_ABOUT: Final = "stream.json"
+
+
+def write_part(
+    path: str, batch: int, shard: int, rows: EventBatch, *, timestamps: bool
+) -> dict[str, Any]:
+    """Write the elements of one shard; they count once the batch is in the log."""
+    name = f"part-{batch:06d}-{shard:03d}.parquet"
+    data = io.BytesIO()
+    write_parquet(data, [rows.with_stable(BEGINNING)], timestamps=timestamps)
+    Folder.at(path).write(name, data.getvalue(), mark=str(batch))
+    return {"name": name, "rows": len(rows), "bytes": data.tell()}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LogFolder:
+    """The elements a query has put out, batch by batch.
+
+    Only what a file `_log/<batch>.json` names belongs to the stream. Committing a batch again
+    replaces its entry by the same one.
+    """
+
+    path: str
+
+    def create(self, schema: pa.Schema, *, query: str, timestamps: bool) -> None:
+        """Make a new log, or take up the one of the same query.
+
+        Raises:
+            PlanError: The folder is the log of another query, or holds something else.
+        """
+        about = self._log.read_json(_ABOUT)
+        if about is not None:
+            if about["query"] != query:
+                raise PlanError(
+                    "the folder is the log of another query",
+                    where=self.path,
+                    hint="choose another folder, or continue with the checkpoint of that query",
+                )
+            return
+        if any(not name.startswith((".", "_")) for name in Folder.at(self.path).names()):
+            raise PlanError(
+                "the folder is not empty and not a log",
+                where=self.path,
+                hint="choose a new folder for the output",
+            )
+        encoded = base64.b64encode(schema.serialize()).decode()
+        content = {"format": _FORMAT, "query": query, "timestamps": timestamps, "schema": encoded}
+        self._log.write_json(_ABOUT, content)
+
+    def commit(self, batch: int, stable: int, files: list[dict[str, Any]]) -> None:
+        """Make the files of a batch part of the stream."""
+        entry = {"format": _FORMAT, "batch": batch, "stable": int(stable), "files": files}
+        self._log.write_json(f"{batch}.json", entry)
+
+    def about(self) -> tuple[pa.Schema, bool]:
+        """The payload columns, and whether times are timestamps."""
+        about = self._log.read_json(_ABOUT)
+        if about is None:
+            raise StreamError(
+                "not a log folder",
+                where=self.path,
+                hint="a log folder is what a query with to='<folder>' writes",
+            )
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
+        return schema, about["timestamps"]
+
+    def entries(self) -> list[dict[str, Any]]:
+        """What is committed, in order."""
+        names = [name.removesuffix(".json") for name in self._log.names()]
+        numbers = sorted(int(name) for name in names if name.isdigit())
+        found = [self._log.read_json(f"{number}.json") for number in numbers]
+        return [entry for entry in found if entry is not None]
+
+    def files(self) -> list[str]:
+        """The paths of all element files that count."""
+        return [f"{self.path}/{f['name']}" for entry in self.entries() for f in entry["files"]]
+
+    def stable(self) -> Time:
+        """The stable point of the stream."""
+        return Time(max((entry["stable"] for entry in self.entries()), default=BEGINNING))
+
+    def read(self) -> Iterator[EventBatch]:
+        """The stream, one batch per committed batch."""
+        schema, _ = self.about()
+        for entry in self.entries():
+            parts = [self._read_part(file, schema) for file in entry["files"]]
+            rows = EventBatch.concat([EventBatch.empty(schema), *parts])
+            yield rows.with_stable(Time(entry["stable"]))
+
+    def _read_part(self, file: dict[str, Any], schema: pa.Schema) -> EventBatch:
+        path = Path(self.path) / file["name"]
+        try:
+            table = pq.read_table(path, partitioning=None, use_threads=False).combine_chunks()
+        except (pa.ArrowInvalid, OSError) as problem:
+            raise StreamError(
+                "a file of the log is missing or damaged",
+                where=f"{path}: {str(problem)[:120]}",
+                hint="restore the file from a copy, or run the query again into a new folder",
+            ) from None
+        (rows,) = table.to_batches() or [no_rows(table.schema)]
+        return arrivals_of(rows, schema, ELEMENTS, first=1, where=str(path)).batch
+
+    @property
+    def _log(self) -> Folder:
+        return Folder.at(self.path).child(LOG)

@@ -1,0 +1,98 @@
+"""Filters and projections right above a DataFrame stay with Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.union import Union
+from anabranch.runtime.frame_source import FrameSource
+
+Frames = dict[str, FrameSource]
+
+
+def push_down(node: Node, frames: Mapping[str, FrameSource]) -> tuple[Node, Frames]:
+    """The plan without what Spark does itself, and the DataFrames that do it.
+
+    A filter over a source with a declared delay stays: the rows it leaves out still tell how far
+    the source has come.
+    """
+    pushed: Frames = {}
+    return _visit(node, frames, pushed), pushed
+
+
+def _visit(node: Node, frames: Mapping[str, FrameSource], pushed: Frames) -> Node:
+    match node:
+        case Source():
+            frame = frames.get(node.name)
+            if frame is None:
+                return node
+            if pushed.setdefault(node.name, frame) is not frame:
+                return _adopt(node, node, frame, pushed)
+            return node
+        case Filter() | Map():
+            head = _head(node, frames)
+            if head is not None:
+                return _adopt(node, *head, pushed)
+            return replace(node, input=_visit(node.input, frames, pushed))
+        case TimeWindow() | Coalesce() | Aggregate():
+            return replace(node, input=_visit(node.input, frames, pushed))
+        case Union():
+            return Union(inputs=tuple(_visit(each, frames, pushed) for each in node.inputs))
+    return node
+
+
+def _head(node: Node, frames: Mapping[str, FrameSource]) -> tuple[Source, FrameSource] | None:
+    """The source and its DataFrame with this node done by Spark, if all below is done so too."""
+    if isinstance(node, Source):
+        return (node, frames[node.name]) if node.name in frames else None
+    if not isinstance(node, Filter | Map):
+        return None
+    below = _head(node.input, frames)
+    if below is None:
+        return None
+    source, frame = below
+    if isinstance(node, Filter):
+        if frame.promise.delay is not None:
+            return None
+        return source, _filtered(node, frame)
+    return source, _mapped(node, frame)
+
+
+def _filtered(node: Filter, source: FrameSource) -> FrameSource:
+    keep = sf.expr(node.predicate.sql)
+    if source.shape.kind is not None:
+        keep = (sf.col(source.shape.kind) == "stable") | keep
+    return replace(source, frame=source.frame.where(keep))
+
+
+def _mapped(node: Map, source: FrameSource) -> FrameSource:
+    columns = [sf.expr(part.sql).alias(name) for name, part in node.columns]
+    times = [sf.col(name) for name in source.shape.columns]
+    stored = [*node.schema, *(source.stored.field(name) for name in source.shape.columns)]
+    return replace(
+        source,
+        frame=source.frame.select(*columns, *times),
+        schema=node.schema,
+        stored=pa.schema(stored),
+    )
+
+
+def _adopt(node: Node, source: Source, frame: FrameSource, pushed: Frames) -> Source:
+    """A leaf in place of the node; each use of a source under operators is a source of its own."""
+    name, number = source.name, 1
+    while name in pushed:
+        number += 1
+        name = f"{source.name}.{number}"
+    pushed[name] = replace(frame, promise=replace(frame.promise, source=name))
+    return replace(source, name=name, schema=node.schema)

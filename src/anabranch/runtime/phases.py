@@ -1,0 +1,36 @@
+"""The steps of a batch, by name, so that a test can stop a process in the middle of one."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+HALT: Final = "ANABRANCH_HALT"
+"""Environment variable: `<phase>@<batch>=<file>`. Whoever gets there creates the file and waits."""
+
+PHASES: Final = (
+    "planned",
+    "read",
+    "runs written",
+    "manifest written",
+    "part written",
+    "collected",
+    "committed",
+)
+
+
+def reached(phase: str, batch: int) -> None:
+    """Note that a step is done; nothing happens unless the environment says so."""
+    wanted = os.environ.get(HALT)
+    if not wanted:
+        return
+    point, _, file = wanted.partition("=")
+    if point == f"{phase}@{batch}" and not Path(file).exists():
+        Path(file).touch()
+        parent = os.getppid()
+        while os.getppid() == parent:
+            time.sleep(0.01)
+        # Whoever started this process is dead, and so is the batch.
+        os._exit(1)

@@ -1,0 +1,162 @@
+"""A running query."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, final
+
+import pyarrow as pa
+
+from anabranch.errors import AnabranchError
+from anabranch.model.time import BEGINNING, Time, parse_time
+from anabranch.runtime.elements import element_rows, element_schema
+from anabranch.runtime.failures import original_error
+from anabranch.runtime.sinks import LogSink, Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Status = Literal["running", "ended", "failed"]
+
+
+@final
+class Committed:
+    """What the driver knows of the batches it has committed; shared with Spark's callback."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.lock = threading.Lock()
+        self.metrics: list[dict[str, Any]] = []
+        self.stable: Time = BEGINNING
+        self.failure: AnabranchError | None = None
+
+    def add(self, metrics: dict[str, Any], most: int = 1000) -> None:
+        """Note a batch."""
+        with self.lock:
+            self.stable = Time(metrics["stable"])
+            self.metrics.append(metrics)
+            del self.metrics[:-most]
+
+
+@final
+class Run:
+    """A query on its way: watch it, ask it, stop it.
+
+    As a context manager it stops the query at the end of the block.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        query: StreamingQuery,
+        sink: Sink,
+        schema: pa.Schema,
+        committed: Committed,
+        close: Callable[[], None],
+    ) -> None:
+        """Wrap a query that was started."""
+        self._spark = spark
+        self._query = query
+        self._sink = sink
+        self._schema = schema
+        self._committed = committed
+        self._close = close
+
+    @property
+    def status(self) -> Status:
+        """Whether it is running, has ended, or has failed."""
+        if self._query.isActive:
+            return "running"
+        return "failed" if self._query.exception() else "ended"
+
+    @property
+    def stable(self) -> Time:
+        """The stable point of the output: before it nothing changes any more."""
+        return self._committed.stable
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """Wait until the query ends, at most so many seconds; true if it has ended.
+
+        Raises:
+            AnabranchError: The query has failed; what a worker raised comes out here.
+        """
+        try:
+            if timeout is None:
+                self._query.awaitTermination()
+                ended = True
+            else:
+                # Spark counts whole seconds and refuses none.
+                ended = bool(self._query.awaitTermination(max(1, round(timeout))))
+        except Exception as problem:
+            self._close()
+            raise self._failure(problem) from problem
+        if ended:
+            self._close()
+        return ended
+
+    def drain(self) -> None:
+        """Wait until everything that the sources have by now is in the output.
+
+        Raises:
+            AnabranchError: The query has failed.
+        """
+        try:
+            self._query.processAllAvailable()
+        except Exception as problem:
+            raise self._failure(problem) from problem
+
+    def stop(self) -> None:
+        """End the query; it can go on later from its checkpoint."""
+        self._query.stop()
+        self._close()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """What each batch did, oldest first; the last thousand are kept.
+
+        Besides the counters of stages and sources, `milliseconds` has what Spark measured.
+        """
+        spent = {each.batchId: dict(each.durationMs) for each in self._query.recentProgress}
+        with self._committed.lock:
+            return [
+                {**batch, "milliseconds": spent.get(batch["batch"], {})}
+                for batch in self._committed.metrics
+            ]
+
+    def snapshot(self, at: Any) -> DataFrame:
+        """The answer at an instant (a number, an ISO timestamp or a datetime), as known by now.
+
+        Before the stable point it is final.
+        """
+        from anabranch.runtime.snapshots import snapshot_of
+
+        return snapshot_of(self.elements(), self._schema, parse_time(at))
+
+    def elements(self) -> DataFrame:
+        """All committed inserts and adjusts, as a DataFrame: kind, start, end, new_end, payload."""
+        if isinstance(self._sink, LogSink):
+            files = self._sink.log.files()
+            if files:
+                return self._spark.read.parquet(*files)
+        return self._spark.createDataFrame(self.table())
+
+    def table(self) -> pa.Table:
+        """All committed elements in order, with stable points."""
+        rows = [row for batch in self._sink.batches() for row in element_rows(batch, stable=True)]
+        return pa.Table.from_batches(rows, element_schema(self._schema))
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _failure(self, problem: Exception) -> AnabranchError:
+        return self._committed.failure or original_error(str(problem))

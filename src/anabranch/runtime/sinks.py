@@ -1,0 +1,274 @@
+"""Where results go, and how a batch becomes part of them exactly once."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, final
+
+import pyarrow as pa
+
+from anabranch.errors import AnabranchError, EngineError, OperatorError, PlanError
+from anabranch.model.batch import EventBatch
+from anabranch.model.line_writer import element_lines, stable_line
+from anabranch.model.stream_file import read_batches
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.elements import element_rows, element_schema
+from anabranch.runtime.exchange import from_blob
+from anabranch.runtime.folder import Folder
+from anabranch.runtime.job import Delivery
+from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.stage_task import events_of, ordered
+
+Callback: TypeAlias = Callable[[pa.Table, int], object]
+"""A user's function: the elements of a batch, and its number."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one shard of the last stage gave in a batch."""
+
+    shard: int
+    head: Mapping[str, Any]
+    rows: pa.RecordBatch | None
+
+    @staticmethod
+    def of_table(table: pa.Table) -> list[Result]:
+        """The results that Spark collected, by shard."""
+        blobs = table.column("blob").combine_chunks() if table.num_rows else []
+        found = [
+            Result(
+                shard.as_py(),
+                json.loads(head.as_py()),
+                from_blob(blob.as_buffer()) if blob.is_valid else None,
+            )
+            for shard, head, blob in zip(table.column("shard"), table.column("head"), blobs)
+        ]
+        return sorted(found, key=lambda result: result.shard)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """What a sink has to know of the query.
+
+    `query` is its identity; `fresh` says that no batch has been committed yet.
+    """
+
+    schema: pa.Schema
+    query: str
+    timestamps: bool
+    fresh: bool
+
+
+class Sink(ABC):
+    """Takes in batches on the driver.
+
+    `commit` may be called again with a batch that it has seen, after a crash, and with the same
+    content: the outcome is that of one call.
+    """
+
+    delivery: Delivery = "ship"
+    out: str = ""
+
+    @abstractmethod
+    def open(self, begin: Begin) -> None:
+        """Get ready, for a new query or one that goes on."""
+
+    @abstractmethod
+    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+        """Take in a batch, all of it or nothing."""
+
+    def batches(self) -> list[EventBatch]:
+        """What has been committed.
+
+        Raises:
+            PlanError: The sink does not keep it.
+        """
+        raise PlanError(
+            "the results are not kept where they can be read again",
+            hint="start the query with to='<folder>', to='<file>.jsonl' or to='memory'",
+        )
+
+
+@final
+class LogSink(Sink):
+    """A log folder: workers write files, the driver lists them."""
+
+    delivery: Delivery = "log"
+
+    def __init__(self, path: str) -> None:
+        """Write to this folder."""
+        self.out = str(Path(path).absolute()) if "://" not in path else path
+        self.log = LogFolder(self.out)
+
+    def open(self, begin: Begin) -> None:
+        """Create the log, or take it up."""
+        element_schema(begin.schema)
+        self.log.create(begin.schema, query=begin.query, timestamps=begin.timestamps)
+
+    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+        """List the files."""
+        files = [result.head["file"] for result in results if "file" in result.head]
+        self.log.commit(batch, stable, files)
+
+    def batches(self) -> list[EventBatch]:
+        """All batches of the log."""
+        return list(self.log.read())
+
+
+@final
+class StreamFileSink(Sink):
+    """One growing file of JSON lines.
+
+    What a batch makes of the file is written down beside the checkpoint; a batch that comes
+    again first cuts the file back to what it was.
+    """
+
+    def __init__(self, path: str, sizes: Folder) -> None:
+        """Write to this file; `sizes` remembers how long it was after each batch."""
+        self.path = Path(path).absolute()
+        self._sizes = sizes
+        self._schema = pa.schema([])
+        self._timestamps = False
+
+    def open(self, begin: Begin) -> None:
+        """Create the file, or take it up."""
+        self._schema, self._timestamps = begin.schema, begin.timestamps
+        begun = self._sizes.read_json("file.json")
+        if begun is None:
+            if self.path.exists() and self.path.stat().st_size:
+                raise PlanError(
+                    "the file exists already",
+                    where=str(self.path),
+                    hint="choose a new file, or continue with the checkpoint of the query that "
+                    "wrote it",
+                )
+            self._sizes.write_json("file.json", {"path": str(self.path)})
+        elif begun["path"] != str(self.path):
+            raise PlanError(
+                "the query wrote to another file before",
+                where=f"then {begun['path']}, now {self.path}",
+                hint="use the same file, or a new checkpoint",
+            )
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.touch()
+
+    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+        """Cut the file back to the batches before, then append."""
+        before = {"size": 0, "stable": int(BEGINNING)}
+        if batch:
+            before = self._sizes.read_json(f"{batch - 1}.json") or {}
+        if not before or self.path.stat().st_size < before["size"]:
+            raise EngineError(
+                "the output file is not what the query left",
+                where=str(self.path),
+                hint="restore the file, or start the query with a new checkpoint and a new file",
+            )
+        data = element_lines(_together(results, self._schema), timestamps=self._timestamps)
+        if stable > before["stable"]:
+            data += stable_line(stable, timestamps=self._timestamps)
+        with self.path.open("r+b") as file:
+            file.truncate(before["size"])
+            file.seek(before["size"])
+            file.write(data)
+        after = {"size": before["size"] + len(data), "stable": max(int(stable), before["stable"])}
+        self._sizes.write_json(f"{batch}.json", after)
+        self._sizes.remove(f"{batch - 3}.json")
+
+    def batches(self) -> list[EventBatch]:
+        """What the file says."""
+        return list(read_batches(self.path, self._schema))
+
+
+@final
+class MemorySink(Sink):
+    """The elements in this process."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self._schema = pa.schema([])
+        self._batches: dict[int, EventBatch] = {}
+
+    def open(self, begin: Begin) -> None:
+        """Refuse to go on where the first part is lost."""
+        self._schema = begin.schema
+        if not begin.fresh:
+            raise PlanError(
+                "a table in memory cannot go on from a checkpoint",
+                hint="its first part ended with the process that held it; write to a folder",
+            )
+
+    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+        """Keep the batch."""
+        self._batches[batch] = _together(results, self._schema).with_stable(stable)
+
+    def batches(self) -> list[EventBatch]:
+        """All batches so far."""
+        return [self._batches[batch] for batch in sorted(self._batches)]
+
+
+@final
+class CallbackSink(Sink):
+    """A user's function, called with the elements of each batch and its number.
+
+    After a crash the last batch may come again: the number tells.
+    """
+
+    def __init__(self, function: Callback) -> None:
+        """Call this function."""
+        self._function = function
+        self._schema = pa.schema([])
+
+    def open(self, begin: Begin) -> None:
+        """Check the names of the columns."""
+        self._schema = begin.schema
+        element_schema(begin.schema)
+
+    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+        """Call the function."""
+        rows = _together(results, self._schema).with_stable(stable)
+        table = pa.Table.from_batches(
+            list(element_rows(rows, stable=True)), element_schema(self._schema)
+        )
+        try:
+            self._function(table, batch)
+        except AnabranchError:
+            raise
+        except Exception as problem:
+            name = getattr(self._function, "__name__", "the function")
+            raise OperatorError(
+                f"{name} failed: {type(problem).__name__}: {problem}",
+                where=f"batch {batch}, {table.num_rows} elements",
+                hint="correct the function and start the query again: the batch is repeated",
+            ) from problem
+
+
+def _together(results: Sequence[Result], schema: pa.Schema) -> EventBatch:
+    parts = [
+        events_of(result.rows, schema, BEGINNING) for result in results if result.rows is not None
+    ]
+    return ordered(EventBatch.concat(parts)) if parts else EventBatch.empty(schema)
+
+
+def choose_sink(
+    to: str | Path | None, foreach: Callback | None
+) -> tuple[Callable[[Folder], Sink], str | None]:
+    """How to make the sink that a user asks for, and where its query lives by default.
+
+    The sink gets a folder for what it has to remember.
+    """
+    if foreach is not None:
+        if to is not None:
+            raise PlanError("results go to one place", hint="give `to` or `foreach`, not both")
+        return (lambda _: CallbackSink(foreach)), None
+    if to is None or str(to) == "memory":
+        return (lambda _: MemorySink()), None
+    path = str(to)
+    if path.endswith((".jsonl", ".json", ".ndjson")):
+        return (lambda out: StreamFileSink(path, out)), f"{path}.checkpoint"
+    return (lambda _: LogSink(path)), f"{path}/_checkpoint"

@@ -1,0 +1,40 @@
+"""The answer at one instant, out of elements, by Spark."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from anabranch.model.time import FOREVER, Time
+
+
+def snapshot_of(elements: DataFrame, payload: pa.Schema, at: Time) -> DataFrame:
+    """Add up what every element does to the multiplicity of its payload at the instant.
+
+    An insert adds one from its start to its end, an adjust from the old end to the new one, or
+    takes one away where that runs backwards.
+    """
+    end = sf.coalesce(sf.col("end"), sf.lit(int(FOREVER)))
+    is_insert = sf.col("kind") == "insert"
+    low = sf.when(is_insert, sf.col("start")).otherwise(end)
+    new_end = sf.coalesce(sf.col("new_end"), sf.lit(int(FOREVER)))
+    high = sf.when(is_insert, end).otherwise(new_end)
+    instant = sf.lit(int(at))
+    weight = sf.when((low <= instant) & (instant < high), 1)
+    weight = weight.when((high <= instant) & (instant < low), -1).otherwise(0)
+    names = [_quoted(name) for name in payload.names]
+    net = (
+        elements.where(sf.col("kind") != "stable")
+        .select(*names, weight.alias("__weight"))
+        .where("__weight != 0")
+        .groupBy(*names)
+        .agg(sf.sum("__weight").alias("__count"))
+        .where("__count > 0")
+    )
+    times = sf.explode(sf.array_repeat(sf.lit(0), sf.col("__count").cast("int")))
+    return net.withColumn("__copy", times).select(*names)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

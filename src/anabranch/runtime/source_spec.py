@@ -1,0 +1,103 @@
+"""What is known of a stream from outside: where it is, what its columns mean, what it promises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, final
+
+import pyarrow as pa
+
+from anabranch.model.time import Duration
+
+LatePolicy: TypeAlias = Literal["drop", "adjust", "fail"]
+"""What happens to a row that breaks a promise: leave it out, clip it, or stop the query."""
+
+FileForm: TypeAlias = Literal["parquet", "json", "csv", "lines", "log"]
+"""Rows as Parquet, JSON lines or CSV; elements as JSON lines; a log folder of another query."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Which columns are times.
+
+    Without `end` every row is a point. With `kind` rows are elements: `insert`, `adjust` (the end
+    moves from `end` to `new_end`) or `stable` (the time is in `start`).
+    """
+
+    start: str
+    end: str | None = None
+    new_end: str | None = None
+    kind: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns to read for the times."""
+        names = (self.start, self.end, self.new_end, self.kind)
+        return tuple(name for name in names if name is not None)
+
+
+ELEMENTS = Shape(start="start", end="end", new_end="new_end", kind="kind")
+"""The columns of an element table, as log folders and `to_df` have them."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """How far a source can be trusted.
+
+    Attributes:
+        source: The name of the source.
+        delay: No row comes later than that behind the largest start seen; None: only explicit
+            stable points count.
+        late: What happens to rows that come after a promise all the same.
+        timestamps: Whether times are microseconds, for messages.
+    """
+
+    source: str
+    delay: Duration | None = None
+    late: LatePolicy = "drop"
+    timestamps: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of a source goes into one batch: at most so many rows and files."""
+
+    rows: int | None = 1_000_000
+    files: int | None = None
+
+
+USUAL: Final = Limits()
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSource:
+    """A stream in files.
+
+    Attributes:
+        promise: Its name and what it promises.
+        path: A file, a folder or a pattern.
+        form: What the files hold.
+        schema: The payload columns.
+        stored: All columns that count, times included, with the types they are read as.
+        shape: Which columns are times; None for stream files, whose elements say so themselves.
+        ends: The files that are there at the start are all; then the source promises forever.
+        limits: How much goes into one batch.
+    """
+
+    promise: Promise
+    path: str
+    form: FileForm
+    schema: pa.Schema
+    stored: pa.Schema
+    shape: Shape | None
+    ends: bool = False
+    limits: Limits = USUAL
+
+    @property
+    def name(self) -> str:
+        """The name of the source."""
+        return self.promise.source

@@ -1,0 +1,203 @@
+"""One shard of a stage in one batch: gather, step, store, send on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.kernels.kernel import Trace
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.elements import element_rows
+from anabranch.runtime.exchange import Parcel, gather, pack, to_blob, unpack
+from anabranch.runtime.job import Job
+from anabranch.runtime.log_folder import write_part
+from anabranch.runtime.phases import reached
+from anabranch.runtime.state_store import Manifest
+
+RESULTS: Final = pa.schema([("shard", pa.int32()), ("head", pa.string()), ("blob", pa.binary())])
+RESULTS_DDL: Final = "shard int, head string, blob binary"
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def run_stage(job: Job, place: int, shard: int, batch: int, arriving: Batches) -> Batches:
+    """Do the work of a shard; parcels for later stages pass.
+
+    The state is stored before anything leaves. If the task fails after that, the next attempt
+    starts from the same older version and gives the same.
+    """
+    began = time.perf_counter()
+    mine: list[Parcel] = []
+    is_last = place + 1 == len(job.plan.stages)
+    for rows in arriving:
+        if is_last:
+            mine += unpack(rows)
+            continue
+        here = pc.equal(rows.column("target"), place)
+        mine += unpack(rows.filter(here))
+        passing = rows.filter(pc.invert(here))
+        if passing.num_rows:
+            yield passing
+    if shard >= job.shards_of(job.plan.stages[place]):
+        return
+    output, head = _step(job, place, shard, batch, mine, began)
+    if not is_last:
+        upstream = f"stage:{job.plan.stages[place].name}"
+        yield from pack(job.parcels(upstream, output, head, part=shard))
+    else:
+        yield from _deliver(job, shard, batch, output, head)
+
+
+def _step(
+    job: Job, place: int, shard: int, batch: int, parcels: list[Parcel], began: float
+) -> tuple[EventBatch, dict[str, Any]]:
+    stage, store = job.plan.stages[place], job.store(place, shard)
+    before = store.load(batch)
+    sources = _source_progress(job, place, before, parcels)
+    stable = _input_stable(job, place, sources, parcels)
+    arrived = gather(parcels, job.nothing(place))
+    gathered = time.perf_counter()
+    state = store.traces(before) if before else stage.start()
+    state, output = stage.step(state, arrived, stable)
+    output = ordered(output)
+    stepped = time.perf_counter()
+    counters = _count(stage.name, shard, arrived, output, state, parcels)
+    after = store.save(batch, before, state, sources=sources, counters=counters)
+    reached("manifest written", batch)
+    if batch % store.keep == 0:
+        store.clean(batch)
+    counters["state_bytes"] = sum(file.bytes for file in after.files())
+    counters["seconds"] = {
+        "gather": round(gathered - began, 4),
+        "step": round(stepped - gathered, 4),
+        "store": round(time.perf_counter() - stepped, 4),
+    }
+    # Shard 0 hands on what it hears; it hears from all shards before it.
+    heard = [each for parcel in parcels if shard == 0 for each in parcel.head.get("counters", ())]
+    return output, {"stable": int(output.stable), "counters": [*heard, counters]}
+
+
+def _source_progress(
+    job: Job, place: int, before: Manifest | None, parcels: Iterable[Parcel]
+) -> dict[str, int]:
+    """How far each source that this stage reads has promised by now."""
+    known: Mapping[str, int] = before.sources if before else {}
+    progress = {
+        edge.upstream.removeprefix("source:"): int(BEGINNING)
+        for edge in job.plan.stages[place].edges
+        if edge.upstream.startswith("source:")
+    }
+    for name in progress:
+        progress[name] = known.get(name, int(BEGINNING))
+    for parcel in parcels:
+        source = parcel.head.get("source")
+        if source is not None:
+            progress[source] = max(progress[source], parcel.head["reached"])
+    return progress
+
+
+def _input_stable(
+    job: Job, place: int, sources: Mapping[str, int], parcels: Iterable[Parcel]
+) -> Time:
+    """The least of what all edges promise; an upstream stage promises what its slowest shard does.
+
+    Every shard of an upstream stage reports in every batch.
+    """
+    stables: list[int] = []
+    names = {stage.name: stage for stage in job.plan.stages}
+    reports: dict[int, dict[int, int]] = {}
+    for parcel in parcels:
+        if "stable" in parcel.head:
+            reports.setdefault(parcel.edge, {})[parcel.part] = parcel.head["stable"]
+    for number, edge in enumerate(job.plan.stages[place].edges):
+        kind, _, name = edge.upstream.partition(":")
+        if kind == "source":
+            stables.append(sources[name])
+            continue
+        heard = reports.get(number, {})
+        expected = job.shards_of(names[name])
+        assert len(heard) == expected, f"{len(heard)} of {expected} shards of {name} reported"
+        stables.append(min(heard.values()))
+    return Time(min(stables))
+
+
+def _count(
+    stage: str,
+    shard: int,
+    arrived: pa.RecordBatch,
+    output: EventBatch,
+    state: tuple[Trace, ...],
+    parcels: Iterable[Parcel],
+) -> dict[str, Any]:
+    sources: dict[str, dict[str, int]] = {}
+    if shard == 0:
+        for parcel in parcels:
+            # A source that goes through several edges is counted at one of them.
+            if parcel.head.get("counted_at") == [parcel.target, parcel.edge]:
+                seen = sources.setdefault(
+                    parcel.head["source"],
+                    {"rows": 0, "late": 0, "adjusted": 0, "reached": int(BEGINNING)},
+                )
+                for name in ("rows", "late", "adjusted"):
+                    seen[name] += parcel.head[name]
+                seen["reached"] = max(seen["reached"], parcel.head["reached"])
+    return {
+        "stage": stage,
+        "shard": shard,
+        "rows_in": arrived.num_rows,
+        "rows_out": len(output),
+        "state_rows": sum(trace.rows() for trace in state),
+        "state_runs": sum(len(runs) for trace in state for runs in trace.runs.values()),
+        "stable": int(output.stable),
+        "sources": sources,
+    }
+
+
+def ordered(batch: EventBatch) -> EventBatch:
+    """The rows by time, so that output does not depend on how kernels happen to go about it."""
+    if len(batch) < 2:
+        return batch
+    order = np.lexsort((batch.new_end, batch.end, batch.start))
+    return batch if (order[1:] > order[:-1]).all() else batch.take(order)
+
+
+def _deliver(job: Job, shard: int, batch: int, output: EventBatch, head: dict[str, Any]) -> Batches:
+    if job.delivery == "rows":
+        yield from element_rows(output, stable=shard == 0)
+        return
+    blob = None
+    if job.delivery == "log":
+        if len(output):
+            head["file"] = write_part(job.out, batch, shard, output, timestamps=job.timestamps)
+        reached("part written", batch)
+    elif len(output):
+        blob = to_blob(as_rows(output)).to_pybytes()
+    yield pa.RecordBatch.from_arrays(
+        [
+            pa.array([shard], pa.int32()),
+            pa.array([json.dumps(head)], pa.string()),
+            pa.array([blob], pa.binary()),
+        ],
+        schema=RESULTS,
+    )
+
+
+def as_rows(batch: EventBatch) -> pa.RecordBatch:
+    """The form in which results reach the driver."""
+    times = [pa.array(times) for times in (batch.start, batch.end, batch.new_end)]
+    names = ["__start", "__end", "__new_end", *batch.schema.names]
+    return pa.RecordBatch.from_arrays([*times, *batch.payload.columns], names=names)
+
+
+def events_of(rows: pa.RecordBatch, schema: pa.Schema, stable: Time) -> EventBatch:
+    """What `ship` sent."""
+    start, end, new_end = (rows.column(place).to_numpy() for place in range(3))
+    payload = pa.RecordBatch.from_arrays(rows.columns[3:], schema=schema)
+    return EventBatch(payload, start, end, new_end, stable)

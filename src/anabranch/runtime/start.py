@@ -1,0 +1,161 @@
+"""Start a query on Spark, or go on with one that was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from anabranch.errors import AnabranchError
+from anabranch.kernels.stage import PhysicalPlan
+from anabranch.model.time import Time
+from anabranch.runtime.checkpoint import Checkpoint
+from anabranch.runtime.elements import element_schema
+from anabranch.runtime.file_source import read_files
+from anabranch.runtime.file_task import FileJob
+from anabranch.runtime.frame_source import FrameSource, as_files, send_frame
+from anabranch.runtime.job import QUERY, Delivery, Job, check_sources, seal
+from anabranch.runtime.metrics import batch_metrics
+from anabranch.runtime.phases import reached
+from anabranch.runtime.run import Committed, Run
+from anabranch.runtime.sinks import Begin, Result, Sink
+from anabranch.runtime.source_spec import FileSource, Promise
+from anabranch.runtime.stages import chain_stages
+from anabranch.runtime.state_store import KEEP
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a query computes, and from what.
+
+    Attributes:
+        plan: The stages.
+        files: The sources in files.
+        frames: The sources that are DataFrames.
+        parts: Into how many parts a batch of a file source is cut.
+        timestamps: Whether times are microseconds.
+        keep: How many versions of the state stay.
+    """
+
+    plan: PhysicalPlan
+    files: tuple[FileSource, ...] = ()
+    frames: tuple[FrameSource, ...] = ()
+    parts: int = 2
+    timestamps: bool = False
+    keep: int = KEEP
+
+
+def start_query(
+    spark: SparkSession,
+    work: Work,
+    make_sink: Callable[[Checkpoint], Sink],
+    *,
+    checkpoint: str | None,
+    shards: int,
+    trigger: str | None = None,
+    available_now: bool = False,
+) -> Run:
+    """Start a query.
+
+    Args:
+        spark: The session.
+        work: What to compute.
+        make_sink: Where the results go, given the checkpoint.
+        checkpoint: The folder the query lives in; None for one that ends with it.
+        shards: How many shards keyed stages have, if the query begins now.
+        trigger: The time between two batches, such as `1 second`; None: as fast as it goes.
+        available_now: Process what is there, then end.
+    """
+    opened = Checkpoint(checkpoint, work.plan, shards)
+    try:
+        sink = make_sink(opened)
+        sink.open(Begin(work.plan.schema, opened.query, work.timestamps, opened.fresh))
+        files = _all_files(work, opened)
+        job = _job(work, opened, delivery=sink.delivery, out=sink.out)
+        results = chain_stages(_parcels(spark, work, files, job, opened), job)
+        committed = Committed()
+        writer = results.writeStream.option("checkpointLocation", opened.spark)
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        elif trigger is not None:
+            writer = writer.trigger(processingTime=trigger)
+        query = writer.foreachBatch(_committer(sink, committed)).start()
+    except BaseException:
+        opened.close()
+        raise
+    return Run(spark, query, sink, work.plan.schema, committed, opened.close)
+
+
+def stream_rows(
+    spark: SparkSession, work: Work, *, checkpoint: str | None, shards: int
+) -> tuple[DataFrame, Checkpoint]:
+    """The elements of a query as a streaming DataFrame, and where its state is."""
+    rows = from_arrow_schema(element_schema(work.plan.schema))
+    opened = Checkpoint(checkpoint, work.plan, shards)
+    try:
+        files = _all_files(work, opened)
+        # Spark's query is not known yet, and somebody may start two of them.
+        job = _job(work, opened, delivery="rows", state=f"{opened.state}/{QUERY}")
+        return chain_stages(_parcels(spark, work, files, job, opened), job, rows), opened
+    except BaseException:
+        opened.close()
+        raise
+
+
+def _all_files(work: Work, opened: Checkpoint) -> tuple[FileSource, ...]:
+    still = (frame for frame in work.frames if not frame.frame.isStreaming)
+    return work.files + tuple(as_files(frame, opened.frames) for frame in still)
+
+
+def _job(
+    work: Work, opened: Checkpoint, *, delivery: Delivery, out: str = "", state: str = ""
+) -> Job:
+    job = Job(
+        plan=work.plan,
+        shards=opened.shards,
+        state=state or opened.state,
+        promises=_promises(work),
+        delivery=delivery,
+        out=out,
+        timestamps=work.timestamps,
+        keep=work.keep,
+    )
+    check_sources(job, list(job.promises))
+    return job
+
+
+def _promises(work: Work) -> dict[str, Promise]:
+    promises = [each.promise for each in work.files] + [each.promise for each in work.frames]
+    return {promise.source: promise for promise in promises}
+
+
+def _parcels(
+    spark: SparkSession, work: Work, files: tuple[FileSource, ...], job: Job, opened: Checkpoint
+) -> DataFrame:
+    """What all sources send, in one DataFrame."""
+    fronts = [send_frame(frame, job) for frame in work.frames if frame.frame.isStreaming]
+    if files:
+        file_job = FileJob(sources=files, plan_folder=opened.plans, parts=work.parts, job=seal(job))
+        fronts.append(read_files(spark, file_job, opened.path))
+    return reduce(DataFrame.union, fronts)
+
+
+def _committer(sink: Sink, committed: Committed) -> Callable[[DataFrame, int], None]:
+    def commit(frame: DataFrame, batch: int) -> None:
+        try:
+            results = Result.of_table(frame.toArrow())
+            reached("collected", batch)
+            stable = Time(min(result.head["stable"] for result in results))
+            sink.commit(batch, stable, results)
+            committed.add(batch_metrics(batch, results))
+            reached("committed", batch)
+        except AnabranchError as problem:
+            committed.failure = problem
+            raise
+
+    return commit

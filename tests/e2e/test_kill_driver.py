@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from anabranch.engine import Engine
+from anabranch.model.time import BEGINNING
+from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.phases import HALT, PHASES
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = Path(__file__).with_name("two_stage_query.py")
+PATIENCE = 180.0
+
+
+def _script() -> ModuleType:
+    spec = spec_from_file_location("two_stage_query", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def contents(log: Path) -> list[tuple[int, int, list[list[dict[str, Any]]]]]:
+    """Batch, stable point and elements of everything that is committed."""
+    return [
+        (
+            entry["batch"],
+            entry["stable"],
+            [pq.read_table(log / file["name"]).to_pylist() for file in entry["files"]],
+        )
+        for entry in LogFolder(str(log)).entries()
+    ]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[tuple[int, int, list[list[dict[str, Any]]]]]]:
+    """The input, and what a run that nobody disturbs makes of it."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    script = _script()
+    script.write_input(folder / "in")
+    script.query(engine, folder / "in").start(folder / "log", available_now=True).await_end()
+    found = contents(folder / "log")
+    assert len(found) == script.FILES
+    return folder / "in", found
+
+
+def start(folder: Path, **environment: str) -> subprocess.Popen[bytes]:
+    log = (folder / "said").open("ab")
+    try:
+        return subprocess.Popen(
+            [sys.executable, str(SCRIPT), str(folder)],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, **environment},
+            start_new_session=True,
+        )
+    finally:
+        log.close()
+
+
+def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool], said: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert process.poll() is None, f"ended too early: {said.read_text()[-3000:]}"
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.002)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """No warning, no clean-up: Python and Java at once."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(PATIENCE)
+
+
+def moments() -> Iterator[tuple[str, int]]:
+    """Every phase of a batch once, each in a later batch; in between at any time."""
+    for number, phase in enumerate(PHASES):
+        yield phase, 2 + 3 * number
+        if number % 2:
+            yield "any time", 3 + 3 * number
+
+
+def test_a_killed_query_goes_on_as_if_nothing_had_happened(
+    undisturbed: tuple[Path, list[tuple[int, int, list[list[dict[str, Any]]]]]], tmp_path: Path
+) -> None:
+    rows, expected = undisturbed
+    (tmp_path / "in").symlink_to(rows)
+    said, log = tmp_path / "said", tmp_path / "log" / "_log"
+    chance = random.Random(11)
+    kills = 0
+    for phase, batch in moments():
+        if phase == "any time":
+            process = start(tmp_path)
+            wait_for(process, lambda at=batch: (log / f"{at}.json").exists(), said)  # type: ignore[misc]
+            # Anywhere in the batches that follow.
+            time.sleep(chance.uniform(0.0, 0.4))
+        else:
+            halted = tmp_path / f"halted-{kills}"
+            process = start(tmp_path, **{HALT: f"{phase}@{batch}={halted}"})
+            wait_for(process, halted.exists, said)
+        if process.poll() is None:
+            kill(process)
+            kills += 1
+    assert kills >= 10
+    process = start(tmp_path)
+    assert process.wait(PATIENCE) == 0, said.read_text()[-3000:]
+    found = contents(tmp_path / "log")
+    assert [(batch, stable) for batch, stable, _ in found] == [
+        (batch, stable) for batch, stable, _ in expected
+    ]
+    assert found == expected
+    stables = [stable for _, stable, _ in found]
+    assert stables == sorted(stables)
+    assert stables[-1] > BEGINNING

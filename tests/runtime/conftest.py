@@ -1,0 +1,117 @@
+"""The chain of stages with shards and parcels, run in this process, without Spark."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from anabranch.algebra.node import Node
+from anabranch.kernels.pipeline import Emission, compile_plan
+from anabranch.model.arrivals import Arrivals
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.job import Job
+from anabranch.runtime.sinks import Result
+from anabranch.runtime.source_spec import Promise
+from anabranch.runtime.source_task import send_source
+from anabranch.runtime.stage_task import events_of, ordered, run_stage
+
+Parts = Mapping[str, Sequence[EventBatch]]
+
+
+def arrivals(batch: EventBatch) -> Arrivals:
+    """A batch as it comes from a stream: its stable point stands behind its rows."""
+    said = [batch.stable] if batch.stable > BEGINNING else []
+    return Arrivals(
+        batch=batch,
+        position=np.arange(1, len(batch) + 1),
+        is_adjust=batch.end != batch.start,
+        stables=np.array(said, np.int64),
+        stable_positions=np.array([len(batch) + 1] * len(said), np.int64),
+    )
+
+
+class ShardedRunner:
+    """What Spark does, step by step: parts of sources, exchanges, stages, results."""
+
+    def __init__(
+        self,
+        node: Node,
+        folder: Path,
+        *,
+        shards: int = 3,
+        emit: Emission = "speculative",
+        promises: Mapping[str, Promise] | None = None,
+        seed: int = 0,
+    ) -> None:
+        plan = compile_plan(node, emit)
+        known = {name: Promise(source=name) for name in plan.sources}
+        self.job = Job(
+            plan=plan,
+            shards=shards,
+            state=str(folder / "state"),
+            promises={**known, **(promises or {})},
+            delivery="ship",
+            keep=3,
+        )
+        self.batch = 0
+        self.heads: list[Mapping[str, Any]] = []
+        self._random = random.Random(seed)
+
+    def step(self, arrived: Parts, ends: Sequence[str] = ()) -> EventBatch:
+        output = self.attempt(arrived, ends)
+        self.batch += 1
+        return output
+
+    def attempt(self, arrived: Parts, ends: Sequence[str] = (), until: int = 99) -> EventBatch:
+        """One try at the current batch; it may stop before the stage `until`."""
+        rows = [
+            row
+            for name, parts in arrived.items()
+            for part, batch in enumerate(parts)
+            for row in send_source(
+                self.job, name, part, self.batch, [(arrivals(batch), "here")], ends=name in ends
+            )
+        ]
+        for place in range(len(self.job.plan.stages)):
+            if place == until:
+                return EventBatch.empty(self.job.plan.schema)
+            rows = self._stage(place, rows)
+        results = Result.of_table(pa.Table.from_batches(rows))
+        self.heads = [result.head for result in results]
+        stable = Time(min(head["stable"] for head in self.heads))
+        schema = self.job.plan.schema
+        found = [events_of(each.rows, schema, stable) for each in results if each.rows is not None]
+        return ordered(EventBatch.concat([EventBatch.empty(schema, stable), *found]))
+
+    def _stage(self, place: int, rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        width = self.job.width(place)
+        # Spark says nothing about the order in which the senders' rows come.
+        singles = [row.slice(i, 1) for row in rows for i in range(row.num_rows)]
+        self._random.shuffle(singles)
+        shards = [[one for one in singles if one["shard"][0].as_py() == s] for s in range(width)]
+        assert sum(map(len, shards)) == len(singles)
+        return [
+            result
+            for shard, mine in enumerate(shards)
+            for result in run_stage(self.job, place, shard, self.batch, iter(mine))
+        ]
+
+
+@pytest.fixture
+def sharded(tmp_path: Path) -> Callable[..., ShardedRunner]:
+    """Makes runners in a folder of their own."""
+    count = 0
+
+    def make(node: Node, **options: Any) -> ShardedRunner:
+        nonlocal count
+        count += 1
+        return ShardedRunner(node, options.pop("folder", tmp_path / str(count)), **options)
+
+    return make

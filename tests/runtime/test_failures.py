@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from anabranch.errors import EngineError, OperatorError, StreamError
+from anabranch.runtime.failures import original_error
+
+SPARK = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "worker.py", line 99, in main
+    process()
+{error}
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handle(PythonRunner.scala:1)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+
+Driver stacktrace:
+"""
+
+
+def test_the_error_of_a_worker_comes_out_as_it_was() -> None:
+    raised = StreamError("no column 'k'", where="a.parquet\nrow 3", hint="columns are: a, b")
+    found = original_error(SPARK.format(error=f"anabranch.errors.StreamError: {raised}\n"))
+    assert (type(found), str(found)) == (StreamError, str(raised))
+
+
+def test_an_error_without_where_and_hint_is_kept_too() -> None:
+    found = original_error(SPARK.format(error="anabranch.errors.OperatorError: it failed\n"))
+    assert (type(found), str(found)) == (OperatorError, "it failed")
+
+
+def test_spark_may_go_on_right_behind_the_hint() -> None:
+    text = "anabranch.errors.StreamError: gone\n  here\n  hint: look\n SQLSTATE: 38000"
+    assert str(original_error(text)) == "gone\n  here\n  hint: look"
+
+
+def test_anything_else_is_a_bug_and_says_what_was_raised() -> None:
+    found = original_error(SPARK.format(error="ZeroDivisionError: division by zero\n"))
+    assert isinstance(found, EngineError)
+    assert found.where == "ZeroDivisionError: division by zero"
+    assert "report" in found.hint
