@@ -7,13 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow.parquet as pq
 import pytest
+from tests.e2e.two_stage_query import FILES, query, write_input
 
 from anabranch.engine import Engine
 from anabranch.model.time import BEGINNING
@@ -26,16 +25,10 @@ SCRIPT = Path(__file__).with_name("two_stage_query.py")
 PATIENCE = 180.0
 
 
-def _script() -> ModuleType:
-    spec = spec_from_file_location("two_stage_query", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+Contents: TypeAlias = list[tuple[int, int, list[list[dict[str, Any]]]]]
 
 
-def contents(log: Path) -> list[tuple[int, int, list[list[dict[str, Any]]]]]:
+def contents(log: Path) -> Contents:
     """Batch, stable point and elements of everything that is committed."""
     return [
         (
@@ -48,16 +41,13 @@ def contents(log: Path) -> list[tuple[int, int, list[list[dict[str, Any]]]]]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(
-    engine: Engine, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, list[tuple[int, int, list[list[dict[str, Any]]]]]]:
+def undisturbed(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Contents]:
     """The input, and what a run that nobody disturbs makes of it."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    script = _script()
-    script.write_input(folder / "in")
-    script.query(engine, folder / "in").start(folder / "log", available_now=True).await_end()
+    write_input(folder / "in")
+    query(engine, folder / "in").start(folder / "log", available_now=True).await_end()
     found = contents(folder / "log")
-    assert len(found) == script.FILES
+    assert len(found) == FILES
     return folder / "in", found
 
 
@@ -98,7 +88,7 @@ def moments() -> Iterator[tuple[str, int]]:
 
 
 def test_a_killed_query_goes_on_as_if_nothing_had_happened(
-    undisturbed: tuple[Path, list[tuple[int, int, list[list[dict[str, Any]]]]]], tmp_path: Path
+    undisturbed: tuple[Path, Contents], tmp_path: Path
 ) -> None:
     rows, expected = undisturbed
     (tmp_path / "in").symlink_to(rows)

@@ -9,7 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.e2e.two_stage_query import query, write_input
 
+from anabranch.engine import Engine
+from anabranch.model.logical import LogicalStream
 from anabranch.runtime.log_folder import LogFolder
 
 pytestmark = pytest.mark.spark
@@ -51,12 +54,7 @@ def workers_of(driver: int) -> list[int]:
 
 
 def test_a_query_survives_the_death_of_its_workers(tmp_path: Path) -> None:
-    sys.path.insert(0, str(SCRIPT.parent))
-    try:
-        import two_stage_query as script
-    finally:
-        sys.path.pop(0)
-    script.write_input(tmp_path / "in")
+    write_input(tmp_path / "in")
     with (tmp_path / "said").open("wb") as said:
         driver = subprocess.Popen(
             [sys.executable, str(SCRIPT), str(tmp_path)],
@@ -83,9 +81,7 @@ def test_a_query_survives_the_death_of_its_workers(tmp_path: Path) -> None:
         if driver.poll() is None:
             os.killpg(driver.pid, signal.SIGKILL)
     assert victims >= 3
-    local = script.query(script.Engine(), tmp_path / "in").run_local(tmp_path / "local")
+    local = query(Engine(), tmp_path / "in").run_local(tmp_path / "local")
     assert log.stable() == local.stable
-    from anabranch.model.logical import LogicalStream
-
     expected = LogicalStream.of_batches(LogFolder(str(tmp_path / "local")).read())
     assert LogicalStream.of_batches(log.read()).agrees_with(expected) is None

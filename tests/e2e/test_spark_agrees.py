@@ -54,5 +54,6 @@ def test_a_drawn_plan_on_spark(
 def _assert_legal(out: list[EventBatch]) -> None:
     state = PhysicalState.empty()
     for batch in out:
-        for element in [*elements_of(batch), stable(batch.stable)]:
-            assert state.take(element) == ""
+        for move in elements_of(batch):
+            assert state.take(move) == ""
+        state.take(stable(batch.stable))

@@ -3,7 +3,7 @@ from __future__ import annotations
 from anabranch.errors import EngineError, OperatorError, StreamError
 from anabranch.runtime.failures import original_error
 
-SPARK = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+SPARK = """Job aborted: Task 0 in stage 3.0 failed 4 times: Traceback (most recent call last):
   File "worker.py", line 99, in main
     process()
 {error}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.stream_file import write_stream
-from anabranch.model.time import FOREVER
+from anabranch.model.time import FOREVER, Time
 from anabranch.runtime.describe import Declared, describe_files
 from anabranch.runtime.file_planner import FilePlanner
 from anabranch.runtime.file_reader import read_split
@@ -19,9 +20,9 @@ from anabranch.runtime.folder import Folder
 
 
 def read(
-    path: Path, tmp_path: Path, columns: list[str] | None = None, **declared: object
+    path: Path, tmp_path: Path, columns: list[str] | None = None, **declared: Any
 ) -> EventBatch:
-    source, leaf = describe_files(str(path), Declared(name="s", **declared))  # type: ignore[arg-type]
+    source, leaf = describe_files(str(path), Declared(name="s", **declared))
     plan = FilePlanner([source], Folder.at(str(tmp_path / "plan")), 2)
     names = leaf.schema.names if columns is None else columns
     pieces = [
@@ -77,7 +78,7 @@ def test_intervals_have_an_end_or_are_for_ever(tmp_path: Path) -> None:
 def test_elements_in_parquet_and_lines_are_the_same(tmp_path: Path) -> None:
     payload = pa.RecordBatch.from_pydict({"k": [1, 2, 1]})
     batch = EventBatch(
-        payload, np.array([1, 2, 1]), np.array([1, 2, 5]), np.array([5, FOREVER, 3]), 4
+        payload, np.array([1, 2, 1]), np.array([1, 2, 5]), np.array([5, FOREVER, 3]), Time(4)
     )
     for name in ("s.parquet", "s.jsonl"):
         write_stream(tmp_path / name, [batch])
@@ -153,7 +154,7 @@ def test_a_later_file_without_a_column_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_declarations_are_refused(
-    tmp_path: Path, path: str, declared: dict[str, object], kind: type[Exception], what: str
+    tmp_path: Path, path: str, declared: dict[str, Any], kind: type[Exception], what: str
 ) -> None:
     (tmp_path / "rows.csv").write_text("t,s\n1,x\n")
     (tmp_path / "rows.txt").touch()

@@ -59,7 +59,7 @@ def test_a_row_is_late_when_it_changes_what_was_final(
 
 
 def test_promises_within_a_piece_count_for_the_rows_behind_them() -> None:
-    piece = [Insert(P, 5, 9), Stable(8), Insert(P, 5, 9), Insert(P, 8, 9)]
+    piece: list[Element] = [Insert(P, 5, 9), Stable(8), Insert(P, 5, 9), Insert(P, 8, 9)]
     assert moves(*piece, late="drop", promised=0) == [(5, 5, 9), (8, 8, 9)]
 
 

@@ -55,7 +55,7 @@ def _measure(engine: Engine, root: Path, live: int, report: Report) -> float:
     run.await_end()
     batches = run.metrics()[-MEASURED:]
     seconds = [batch["milliseconds"]["triggerExecution"] / 1000 for batch in batches]
-    middle = statistics.median(seconds[2:])
+    middle = float(statistics.median(seconds[2:]))
     report.measured(
         "batches",
         live_events=live,

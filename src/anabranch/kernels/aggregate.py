@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.expression import evaluate_all
 from anabranch.errors import StreamError
 from anabranch.kernels.columns import (
     Double,
@@ -76,13 +77,16 @@ class AggregateKernel(Stateful):
     def prepare(self, batch: EventBatch) -> pa.RecordBatch:
         """Ids, weights and values; rows of one group with the same ends are added up already."""
         length = len(batch)
-        keys = [part.evaluate(batch.payload, length) for _, part in self.node.group_by]
+        parts = [part for _, part in self.node.group_by]
+        wanted = parts + [measure.argument for measure in self.measures.arguments]
+        found = evaluate_all(wanted, batch.payload, length)
+        keys = found[: len(parts)]
         columns: dict[str, pa.Array] = {ID: pa.array(key_ids(keys, length))}
         if self.lanes.checked:
             columns[CHECK] = pa.array(key_checks(keys, length))
         arguments = {
-            measure.place: measure.argument.evaluate(batch.payload, length)
-            for measure in self.measures.arguments
+            measure.place: values
+            for measure, values in zip(self.measures.arguments, found[len(parts) :], strict=True)
         }
         weights: dict[str, np.ndarray] = {COUNT: np.ones(length, np.int64)}
         if self.measures.counting:

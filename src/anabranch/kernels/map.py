@@ -7,6 +7,7 @@ from typing import final
 
 import pyarrow as pa
 
+from anabranch.algebra.expression import evaluate_all
 from anabranch.algebra.map import Map
 from anabranch.kernels.kernel import Stateless
 from anabranch.model.batch import EventBatch
@@ -26,5 +27,6 @@ class MapKernel(Stateless):
 
     def apply(self, batch: EventBatch) -> EventBatch:
         """The same moves of the computed payloads."""
-        columns = [part.evaluate(batch.payload, len(batch)) for _, part in self.node.columns]
+        parts = [part for _, part in self.node.columns]
+        columns = evaluate_all(parts, batch.payload, len(batch))
         return batch.with_payload(pa.RecordBatch.from_arrays(columns, schema=self.schema))

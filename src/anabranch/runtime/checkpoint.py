@@ -38,6 +38,8 @@ class Checkpoint:
         self.path = tempfile.mkdtemp(prefix="anabranch-") if path is None else _absolute(path)
         self._lock: IO[bytes] | None = self._locked()
         folder = Folder.at(self.path)
+        for place in (folder, Folder.at(self.plans), self.out):
+            place.sweep()
         about = folder.read_json(_ABOUT)
         self.fresh = about is None
         fingerprint = plan_fingerprint(plan)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, final
 
-from anabranch.errors import EngineError
+from anabranch.errors import EngineError, StreamError
 from anabranch.runtime.file_listing import list_files
 from anabranch.runtime.file_reader import Split
 from anabranch.runtime.file_units import (
@@ -140,7 +140,14 @@ class FilePlanner:
         for source in self._sources:
             if source.ends and source.name not in self._frozen:
                 self._frozen[source.name] = _listing(source)
-            units, complete = self._take(source, limited=limited)
+            try:
+                units, complete = self._take(source, limited=limited)
+            except OSError as problem:
+                raise StreamError(
+                    f"cannot look at the files: {problem.strerror or problem}",
+                    where=f"source '{source.name}': {problem.filename or source.path}",
+                    hint="files of a stream must stay, and the query must be allowed to read them",
+                ) from None
             ends = source.ends and complete and source.name not in self._ended
             if not units and not ends:
                 continue

@@ -64,6 +64,12 @@ class Folder(ABC):
     def open(self, name: str) -> tuple[pa.NativeFile, int] | None:
         """A file for reading (mapped into memory where that can be) and its size."""
 
+    def sweep(self) -> None:
+        """Remove what interrupted writes have left; nobody else may be writing here."""
+        for name in self.names():
+            if name.startswith(PARTIAL):
+                self.remove(name)
+
     def read_json(self, name: str) -> Any | None:
         """The content of a JSON file, or None if there is none."""
         data = self.read(name)

@@ -54,6 +54,8 @@ class LogFolder:
             PlanError: The folder is the log of another query, or holds something else.
         """
         about = self._log.read_json(_ABOUT)
+        Folder.at(self.path).sweep()
+        self._log.sweep()
         if about is not None:
             if about["query"] != query:
                 raise PlanError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from anabranch.runtime.sinks import LogSink, Sink
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+_RETRIES: Final = 3
+_TOO_BUSY: Final = "Python worker failed to connect back"
 
 Status = Literal["running", "ended", "failed"]
 
@@ -51,26 +54,32 @@ class Run:
     def __init__(
         self,
         spark: SparkSession,
-        query: StreamingQuery,
+        begin: Callable[[], StreamingQuery],
         sink: Sink,
         schema: pa.Schema,
         committed: Committed,
         close: Callable[[], None],
     ) -> None:
-        """Wrap a query that was started."""
+        """Start a query; `begin` can be called again after a failure."""
         self._spark = spark
-        self._query = query
+        self._begin = begin
+        self._query = begin()
+        self._retries = _RETRIES
         self._sink = sink
         self._schema = schema
         self._committed = committed
         self._close = close
+        self._spent: dict[int, dict[str, int]] = {}
 
     @property
     def status(self) -> Status:
         """Whether it is running, has ended, or has failed."""
         if self._query.isActive:
             return "running"
-        return "failed" if self._query.exception() else "ended"
+        problem = self._query.exception()
+        if problem is None:
+            return "ended"
+        return "running" if self._started_again(problem) else "failed"
 
     @property
     def stable(self) -> Time:
@@ -91,6 +100,8 @@ class Run:
                 # Spark counts whole seconds and refuses none.
                 ended = bool(self._query.awaitTermination(max(1, round(timeout))))
         except Exception as problem:
+            if self._started_again(problem):
+                return self.await_end(timeout)
             self._close()
             raise self._failure(problem) from problem
         if ended:
@@ -106,6 +117,8 @@ class Run:
         try:
             self._query.processAllAvailable()
         except Exception as problem:
+            if self._started_again(problem):
+                return self.drain()
             raise self._failure(problem) from problem
 
     def stop(self) -> None:
@@ -118,12 +131,15 @@ class Run:
 
         Besides the counters of stages and sources, `milliseconds` has what Spark measured.
         """
-        spent = {each.batchId: dict(each.durationMs) for each in self._query.recentProgress}
         with self._committed.lock:
-            return [
-                {**batch, "milliseconds": spent.get(batch["batch"], {})}
-                for batch in self._committed.metrics
-            ]
+            batches = list(self._committed.metrics)
+        missing = [batch["batch"] for batch in batches if batch["batch"] not in self._spent]
+        if missing:
+            # The last one is what usually is missing, and all of them are a lot to ask for.
+            last = self._query.lastProgress
+            seen = [last] if missing[1:] == [] and last else self._query.recentProgress
+            self._spent |= {each.batchId: dict(each.durationMs) for each in seen}
+        return [{**batch, "milliseconds": self._spent.get(batch["batch"], {})} for batch in batches]
 
     def snapshot(self, at: Any) -> DataFrame:
         """The answer at an instant (a number, an ISO timestamp or a datetime), as known by now.
@@ -157,6 +173,18 @@ class Run:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    def _started_again(self, problem: Exception) -> bool:
+        """Go on from the checkpoint where the machine was only too busy.
+
+        Spark gives a new Python process ten seconds to call back, and gives up the query if that
+        is not enough.
+        """
+        if self._retries == 0 or _TOO_BUSY not in str(problem):
+            return False
+        self._retries -= 1
+        self._query = self._begin()
+        return True
 
     def _failure(self, problem: Exception) -> AnabranchError:
         return self._committed.failure or original_error(str(problem))

@@ -21,9 +21,13 @@ _FAST: Final[Mapping[str, str]] = {
     ),
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.streaming.numRecentProgressUpdates": "500",
+    # How long to wait before looking for new data again; there is no wait while there are some.
+    "spark.sql.streaming.pollingDelay": "50ms",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from anabranch.kernels.kernel import Trace
 from anabranch.model.batch import EventBatch
@@ -37,14 +36,16 @@ def run_stage(job: Job, place: int, shard: int, batch: int, arriving: Batches) -
     mine: list[Parcel] = []
     is_last = place + 1 == len(job.plan.stages)
     for rows in arriving:
-        if is_last:
+        targets = rows.column("target").to_numpy()
+        if is_last or (targets == place).all():
             mine += unpack(rows)
             continue
-        here = pc.equal(rows.column("target"), place)
-        mine += unpack(rows.filter(here))
-        passing = rows.filter(pc.invert(here))
-        if passing.num_rows:
-            yield passing
+        for row, target in enumerate(targets):
+            one = rows.slice(row, 1)
+            if target == place:
+                mine += unpack(one)
+            else:
+                yield one
     if shard >= job.shards_of(job.plan.stages[place]):
         return
     output, head = _step(job, place, shard, batch, mine, began)

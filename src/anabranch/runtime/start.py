@@ -84,11 +84,11 @@ def start_query(
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
-        query = writer.foreachBatch(_committer(sink, committed)).start()
+        writer = writer.foreachBatch(_committer(sink, committed))
+        return Run(spark, writer.start, sink, work.plan.schema, committed, opened.close)
     except BaseException:
         opened.close()
         raise
-    return Run(spark, query, sink, work.plan.schema, committed, opened.close)
 
 
 def stream_rows(
