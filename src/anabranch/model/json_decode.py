@@ -6,12 +6,15 @@ import base64
 import binascii
 import json
 import math
-from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+
+from anabranch.model.iso_text import date_of, nanoseconds_of, time_of
+
+_NANOSECONDS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 class MisfitError(Exception):
@@ -228,15 +231,14 @@ def _decode_text(value: str, kind: pa.DataType, path: str) -> Any:
                 raise ValueError
             return data
         if types.is_timestamp(kind):
-            moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
-            utc = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-            exact = (utc - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
-            scalar = pa.scalar(exact, pa.int64()).cast(pa.timestamp("us"))
-            return scalar.cast(pa.timestamp(kind.unit)).cast(pa.int64()).as_py()
+            exact, rest = divmod(nanoseconds_of(value), _NANOSECONDS[kind.unit])
+            if rest:
+                raise ValueError
+            return exact
         if types.is_date(kind):
-            return date.fromisoformat(value)
+            return date_of(value)
         if types.is_time(kind):
-            return time.fromisoformat(value)
+            return time_of(value)
     except (ValueError, pa.ArrowInvalid, binascii.Error, UnicodeEncodeError):
         pass
     raise MisfitError(path, expected, value)

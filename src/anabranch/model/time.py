@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anabranch.errors import QueryError
+from anabranch.model.iso_text import nanoseconds_of
 
 Time = NewType("Time", int)
 """An instant: the number of chronons since instant 0 (microseconds for timestamps)."""
@@ -114,7 +115,7 @@ def parse_time(text: str | int | datetime) -> Time:
     except ValueError:
         pass
     try:
-        return parse_time(datetime.fromisoformat(text.strip().replace("Z", "+00:00")))
+        return Time(nanoseconds_of(text) // 1000)
     except ValueError:
         raise QueryError(
             f"'{text}' is not an instant",
