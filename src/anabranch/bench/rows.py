@@ -31,12 +31,22 @@ def draw_rows(
 
 
 def write_rows(
-    folder: Path, *, files: int, rows_per_file: int, keys: int, per_second: int, seed: int = 7
+    folder: Path,
+    *,
+    files: int,
+    rows_per_file: int,
+    keys: int,
+    per_second: int,
+    seed: int = 7,
+    each_once: bool = False,
 ) -> None:
-    """Plain rows `k, v, ts`."""
+    """Plain rows `k, v, ts`; with `each_once` row number i has key i."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(files):
-        k, v, ts = draw_rows(seed, number * rows_per_file, rows_per_file, keys, per_second)
+        first = number * rows_per_file
+        k, v, ts = draw_rows(seed, first, rows_per_file, keys, per_second)
+        if each_once:
+            k = np.arange(first, first + rows_per_file)
         table = pa.table({"k": k, "v": v, "ts": pa.array(ts, pa.timestamp("us"))})
         pq.write_table(table, folder / f"rows-{number:05}.parquet", compression="snappy")
 

@@ -16,6 +16,7 @@ from anabranch.engine import Engine
 from anabranch.runtime import peers
 
 KEYS = 1_000
+RATE = 20_000
 
 
 @final
@@ -31,7 +32,7 @@ class Size:
 
 
 FULL = Size(files=28, rows_per_file=250_000, files_per_batch=4, slow_files=8, repeats=3)
-QUICK = Size(files=8, rows_per_file=125_000, files_per_batch=2, slow_files=2, repeats=1)
+QUICK = Size(files=8, rows_per_file=100_000, files_per_batch=2, slow_files=2, repeats=1)
 
 
 def tumbling(report: Report, *, quick: bool) -> None:
@@ -51,10 +52,16 @@ def tumbling(report: Report, *, quick: bool) -> None:
 def _measure(engine: Engine, root: Path, size: Size, report: Report) -> None:
     rows, slow = root / "rows", root / "slow"
     plain, corrected = root / "elements", root / "corrected"
-    shape = {"rows_per_file": size.rows_per_file, "keys": KEYS, "per_second": 20_000}
-    write_rows(rows, files=size.files, **shape)
-    write_elements(plain, files=size.files, corrected=0.0, **shape)
-    write_elements(corrected, files=size.files, corrected=0.1, **shape)
+    for folder, share in ((plain, 0.0), (corrected, 0.1)):
+        write_elements(
+            folder,
+            files=size.files,
+            rows_per_file=size.rows_per_file,
+            keys=KEYS,
+            per_second=RATE,
+            corrected=share,
+        )
+    write_rows(rows, files=size.files, rows_per_file=size.rows_per_file, keys=KEYS, per_second=RATE)
     # Python state is slow: it gets the first files of the same input, in batches of their size.
     slow.mkdir()
     for file in sorted(rows.iterdir())[: size.slow_files]:

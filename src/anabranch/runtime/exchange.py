@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, final
@@ -144,13 +144,13 @@ def unpack(rows: pa.RecordBatch) -> list[Parcel]:
     ]
 
 
-def gather(parcels: Sequence[Parcel], nothing: pa.RecordBatch) -> pa.RecordBatch:
-    """All rows, in an order that does not depend on which parcel came first."""
+def gather(parcels: Sequence[Parcel], nothing: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
+    """All rows, in an order that does not depend on which parcel came first; or nothing."""
     ordered = sorted(
         (parcel for parcel in parcels if parcel.rows is not None),
         key=lambda parcel: (parcel.edge, parcel.part, parcel.chunk),
     )
-    return concat_rows([parcel.rows for parcel in ordered]) if ordered else nothing
+    return concat_rows([parcel.rows for parcel in ordered]) if ordered else nothing()
 
 
 def to_blob(rows: pa.RecordBatch) -> pa.Buffer:

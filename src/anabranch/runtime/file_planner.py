@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, final
 
 from anabranch.errors import EngineError, StreamError
 from anabranch.runtime.file_listing import list_files
-from anabranch.runtime.file_reader import Split
+from anabranch.runtime.file_reader import WHOLE, Split
 from anabranch.runtime.file_units import (
     START,
     Position,
@@ -189,7 +189,8 @@ class FilePlanner:
     def _candidates(self, source: FileSource) -> Iterator[Unit]:
         known = self._positions[source.name]
         listing = self._frozen.get(source.name)
-        for file, size in _listing(source) if listing is None else listing:
+        done = {path for path, at in known.items() if at.place == WHOLE}
+        for file, size in _listing(source, done) if listing is None else listing:
             at = known.get(str(file), START)
             if source.form == "log":
                 yield from new_log_units(file, size, at)
@@ -197,10 +198,12 @@ class FilePlanner:
                 yield from new_units(source.form, file, size, at)
 
 
-def _listing(source: FileSource) -> Listing:
+def _listing(source: FileSource, done: Container[str] = ()) -> Listing:
+    """The files of a source and how long they are, without those that are done with."""
     if source.form == "log":
         return [(Path(source.path), log_size(Path(source.path)))]
-    return [(file, file.stat().st_size) for file in list_files(source.path, source.form)]
+    files = [file for file in list_files(source.path, source.form) if str(file) not in done]
+    return [(file, file.stat().st_size) for file in files]
 
 
 def _share(units: Sequence[Unit], parts: int, *, together: bool) -> list[list[Split]]:

@@ -63,7 +63,7 @@ def _step(
     before = store.load(batch)
     sources = _source_progress(job, place, before, parcels)
     stable = _input_stable(job, place, sources, parcels)
-    arrived = gather(parcels, job.nothing(place))
+    arrived = gather(parcels, lambda: job.nothing(place))
     gathered = time.perf_counter()
     state = store.traces(before) if before else stage.start()
     state, output = stage.step(state, arrived, stable)
