@@ -96,7 +96,7 @@ def test_two_stages_write_a_stream_file(bids: Stream, tmp_path: Path) -> None:
     assert [batch["late"] for batch in run.metrics()] == [0, 1, 0]
     stages = run.metrics()[-1]["stages"]
     assert list(stages) == ["0-aggregate", "1-aggregate"]
-    assert run.metrics()[1]["sources"]["bids"]["rows"] == 2
+    assert run.metrics()[1]["sources"]["bids"]["rows"] == 3
 
 
 def test_a_plan_without_memory_passes_stables_on(bids: Stream) -> None:

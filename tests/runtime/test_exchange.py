@@ -53,7 +53,7 @@ def test_the_order_of_arrival_does_not_matter() -> None:
         for part in range(2)
         for chunk in range(2)
     ]
-    forward, backward = gather(parcels, rows([])), gather(parcels[::-1], rows([]))
+    forward, backward = gather(parcels, lambda: rows([])), gather(parcels[::-1], lambda: rows([]))
     assert forward.equals(backward)
 
 
@@ -69,10 +69,10 @@ def test_many_rows_travel_in_several_parcels(monkeypatch: pytest.MonkeyPatch) ->
     sent = list(address(whole, {"a": 1}, target=0, edge=0, part=0, shards=1, keyed=True))
     assert [parcel.head for parcel in sent] == [{"a": 1}, {}, {}, {}]
     came = [parcel for batch in pack(sent) for parcel in unpack(batch)]
-    assert gather(came[::-1], rows([])).equals(whole)
+    assert gather(came[::-1], lambda: rows([])).equals(whole)
 
 
 def test_nothing_at_all_has_the_schema_of_something() -> None:
-    none = gather([Parcel(shard=0, target=0, edge=0, part=0)], rows([]))
+    none = gather([Parcel(shard=0, target=0, edge=0, part=0)], lambda: rows([]))
     assert none.schema == rows([1]).schema
     assert np.array_equal(none.column(ID).to_numpy(), [])

@@ -27,7 +27,7 @@ def growth(report: Report, *, quick: bool) -> None:
     times: dict[int, float] = {}
     try:
         with Engine() as engine:
-            _measure(engine, root / "warm-up", sizes[0], Report(report.bench, lambda line: None))
+            _measure(engine, root / "warm-up", sizes[0], Report(report.bench, lambda _: None))
             for live in sizes:
                 times[live] = _measure(engine, root / str(live), live, report)
     finally:
