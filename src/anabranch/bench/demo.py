@@ -84,8 +84,8 @@ def run_demo(folder: Path | None = None) -> None:
     after = _run_query(root, console, stop_after=None)
     late = sum(batch["late"] for batch in {b["batch"]: b for b in before + after}.values())
     console.print(
-        f"   It went on with batch {after[0]['batch']} and reached the end. "
-        f"{late:,} late bids were dropped and counted.\n"
+        f"   It went on with batch {after[0]['batch'] + 1} and reached the end.\n"
+        f"   {late:,} late bids were dropped, and counted.\n"
     )
     console.print("[bold]4.[/] Every snapshot is compared with an independent computation.")
     answer = tuple(read_batches(root / "highest.jsonl"))
@@ -164,6 +164,8 @@ def _run_query(root: Path, console: Console, stop_after: int | None) -> list[dic
                     completed=said["batch"] + 1,
                     description=f"batches, stable {format_time(said['stable'], timestamps=True)}",
                 )
+                if not console.is_terminal and said["batch"] % 4 == 3:
+                    console.print(f"   batch {said['batch'] + 1} of {FILES} is done")
                 if len(batches) == stop_after:
                     break
         done = stop_after is not None and len(batches) >= stop_after
