@@ -22,6 +22,7 @@ from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import CHRONON, TimeWindow
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
+from anabranch.kernels.explain import explain_stages
 from anabranch.kernels.pipeline import Emission, compile_plan
 from anabranch.model.time import parse_duration
 from anabranch.runtime.aggregate_text import parse_aggregate, parse_column
@@ -254,16 +255,9 @@ class Stream:
         return self._with(Coalesce(input=self.node))
 
     def explain(self, *, emit: Emission = "speculative") -> str:
-        """The logical plan, then the stages it runs in."""
+        """The logical plan, then the stages it runs in, with what they read and how."""
         plan = compile_plan(self.node, emit)
-        stages = [
-            f"stage {stage.name} ({'by key' if stage.sharded else 'one shard'}): "
-            + ", ".join(edge.upstream for edge in stage.edges)
-            + " -> "
-            + (" -> ".join(type(kernel).__name__ for kernel in stage.kernels) or "collect")
-            for stage in plan.stages
-        ]
-        return "\n".join([explain_tree(self.node), "", *stages])
+        return f"{explain_tree(self.node)}\n\n{explain_stages(plan)}"
 
     def start(
         self,

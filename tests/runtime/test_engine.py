@@ -81,7 +81,7 @@ def test_explain_shows_the_plan_and_its_stages(bids: Stream) -> None:
         "    TimeWindow 5",
         "      Source bids",
     ]
-    assert "stage 1-aggregate (one shard): stage:0-aggregate" in text
+    assert "Stage 1-aggregate (one shard)\n  reads stage:0-aggregate" in text
 
 
 def test_a_window_without_bound_needs_permission(bids: Stream) -> None:
