@@ -38,9 +38,11 @@ class TimeWindowKernel(Stateless):
 
     def apply(self, batch: EventBatch) -> EventBatch:
         """Rows whose layers are empty after the slide are dropped."""
+        if self.node.input.properties.only_points:
+            return self._hold_points(batch)
         size = np.int64(self.node.size)
         depth = np.zeros(len(batch), np.int64)
-        if not self.node.input.properties.only_points and len(batch):
+        if len(batch):
             layers = np.maximum(*(_lengths(batch.start, last, size) for last in _ends(batch)))
             if int(layers.max()) > 1:
                 self._refuse_too_many(layers)
@@ -61,6 +63,20 @@ class TimeWindowKernel(Stateless):
         begin, old, new = (self._slide_up(times) for times in (begin, old, new))
         slid = EventBatch(batch.payload, begin, old, new, batch.stable)
         return slid.where((begin < FOREVER) & (old != new))
+
+    def _hold_points(self, batch: EventBatch) -> EventBatch:
+        """A point is kept or withdrawn, never resized, so one end serves both."""
+        begin = batch.start
+        end = self._layer_end(begin, np.zeros(1, np.int64) - 1)
+        if self.node.slide > 1:
+            begin, end = self._slide_up(begin), self._slide_up(end)
+        old, new = begin, end
+        if not ((batch.end == batch.start) & (batch.new_end > batch.start)).all():
+            old, new = (np.where(last > batch.start, end, begin) for last in _ends(batch))
+        held = EventBatch(batch.payload, begin, old, new, batch.stable)
+        if self.node.slide == 1:
+            return held
+        return held.where((begin < FOREVER) & (old != new))
 
     def _layer_end(self, last: TimeArray, depth: TimeArray) -> TimeArray:
         if int(self.node.size) == FOREVER:

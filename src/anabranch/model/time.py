@@ -54,9 +54,12 @@ def add_saturating(times: TimeArray, amount: int | TimeArray) -> TimeArray:
     >>> add_saturating(np.array([1, FOREVER - 1, FOREVER]), 5).tolist() == [6, FOREVER, FOREVER]
     True
     """
-    room = np.int64(FOREVER) - np.asarray(amount, dtype=np.int64)
+    more = np.asarray(amount, dtype=np.int64)
+    room = np.int64(FOREVER) - more
+    if len(times) and times.max() <= room.min():
+        return np.asarray(times + more)
     with np.errstate(over="ignore"):
-        return np.where(times > room, np.int64(FOREVER), times + np.asarray(amount, np.int64))
+        return np.where(times > room, np.int64(FOREVER), times + more)
 
 
 def subtract_saturating(time: Time, amount: Duration) -> Time:
