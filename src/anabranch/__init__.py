@@ -56,7 +56,7 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401
+def __getattr__(name: str) -> Any:
     # Loaded when first used: a command that looks at a file shall not wait for the engine.
     for module, names in _MODULES.items():
         if name in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from anabranch.errors import PlanError
 from anabranch.model.batch import EventBatch
-from anabranch.model.time import BEGINNING, FOREVER
+from anabranch.model.time import BEGINNING, FOREVER, Time
 
 ELEMENT_FIELDS: Final = (
     pa.field("kind", pa.string()),
@@ -37,8 +37,11 @@ def element_schema(payload: pa.Schema) -> pa.Schema:
     return pa.schema([*ELEMENT_FIELDS, *payload])
 
 
-def element_rows(batch: EventBatch, *, stable: bool) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch as inserts and adjusts, then its stable point; forever is NULL."""
+def element_rows(batch: EventBatch, *, after: Time) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch as inserts and adjusts; forever is NULL.
+
+    Its stable point follows, if it says more than the one before, `after`.
+    """
     schema = element_schema(batch.schema)
     if len(batch):
         adjusts = batch.end != batch.start
@@ -51,5 +54,15 @@ def element_rows(batch: EventBatch, *, stable: bool) -> Iterator[pa.RecordBatch]
         kinds = pa.array(np.where(adjusts, "adjust", "insert"), pa.string())
         columns = [kinds, *times, *batch.payload.columns]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
-    if stable and batch.stable > BEGINNING:
+    if batch.stable > after:
         yield pa.RecordBatch.from_pylist([{"kind": "stable", "start": int(batch.stable)}], schema)
+
+
+def element_table(batches: Iterable[EventBatch], payload: pa.Schema) -> pa.Table:
+    """Batches one after the other, as one table."""
+    rows: list[pa.RecordBatch] = []
+    after = BEGINNING
+    for batch in batches:
+        rows += element_rows(batch, after=after)
+        after = Time(max(after, batch.stable))
+    return pa.Table.from_batches(rows, element_schema(payload))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -102,7 +103,7 @@ def _sender(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         job, part, batch = unseal(sealed, current_query()), current_partition(), current_batch()
         pieces = _pieces(job, name, shape, batches)
-        yield from send_source(job, name, part, batch, pieces, ends=False)
+        yield from send_source(job, name, part, batch, pieces, ends=False, in_order=False)
 
     return run
 
@@ -118,7 +119,10 @@ def _pieces(
 
     def together() -> Piece:
         rows = pa.concat_batches(waiting)
-        return arrivals_of(rows, schema, shape, first=number, where="DataFrame"), "DataFrame"
+        came = arrivals_of(rows, schema, shape, first=number, where="DataFrame")
+        # Rows of a DataFrame have no order: a stable point holds after the batch.
+        behind = np.full(len(came.stables), number + rows.num_rows, np.int64)
+        return replace(came, stable_positions=behind), "DataFrame"
 
     for rows in batches:
         if not rows.num_rows:
@@ -133,10 +137,16 @@ def _pieces(
 
 
 def as_files(source: FrameSource, folder: str) -> FileSource:
-    """A DataFrame that does not stream, written down once: from then on it is a file that ends."""
+    """A DataFrame that does not stream, written down once: from then on it is a file that ends.
+
+    Its rows have no order, so stable points in it say nothing before the end.
+    """
     target = f"{folder}/{source.name}"
     if "_SUCCESS" not in Folder.at(target).names():
-        source.frame.write.mode("overwrite").parquet(target)
+        frame = source.frame
+        if source.shape.kind is not None:
+            frame = frame.where(sf.col(source.shape.kind) != "stable")
+        frame.write.mode("overwrite").parquet(target)
     return FileSource(
         promise=source.promise,
         path=target,

@@ -16,7 +16,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import rows_of
 from anabranch.model.time import BEGINNING, FOREVER, Time, parse_time
-from anabranch.runtime.elements import element_rows, element_schema
+from anabranch.runtime.elements import element_table
 from anabranch.runtime.file_planner import FilePlanner, Part
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.late import judge, reached
@@ -61,8 +61,7 @@ class LocalRun:
 
     def table(self) -> pa.Table:
         """All elements in order, with stable points."""
-        rows = [row for batch in self._sink.batches() for row in element_rows(batch, stable=True)]
-        return pa.Table.from_batches(rows, element_schema(self._schema))
+        return element_table(self._sink.batches(), self._schema)
 
     def snapshot(self, at: Any) -> pa.Table:
         """The answer at an instant."""

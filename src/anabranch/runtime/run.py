@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from anabranch.errors import AnabranchError
 from anabranch.model.time import BEGINNING, Time, parse_time
-from anabranch.runtime.elements import element_rows, element_schema
+from anabranch.runtime.elements import element_table
 from anabranch.runtime.failures import original_error
 from anabranch.runtime.sinks import LogSink, Sink
 
@@ -160,8 +160,7 @@ class Run:
 
     def table(self) -> pa.Table:
         """All committed elements in order, with stable points."""
-        rows = [row for batch in self._sink.batches() for row in element_rows(batch, stable=True)]
-        return pa.Table.from_batches(rows, element_schema(self._schema))
+        return element_table(self._sink.batches(), self._schema)
 
     def __enter__(self) -> Run:
         return self

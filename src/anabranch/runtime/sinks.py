@@ -16,7 +16,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.line_writer import element_lines, stable_line
 from anabranch.model.stream_file import read_batches
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.elements import element_rows, element_schema
+from anabranch.runtime.elements import element_schema, element_table
 from anabranch.runtime.exchange import from_blob
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.job import Delivery
@@ -232,9 +232,7 @@ class CallbackSink(Sink):
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
         """Call the function."""
         rows = _together(results, self._schema).with_stable(stable)
-        table = pa.Table.from_batches(
-            list(element_rows(rows, stable=True)), element_schema(self._schema)
-        )
+        table = element_table([rows], self._schema)
         try:
             self._function(table, batch)
         except AnabranchError:

@@ -24,7 +24,14 @@ Piece = tuple[Arrivals, str]
 
 
 def send_source(
-    job: Job, source: str, part: int, batch: int, pieces: Iterable[Piece], *, ends: bool
+    job: Job,
+    source: str,
+    part: int,
+    batch: int,
+    pieces: Iterable[Piece],
+    *,
+    ends: bool,
+    in_order: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """Send one part of a source to all shards that read it.
 
@@ -35,6 +42,7 @@ def send_source(
         batch: The batch.
         pieces: What came, and what messages call the place it came from.
         ends: The source ends with this batch.
+        in_order: What a piece promises holds for the pieces behind it.
     """
     promise = job.promises[source]
     promised = job.promised(source, batch)
@@ -65,7 +73,8 @@ def send_source(
         progress = Time(max(progress, reached(promise, came)))
         # What a stream says itself holds for its next rows; a declared delay only from the next
         # batch on, for within a batch the parts do not know of each other.
-        promised = Time(max(promised, came.batch.stable))
+        if in_order:
+            promised = Time(max(promised, came.batch.stable))
         counts["rows"] += len(came)
         counts["late"] += judged.late
         counts["adjusted"] += judged.adjusted

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from anabranch.kernels.kernel import Trace
 from anabranch.model.batch import EventBatch
-from anabranch.model.time import BEGINNING, Time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements import element_rows
 from anabranch.runtime.exchange import Parcel, gather, pack, to_blob, unpack
 from anabranch.runtime.job import Job
@@ -82,7 +82,9 @@ def _step(
     }
     # Shard 0 hands on what it hears; it hears from all shards before it.
     heard = [each for parcel in parcels if shard == 0 for each in parcel.head.get("counters", ())]
-    return output, {"stable": int(output.stable), "counters": [*heard, counters]}
+    known = int(before.counters["stable"] if before else BEGINNING)
+    head = {"stable": int(output.stable), "stable_before": known, "counters": [*heard, counters]}
+    return output, head
 
 
 def _source_progress(
@@ -171,7 +173,9 @@ def ordered(batch: EventBatch) -> EventBatch:
 
 def _deliver(job: Job, shard: int, batch: int, output: EventBatch, head: dict[str, Any]) -> Batches:
     if job.delivery == "rows":
-        yield from element_rows(output, stable=shard == 0)
+        # One stable point for all shards, and only when it is news.
+        after = Time(head["stable_before"]) if shard == 0 else FOREVER
+        yield from element_rows(output, after=after)
         return
     blob = None
     if job.delivery == "log":
