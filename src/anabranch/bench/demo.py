@@ -36,11 +36,11 @@ from anabranch.model.time import BEGINNING, Duration, format_time, parse_duratio
 from anabranch.workloads.arrival import BID_PAYLOAD, Disturbance, bid_elements
 from anabranch.workloads.nexmark import Nexmark
 
-BIDS: Final = Nexmark(bids=30_000, rate=50.0, seed=2026)
+BIDS: Final = Nexmark(bids=24_000, rate=50.0, seed=2026)
 ON_THEIR_WAY: Final = Disturbance(
     disorder=Duration(5_000_000), late=0.005, corrections=0.05, stable_every=500
 )
-FILES: Final = 16
+FILES: Final = 12
 PATIENCE: Final = 120.0
 
 
