@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -58,7 +59,10 @@ def write_rows(folder: Path, number: int, rows: int = 50) -> None:
         "v": random.random(rows).round(3),
         "t": number * 10 + random.integers(-5, 10, rows),
     }
-    pq.write_table(pa.table(table), folder / f"{number:03}.parquet")
+    path = folder / f"{number:03}.parquet"
+    pq.write_table(pa.table(table), path)
+    # Spark reads files by age, in no order those of one millisecond.
+    os.utime(path, (1_700_000_000 + number,) * 2)
 
 
 def test_a_query_goes_on_where_it_stopped(engine: Engine, tmp_path: Path) -> None:
