@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import pyarrow as pa
 
 from anabranch.model.logical import LogicalStream
+from anabranch.model.time import Time
 
 
 @dataclass(frozen=True, slots=True)
 class Properties:
     """What is known of a stream before it runs.
 
-    `insert_only`: no adjusts ever come. `only_points`: every lifetime is one chronon long.
+    Attributes:
+        insert_only: No adjusts ever come.
+        only_points: Every lifetime is one chronon long.
+        no_duplicates: No payload holds twice at one instant.
     """
 
     insert_only: bool = False
     only_points: bool = False
+    no_duplicates: bool = False
 
 
 class Node(ABC):
@@ -50,6 +55,20 @@ class Node(ABC):
     @abstractmethod
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
         """The meaning: the output's snapshots, given the inputs' snapshots."""
+
+    def promise(self, *stables: Time) -> Time:
+        """How far the output is settled once the inputs are: by causality, as far as they are."""
+        return Time(min(stables))
+
+    def with_inputs(self, *inputs: Node) -> Node:
+        """The same operator over other inputs."""
+        names = {field.name for field in fields(self)}  # type: ignore[arg-type]
+        if "inputs" in names:
+            changed: dict[str, object] = {"inputs": inputs}
+        else:
+            sides = ("left", "right") if len(inputs) == 2 else ("input",)
+            changed = dict(zip(sides, inputs, strict=True)) if inputs else {}
+        return replace(self, **changed)  # type: ignore[type-var]
 
     def walk(self) -> Iterator[Node]:
         """This node and all below it, inputs first."""

@@ -24,7 +24,7 @@ from anabranch.kernels.columns import (
 )
 from anabranch.kernels.distinct_values import count_distinct
 from anabranch.kernels.event_trace import event_rows, events_merger
-from anabranch.kernels.kernel import ID, Run, Stateful, Trace
+from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.measures import Measures
 from anabranch.kernels.output import changed_events
@@ -63,9 +63,21 @@ class AggregateKernel(Stateful):
         return AggregateKernel(node, measures, measures.lanes(checked), keeps)
 
     @property
+    def label(self) -> str:
+        """The node's, and whether events are kept for extremes."""
+        how = " [keeps events]" if self.keeps_events else ""
+        how = how or (" [insert-only]" if self.measures.extremes else "")
+        return f"{self.node.label}{how}"
+
+    @property
     def schema(self) -> pa.Schema:
         """Group columns, then aggregates."""
         return self.node.schema
+
+    @property
+    def spread(self) -> str:
+        """The grouping."""
+        return ", ".join(expression.sql for _, expression in self.node.group_by)
 
     @property
     def _combines(self) -> bool:
@@ -74,8 +86,9 @@ class AggregateKernel(Stateful):
             for measure in self.measures.arguments
         )
 
-    def prepare(self, batch: EventBatch) -> pa.RecordBatch:
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Ids, weights and values; rows of one group with the same ends are added up already."""
+        del side
         length = len(batch)
         parts = [part for _, part in self.node.group_by]
         wanted = parts + [measure.argument for measure in self.measures.arguments]
@@ -167,8 +180,14 @@ class AggregateKernel(Stateful):
             result[name] = add_doubles(scaled, (low * count, spread[name]))
         return result
 
-    def step(self, trace: Trace, arrived: pa.RecordBatch, stable: Time) -> tuple[Trace, EventBatch]:
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Revise the timelines of the groups that something arrived for."""
+        (rows,) = arrived
+        return self._step(trace, rows, stable)
+
+    def _step(
+        self, trace: Trace, arrived: pa.RecordBatch, stable: Time
+    ) -> tuple[Trace, EventBatch]:
         runs = dict(trace.runs)
         if not arrived.num_rows:
             return self._only_progress(runs, stable)

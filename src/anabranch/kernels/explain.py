@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from anabranch.kernels.aggregate import AggregateKernel
-from anabranch.kernels.coalesce import CoalesceKernel
-from anabranch.kernels.filter import FilterKernel
-from anabranch.kernels.final import FinalKernel
-from anabranch.kernels.kernel import Kernel
-from anabranch.kernels.map import MapKernel
+from anabranch.kernels.kernel import Stateful
 from anabranch.kernels.stage import Edge, PhysicalPlan, Stage
-from anabranch.kernels.time_window import TimeWindowKernel
 
 
 def explain_stages(plan: PhysicalPlan) -> str:
@@ -20,35 +14,20 @@ def explain_stages(plan: PhysicalPlan) -> str:
 def _stage(stage: Stage) -> list[str]:
     spread = "one shard" if not stage.sharded else f"by {_key(stage)}"
     lines = [f"Stage {stage.name} ({spread})"]
-    lines += [f"  reads {_edge(edge)}" for edge in stage.edges]
-    lines += [f"  {describe(kernel)}" for kernel in stage.kernels]
+    for number, edge in enumerate(stage.edges):
+        side = "" if stage.sides == 1 else ("left ", "right ")[edge.side]
+        everywhere = ", to all shards" if stage.is_broadcast(number) else ""
+        lines.append(f"  reads {side}{_edge(edge)}{everywhere}")
+    lines += [f"  {kernel.label}" for kernel in stage.kernels]
     return lines
 
 
 def _key(stage: Stage) -> str:
-    match stage.kernels[0] if stage.kernels else None:
-        case AggregateKernel(node=node):
-            return ", ".join(expression.sql for _, expression in node.group_by)
-        case CoalesceKernel() | FinalKernel():
-            return "payload"
-    return "sender"
+    head = stage.kernels[0] if stage.kernels else None
+    return head.spread if isinstance(head, Stateful) else "sender"
 
 
 def _edge(edge: Edge) -> str:
     columns = "" if edge.columns is None else f" ({', '.join(edge.columns)})"
-    steps = "".join(f" -> {describe(step)}" for step in edge.chain)
+    steps = "".join(f" -> {step.label}" for step in edge.chain)
     return f"{edge.upstream}{columns}{steps}"
-
-
-def describe(kernel: Kernel) -> str:
-    """One line for a kernel: its node's label, and how it goes about it where there is a choice."""
-    match kernel:
-        case AggregateKernel(node=node, keeps_events=keeps):
-            extremes = bool(kernel.measures.extremes)
-            how = " [keeps events]" if keeps else " [insert-only]" if extremes else ""
-            return f"{node.label}{how}"
-        case FilterKernel() | MapKernel() | TimeWindowKernel() | CoalesceKernel():
-            return kernel.node.label
-        case FinalKernel():
-            return "Final (holds what may still change)"
-    return type(kernel).__name__

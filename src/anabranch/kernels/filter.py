@@ -20,6 +20,11 @@ class FilterKernel(Stateless):
     node: Filter
 
     @property
+    def label(self) -> str:
+        """That of the node."""
+        return self.node.label
+
+    @property
     def schema(self) -> pa.Schema:
         """Unchanged."""
         return self.node.schema

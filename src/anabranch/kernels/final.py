@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.event_trace import END, add_up, event_rows, events_merger
-from anabranch.kernels.kernel import ID, Run, Stateful, Trace
+from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids
 from anabranch.kernels.runs import TIME, add_run
 from anabranch.kernels.timeline import CHECK
@@ -31,12 +31,18 @@ class FinalKernel(Stateful):
     payload: pa.Schema
 
     @property
+    def label(self) -> str:
+        """What it is there for."""
+        return "Final (holds what may still change)"
+
+    @property
     def schema(self) -> pa.Schema:
         """Unchanged."""
         return self.payload
 
-    def prepare(self, batch: EventBatch) -> pa.RecordBatch:
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the hash of their payload."""
+        del side
         columns = list(batch.payload.columns)
         arrays = {
             ID: pa.array(key_ids(columns, len(batch))),
@@ -49,18 +55,19 @@ class FinalKernel(Stateful):
             arrays[f"key{place}"] = column
         return pa.RecordBatch.from_pydict(arrays)
 
-    def step(self, trace: Trace, arrived: pa.RecordBatch, stable: Time) -> tuple[Trace, EventBatch]:
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Hold what arrived; release what lies between the old and the new stable point."""
+        (rows,) = arrived
         held = trace.runs.get("events", ())
         values = [
-            (name, arrived.column(name))
+            (name, rows.column(name))
             for name in (CHECK, *(f"key{place}" for place in range(len(self.payload))))
         ]
         fresh = event_rows(
-            arrived.column(ID).to_numpy(),
-            arrived.column(_START).to_numpy(),
-            arrived.column(END).to_numpy(),
-            arrived.column(_NEW_END).to_numpy(),
+            rows.column(ID).to_numpy(),
+            rows.column(_START).to_numpy(),
+            rows.column(END).to_numpy(),
+            rows.column(_NEW_END).to_numpy(),
             values,
         )
         output = self._release((*held, Run(fresh)), trace.stable, stable)

@@ -44,6 +44,10 @@ class Trace:
         return sum(len(run) for runs in self.runs.values() for run in runs)
 
 
+Arrived = tuple[pa.RecordBatch, ...]
+"""What the exchange brought, one batch per side of an operator."""
+
+
 class Kernel(ABC):
     """A physical operator."""
 
@@ -53,6 +57,11 @@ class Kernel(ABC):
     @abstractmethod
     def schema(self) -> pa.Schema:
         """The payload columns of the output."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """One line for `explain`, with how it goes about it where there is a choice."""
 
 
 class Stateless(Kernel):
@@ -64,9 +73,13 @@ class Stateless(Kernel):
     def apply(self, batch: EventBatch) -> EventBatch:
         """The rows of the output; the stable point is passed on by the caller."""
 
+    def promise(self, stable: Time) -> Time:
+        """How far the output is settled once the input is."""
+        return stable
+
 
 class Stateful(Kernel):
-    """A step with memory, for one shard.
+    """A step with memory, for one shard, with one input or two (its sides).
 
     `prepare` runs before the exchange, where the rows are: it turns events into what the step
     needs, as small as it can (rows of one key may already be added up). Its result has the
@@ -75,13 +88,29 @@ class Stateful(Kernel):
 
     __slots__ = ()
 
-    @abstractmethod
-    def prepare(self, batch: EventBatch) -> pa.RecordBatch:
-        """What the exchange carries."""
+    @property
+    def sides(self) -> int:
+        """How many inputs there are."""
+        return 1
+
+    @property
+    def spread(self) -> str:
+        """What the rows that meet in one shard have in common, in words."""
+        return "payload"
+
+    @property
+    def broadcast(self) -> frozenset[int]:
+        """The sides whose rows go to all shards, whatever their id."""
+        return frozenset()
 
     @abstractmethod
-    def step(self, trace: Trace, arrived: pa.RecordBatch, stable: Time) -> tuple[Trace, EventBatch]:
-        """Take in what arrived and the input's new stable point; give back memory and output.
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
+        """What the exchange carries from one side."""
 
-        The result does not depend on the order of the rows, and nothing is written in place.
+    @abstractmethod
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
+        """Take in what arrived and the least stable point of the sides; give memory and output.
+
+        The stable point of the output says how far it is settled. The result does not depend on
+        the order of the rows, and nothing is written in place.
         """

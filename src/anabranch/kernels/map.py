@@ -21,6 +21,11 @@ class MapKernel(Stateless):
     node: Map
 
     @property
+    def label(self) -> str:
+        """That of the node."""
+        return self.node.label
+
+    @property
     def schema(self) -> pa.Schema:
         """The computed columns."""
         return self.node.schema

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.union import Union
 from anabranch.kernels.stage import Edge
 
 
@@ -19,7 +21,7 @@ def prune(edge: Edge, needed: Mapping[str, frozenset[str] | None]) -> Edge:
     if not edge.upstream.startswith("source:"):
         return edge
     columns = needed[edge.upstream.removeprefix("source:")]
-    return Edge(edge.upstream, edge.chain, None if columns is None else tuple(sorted(columns)))
+    return replace(edge, columns=None if columns is None else tuple(sorted(columns)))
 
 
 def needed_columns(node: Node) -> dict[str, frozenset[str] | None]:
@@ -40,11 +42,12 @@ def needed_columns(node: Node) -> dict[str, frozenset[str] | None]:
                 parts = [part for _, part in at.group_by]
                 parts += [call.argument for _, call in at.aggregates if call.argument is not None]
                 visit(at.input, _columns_of(parts))
-            case Coalesce():
-                visit(at.input, None)
-            case _:
+            case Union() | TimeWindow():
                 for input in at.inputs:
                     visit(input, wanted)
+            case _:
+                for input in at.inputs:
+                    visit(input, None)
 
     visit(node, None)
     return needed

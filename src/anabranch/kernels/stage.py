@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.source import Source
-from anabranch.kernels.kernel import ID, Kernel, Stateful, Stateless, Trace
+from anabranch.kernels.kernel import ID, Arrived, Kernel, Stateful, Stateless, Trace
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time
 
@@ -24,12 +24,20 @@ _TIMES: Final = ("__start", "__end", "__new_end")
 class Edge:
     """What a stage reads: a source or another stage, through a chain of steps without memory.
 
-    `columns` are the source's columns that anything on the way needs (None: all of them).
+    `columns` are the source's columns that anything on the way needs (None: all of them). `side`
+    is the input of the stage's first operator that the rows are for.
     """
 
     upstream: str
     chain: tuple[Stateless, ...]
     columns: tuple[str, ...] | None = None
+    side: int = 0
+
+    def promise(self, stable: Time) -> Time:
+        """How far what comes through is settled once the upstream is."""
+        for step in self.chain:
+            stable = step.promise(stable)
+        return stable
 
 
 @final
@@ -53,17 +61,26 @@ class Stage:
         for step in self.edges[edge].chain:
             batch = step.apply(batch)
         if self._head is not None:
-            return self._head.prepare(batch)
+            return self._head.prepare(batch, self.edges[edge].side)
         return _pack_events(batch)
+
+    @property
+    def sides(self) -> int:
+        """How many inputs the first operator has."""
+        return 1 if self._head is None else self._head.sides
+
+    def is_broadcast(self, edge: int) -> bool:
+        """Whether the rows of an edge go to all shards."""
+        return self._head is not None and self.edges[edge].side in self._head.broadcast
 
     def start(self) -> StageState:
         """The state before anything arrived."""
         return tuple(Trace() for kernel in self.kernels if isinstance(kernel, Stateful))
 
     def step(
-        self, state: StageState, arrived: pa.RecordBatch, stable: Time
+        self, state: StageState, arrived: Arrived, stable: Time
     ) -> tuple[StageState, EventBatch]:
-        """Take in one batch; the output's stable point is the input's."""
+        """Take in one batch, given per side, and the least stable point of all edges."""
         traces, kernels = list(state), self.kernels
         after: list[Trace] = []
         if self._head is not None:
@@ -71,15 +88,16 @@ class Stage:
             after.append(trace)
             kernels = kernels[1:]
         else:
-            batch = _unpack_events(arrived, self._arriving_schema(), stable)
+            batch = _unpack_events(arrived[0], self._arriving_schema(), stable)
         for kernel in kernels:
             if isinstance(kernel, Stateful):
-                trace, batch = kernel.step(traces.pop(0), kernel.prepare(batch), stable)
+                prepared = (kernel.prepare(batch),)
+                trace, batch = kernel.step(traces.pop(0), prepared, batch.stable)
                 after.append(trace)
             else:
                 assert isinstance(kernel, Stateless)
-                batch = kernel.apply(batch)
-        return tuple(after), batch.with_stable(stable)
+                batch = kernel.apply(batch).with_stable(kernel.promise(batch.stable))
+        return tuple(after), batch
 
     def _arriving_schema(self) -> pa.Schema:
         chain = self.edges[0].chain

@@ -32,6 +32,11 @@ class TimeWindowKernel(Stateless):
     node: TimeWindow
 
     @property
+    def label(self) -> str:
+        """That of the node."""
+        return self.node.label
+
+    @property
     def schema(self) -> pa.Schema:
         """Unchanged."""
         return self.node.schema

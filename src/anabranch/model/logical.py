@@ -130,6 +130,18 @@ class LogicalStream:
         streams = (self, *others)
         return LogicalStream.of_changes(change for one in streams for change in one._changes())
 
+    def combine(self, other: LogicalStream, function: Callable[[int, int], int]) -> LogicalStream:
+        """A function of both multiplicities, for every payload at every instant."""
+        every = self.steps.keys() | other.steps.keys()
+        return LogicalStream.of_steps(
+            {
+                payload: combine_steps(
+                    self.steps.get(payload, ()), other.steps.get(payload, ()), function
+                )
+                for payload in every
+            }
+        )
+
     def where(self, keep: Callable[[Payload], bool]) -> LogicalStream:
         """Only the payloads a predicate keeps."""
         return LogicalStream({row: there for row, there in self.steps.items() if keep(row)})
@@ -227,6 +239,14 @@ class LogicalStream:
             for instant, count in there:
                 arriving[instant].append((payload, count))
         return arriving
+
+
+def combine_steps(
+    first: Steps, second: Steps, function: Callable[[int, int], int]
+) -> Iterator[tuple[int, int]]:
+    """A function of two multiplicities over time; it must give 0 for (0, 0)."""
+    for instant in sorted({time for time, _ in (*first, *second)}):
+        yield instant, function(_value_at(first, instant), _value_at(second, instant))
 
 
 def _add_up(payload: Payload, changes: Mapping[int, int]) -> Steps:

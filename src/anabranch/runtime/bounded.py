@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import UNBOUNDED, TimeWindow
+from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
+from anabranch.kernels.catalog import kernel_of
+from anabranch.kernels.kernel import Stateless
 
 
 def refuse_unbounded(node: Node, *, allow: bool) -> None:
@@ -18,7 +20,7 @@ def refuse_unbounded(node: Node, *, allow: bool) -> None:
     if allow:
         return
     for above in node.walk():
-        if not isinstance(above, Aggregate | Coalesce):
+        if isinstance(above, Source | Union) or isinstance(kernel_of(above), Stateless):
             continue
         for below in above.walk():
             if isinstance(below, TimeWindow) and below.size == UNBOUNDED:

@@ -81,14 +81,18 @@ def address(
     message: int = 0,
     shards: int,
     keyed: bool,
+    everywhere: bool = False,
 ) -> Iterator[Parcel]:
     """One parcel or more for every shard of a stage, so that progress reaches all of them.
 
     `message` numbers what a sender says through one edge.
 
-    Rows without a key go where their sender's number says, in one piece.
+    Rows without a key go where their sender's number says, in one piece; with `everywhere` every
+    shard gets them all.
     """
-    if keyed:
+    if everywhere:
+        parts = [rows] * shards
+    elif keyed:
         parts = split(rows, shards)
     else:
         none = rows.slice(0, 0)

@@ -36,6 +36,7 @@ class Route:
     edge: int
     shards: int
     keyed: bool
+    everywhere: bool
 
 
 @final
@@ -89,7 +90,13 @@ class Job:
     def routes(self, upstream: str) -> list[Route]:
         """Where the rows of a source (`source:<name>`) or a stage (`stage:<name>`) go."""
         return [
-            Route(target, number, self.shards_of(stage), is_keyed(stage))
+            Route(
+                target,
+                number,
+                self.shards_of(stage),
+                is_keyed(stage),
+                everywhere=stage.is_broadcast(number),
+            )
             for target, stage in enumerate(self.plan.stages)
             for number, edge in enumerate(stage.edges)
             if edge.upstream == upstream
@@ -129,12 +136,14 @@ class Job:
                 message=message,
                 shards=route.shards,
                 keyed=route.keyed,
+                everywhere=route.everywhere,
             )
 
-    def nothing(self, place: int) -> pa.RecordBatch:
-        """What a stage gets where no rows arrive."""
+    def nothing(self, place: int, side: int) -> pa.RecordBatch:
+        """What a side of a stage gets where no rows arrive."""
         stage = self.plan.stages[place]
-        return stage.prepare(0, EventBatch.empty(self._arriving(stage.edges[0])))
+        number = next(n for n, edge in enumerate(stage.edges) if edge.side == side)
+        return stage.prepare(number, EventBatch.empty(self._arriving(stage.edges[number])))
 
     def store(self, place: int, shard: int) -> ShardStore:
         """The state of a shard."""

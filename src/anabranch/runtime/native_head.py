@@ -8,14 +8,10 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.algebra.time_window import TimeWindow
-from anabranch.algebra.union import Union
 from anabranch.runtime.frame_source import FrameSource
 
 Frames = dict[str, FrameSource]
@@ -45,11 +41,7 @@ def _visit(node: Node, frames: Mapping[str, FrameSource], pushed: Frames) -> Nod
             if head is not None:
                 return _adopt(node, *head, pushed)
             return replace(node, input=_visit(node.input, frames, pushed))
-        case TimeWindow() | Coalesce() | Aggregate():
-            return replace(node, input=_visit(node.input, frames, pushed))
-        case Union():
-            return Union(inputs=tuple(_visit(each, frames, pushed) for each in node.inputs))
-    return node
+    return node.with_inputs(*(_visit(each, frames, pushed) for each in node.inputs))
 
 
 def _head(node: Node, frames: Mapping[str, FrameSource]) -> tuple[Source, FrameSource] | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.kernel import Trace
+from anabranch.kernels.kernel import Arrived, Trace
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements import element_rows
@@ -63,7 +64,7 @@ def _step(
     before = store.load(batch)
     sources = _source_progress(job, place, before, parcels)
     stable = _input_stable(job, place, sources, parcels)
-    arrived = gather(parcels, lambda: job.nothing(place))
+    arrived = _arrived(job, place, parcels)
     gathered = time.perf_counter()
     state = store.traces(before) if before else stage.start()
     state, output = stage.step(state, arrived, stable)
@@ -85,6 +86,15 @@ def _step(
     known = int(before.counters["stable"] if before else BEGINNING)
     head = {"stable": int(output.stable), "stable_before": known, "counters": [*heard, counters]}
     return output, head
+
+
+def _arrived(job: Job, place: int, parcels: Sequence[Parcel]) -> Arrived:
+    """The rows of each side, in an order that does not depend on what came first."""
+    edges = job.plan.stages[place].edges
+    sides: list[list[Parcel]] = [[] for _ in range(job.plan.stages[place].sides)]
+    for parcel in parcels:
+        sides[edges[parcel.edge].side].append(parcel)
+    return tuple(gather(some, partial(job.nothing, place, side)) for side, some in enumerate(sides))
 
 
 def _source_progress(
@@ -122,19 +132,19 @@ def _input_stable(
     for number, edge in enumerate(job.plan.stages[place].edges):
         kind, _, name = edge.upstream.partition(":")
         if kind == "source":
-            stables.append(sources[name])
+            stables.append(edge.promise(Time(sources[name])))
             continue
         heard = reports.get(number, {})
         expected = job.shards_of(names[name])
         assert len(heard) == expected, f"{len(heard)} of {expected} shards of {name} reported"
-        stables.append(min(heard.values()))
+        stables.append(edge.promise(Time(min(heard.values()))))
     return Time(min(stables))
 
 
 def _count(
     stage: str,
     shard: int,
-    arrived: pa.RecordBatch,
+    arrived: Arrived,
     output: EventBatch,
     state: tuple[Trace, ...],
     parcels: Iterable[Parcel],
@@ -154,7 +164,7 @@ def _count(
     return {
         "stage": stage,
         "shard": shard,
-        "rows_in": arrived.num_rows,
+        "rows_in": sum(side.num_rows for side in arrived),
         "rows_out": len(output),
         "state_rows": sum(trace.rows() for trace in state),
         "state_runs": sum(len(runs) for trace in state for runs in trace.runs.values()),

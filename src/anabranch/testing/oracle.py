@@ -33,6 +33,13 @@ def meaning(node: Node, streams: Mapping[str, LogicalStream]) -> LogicalStream:
     return node.denote(*(meaning(each, streams) for each in node.inputs))
 
 
+def promise_of(node: Node, stables: Mapping[str, int]) -> Time:
+    """How far the output of a plan is settled, given the stable points of its sources."""
+    if isinstance(node, Source):
+        return Time(stables[node.name])
+    return node.promise(*(promise_of(each, stables) for each in node.inputs))
+
+
 def assert_agrees(
     node: Node,
     *streams: PhysicalStream | Sequence[EventBatch],
@@ -126,7 +133,7 @@ def _compare(
     illegal = next(violations(elements_of(out), state), None)
     if illegal is not None:
         return f"an illegal element left: {illegal}"
-    promised = Time(min(stables.values()))
+    promised = promise_of(node, stables)
     if out.stable != promised:
         return (
             f"the output is stable at {format_time(out.stable)}, "

@@ -1,0 +1,86 @@
+"""Compare two streams payload by payload, at every instant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, final, get_args
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.union import columns_of
+from anabranch.errors import PlanError
+from anabranch.model.logical import LogicalStream
+
+SetKind = Literal["difference", "strict difference", "intersection", "max-union"]
+
+MEANINGS: Final[Mapping[SetKind, Callable[[int, int], int]]] = {
+    "difference": lambda left, right: max(left - right, 0),
+    "strict difference": lambda left, right: left if right == 0 else 0,
+    "intersection": min,
+    "max-union": max,
+}
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOperation(Node):
+    """A function of both multiplicities of every payload (Kraemer 2007, 8.1.6 and 8.1.9).
+
+    `difference` is EXCEPT ALL: max(left - right, 0). `strict difference` keeps all copies of
+    what is not on the right at all. `intersection` is INTERSECT ALL: min. `max-union`: max.
+    """
+
+    kind: SetKind
+    left: Node
+    right: Node
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(SetKind):
+            raise PlanError(
+                f"there is no set operation '{self.kind}'",
+                hint=f"set operations are: {', '.join(get_args(SetKind))}",
+            )
+        first, second = columns_of(self.left.schema), columns_of(self.right.schema)
+        if first != second:
+            shown = [", ".join(f"{name} {kind}" for name, kind in it) for it in (first, second)]
+            raise PlanError(
+                f"the sides of a {self.kind} have different columns",
+                where=f"left: {shown[0]}\nright: {shown[1]}",
+                hint="select the same columns, in the same order, under the same names",
+            )
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Left and right."""
+        return (self.left, self.right)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns both sides have."""
+        return self.left.schema
+
+    @property
+    def properties(self) -> Properties:
+        """What comes on one side may take away what the other one gave."""
+        left, right = self.left.properties, self.right.properties
+        either = self.kind == "intersection"
+        both = self.kind == "max-union"
+        points = left.only_points or (either and right.only_points)
+        alone = left.no_duplicates or (either and right.no_duplicates)
+        return replace(
+            Properties(),
+            only_points=points and (right.only_points or not both),
+            no_duplicates=alone and (right.no_duplicates or not both),
+        )
+
+    @property
+    def label(self) -> str:
+        """`Difference`."""
+        return self.kind.capitalize()
+
+    def denote(self, *inputs: LogicalStream) -> LogicalStream:
+        """The function of both multiplicities, at every instant."""
+        left, right = inputs
+        return left.combine(right, MEANINGS[self.kind])

@@ -1,0 +1,242 @@
+"""How often a payload holds, as a function of how often it holds in one or two inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.set_operation import SetOperation
+from anabranch.errors import StreamError
+from anabranch.kernels.columns import Ids, Ints, is_first, positions_of
+from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.keys import key_checks, key_ids, needs_check
+from anabranch.kernels.output import changed_events
+from anabranch.kernels.runs import add_run
+from anabranch.kernels.timeline import CHECK, Lanes, Moves, revise, settle
+from anabranch.kernels.timeline_rows import COUNT, merger
+from anabranch.model.batch import EventBatch, concat_rows, no_rows
+from anabranch.model.hashing import stable_hash
+from anabranch.model.time import Time
+
+END: Final = "__end"
+NEW_END: Final = "__new_end"
+RIGHT: Final = "right"
+"""The lane that counts the second input; COUNT counts both."""
+
+Function = Callable[[Ints, Ints], Ints]
+"""From the multiplicities in both inputs to the one in the output."""
+
+FUNCTIONS: Final[Mapping[str, Function]] = {
+    "coalesce": lambda left, _: left,
+    "distinct": lambda left, _: np.minimum(left, 1),
+    "difference": lambda left, right: np.maximum(left - right, 0),
+    "intersection": np.minimum,
+    "max-union": np.maximum,
+    "strict difference": lambda left, right: np.where(right == 0, left, 0),
+    "matched": lambda left, right: np.where(right > 0, left, 0),
+}
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """What arrived, as moves of multiplicities: `right` says that a row is of the second input."""
+
+    ids: Ids
+    check: Ids | None
+    end: Ints
+    new_end: Ints
+    count: Ints
+    right: Ints | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """Moves of the output; `rows` says which arrived row has the payload of each."""
+
+    rows: Ints
+    start: Ints
+    end: Ints
+    new_end: Ints
+
+
+Runs = dict[str, tuple[Run, ...]]
+
+
+def revise_multiplicity(
+    runs: Runs, name: str, steps: Steps, function: str, stable: Time, label: str
+) -> Result:
+    """Revise the counts, then the levels that they change; `runs` gets the new runs.
+
+    Level k of a payload holds while its multiplicity in the output is at least k. One timeline
+    counts copies; a second one has a key per payload and level, whose segments are the lifetimes
+    of the output. A change moves only ends within its own stretch of time (closing the oldest
+    lifetime first would move ends far beyond it).
+    """
+    checked = steps.check is not None
+    whole = {COUNT: steps.count}
+    if steps.right is not None:
+        whole[RIGHT] = np.where(steps.right, steps.count, 0)
+    lanes = Lanes(whole=tuple(whole), checked=checked)
+    held = runs.get(f"{name}counts", ())
+    moves = Moves(steps.ids, steps.end, steps.new_end, whole, {}, steps.check)
+    counts = revise(held, lanes, moves)
+    right_now = counts.new.get(RIGHT, np.zeros(len(counts.ids), np.int64))
+    right_was = counts.old.get(RIGHT, right_now)
+    if (counts.new[COUNT] < right_now).any() or (right_now < 0).any():
+        raise StreamError(
+            "an adjust or withdrawal of an event that was never inserted",
+            where=label,
+            hint="run `anabranch check` on the source",
+        )
+    nothing = np.zeros(len(counts.ids), np.bool_)
+    runs[f"{name}counts"], _ = settle(held, lanes, counts, {}, nothing, nothing, stable)
+    was = FUNCTIONS[function](counts.old[COUNT] - right_was, right_was)
+    now = FUNCTIONS[function](counts.new[COUNT] - right_now, right_now)
+    changed = np.flatnonzero(counts.touched & (was != now))
+    if not len(changed):
+        none = np.empty(0, np.int64)
+        runs[f"{name}levels"] = _forget(runs.get(f"{name}levels", ()), stable)
+        return Result(none, none, none, none)
+    low, high = np.minimum(was, now)[changed], np.maximum(was, now)[changed]
+    level, owner = positions_of(low, high)
+    place = changed[owner]
+    rises = now[place] > was[place]
+    begin, finish = counts.times[place], counts.times[place + 1]
+    row = first_rows(steps.ids, counts.ids[place])
+    level_ids, level_check = steps.ids[row], None if steps.check is None else steps.check[row]
+    if int(high.max()) > 1:
+        named = [pa.array(level_ids), pa.array(level)]
+        level_ids = stable_hash(named, len(level))
+        extra = named if level_check is None else [*named, pa.array(level_check)]
+        level_check = stable_hash(extra, len(level), salt=1)
+        # Level 0 keeps the ids of the payloads, as nearly all there is are single copies.
+        level_ids = np.where(level == 0, steps.ids[row], level_ids)
+        if steps.check is not None:
+            level_check = np.where(level == 0, steps.check[row], level_check)
+    elif level_check is None:
+        level_check = np.zeros(len(level), np.uint64)
+    if steps.check is None:
+        level_check = np.where(level == 0, np.uint64(0), level_check)
+    held = runs.get(f"{name}levels", ())
+    lanes = Lanes(checked=True)
+    rising = np.where(rises, begin, finish), np.where(rises, finish, begin)
+    ones = {COUNT: np.ones(len(level), np.int64)}
+    levels = revise(held, lanes, Moves(level_ids, *rising, ones, {}, level_check))
+    nothing = np.zeros(len(levels.ids), np.bool_)
+    runs[f"{name}levels"], new_row = settle(held, lanes, levels, {}, nothing, nothing, stable)
+    changes = changed_events(
+        levels, new_row, levels.old[COUNT] > 0, levels.new[COUNT] > 0, ~nothing
+    )
+    rows = row[first_rows(level_ids, levels.ids[changes.places])]
+    return Result(rows, changes.start, changes.end, changes.new_end)
+
+
+def first_rows(ids: Ids, wanted: Ids) -> Ints:
+    """For every wanted id the first row that has it."""
+    order = np.argsort(ids, kind="stable")
+    order = order[is_first(ids[order])]
+    return np.asarray(order[np.searchsorted(ids[order], wanted)])
+
+
+def _forget(held: tuple[Run, ...], stable: Time) -> tuple[Run, ...]:
+    if not held:
+        return held
+    return add_run(held, no_rows(held[0].rows.schema), stable, merger(stable), anchors=True)
+
+
+def forget(runs: Runs, stable: Time) -> Runs:
+    """Drop from all timelines what cannot matter after the stable point."""
+    kept = {name: _forget(held, stable) for name, held in runs.items()}
+    return {name: held for name, held in kept.items() if held}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MultiplicityKernel(Stateful):
+    """Coalesce, distinct, and the set operations: keyed by the whole payload."""
+
+    node: Coalesce | Distinct | SetOperation
+
+    @property
+    def label(self) -> str:
+        """That of the node."""
+        return self.node.label
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the first input."""
+        return self.node.schema
+
+    @property
+    def sides(self) -> int:
+        """Two for set operations."""
+        return len(self.node.inputs)
+
+    @property
+    def _function(self) -> str:
+        match self.node:
+            case Coalesce():
+                return "coalesce"
+            case Distinct():
+                return "distinct"
+            case SetOperation(kind=kind):
+                return kind
+
+    @property
+    def _checked(self) -> bool:
+        return needs_check([field.type for field in self.schema])
+
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
+        """Moves of equal payloads and ends are added up."""
+        del side
+        columns = list(batch.payload.columns)
+        named = {ID: pa.array(key_ids(columns, len(batch)))}
+        if self._checked:
+            named[CHECK] = pa.array(key_checks(columns, len(batch)))
+        named |= {END: pa.array(batch.end), NEW_END: pa.array(batch.new_end)}
+        table = pa.table({**named, "row": pa.array(np.arange(len(batch)))})
+        groups = table.group_by([*named], use_threads=False).aggregate(
+            [("row", "min"), ([], "count_all")]
+        )
+        groups = groups.take(pc.sort_indices(groups["row_min"])).combine_chunks()
+        rows = groups["row_min"].combine_chunks()
+        arrays = {name: groups[name].combine_chunks() for name in named}
+        arrays[COUNT] = groups["count_all"].combine_chunks()
+        for place, column in enumerate(columns):
+            arrays[f"key{place}"] = column.take(rows)
+        return pa.RecordBatch.from_pydict(arrays)
+
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
+        """Revise the multiplicities of the payloads that something arrived for."""
+        runs = dict(trace.runs)
+        rows = concat_rows(arrived)
+        if not rows.num_rows:
+            return Trace(forget(runs, stable), stable), EventBatch.empty(self.schema, stable)
+        right = None
+        if self.sides == 2:
+            right = np.repeat([False, True], [part.num_rows for part in arrived])
+        steps = Steps(
+            ids=rows.column(ID).to_numpy(),
+            check=rows.column(CHECK).to_numpy() if self._checked else None,
+            end=rows.column(END).to_numpy(),
+            new_end=rows.column(NEW_END).to_numpy(),
+            count=rows.column(COUNT).to_numpy(),
+            right=right,
+        )
+        found = revise_multiplicity(runs, "", steps, self._function, stable, self.label)
+        columns = [
+            rows.column(f"key{place}").take(pa.array(found.rows))
+            for place in range(len(self.schema))
+        ]
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        output = EventBatch(payload, found.start, found.end, found.new_end, stable)
+        return Trace({name: held for name, held in runs.items() if held}, stable), output
