@@ -11,6 +11,7 @@ from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
@@ -18,6 +19,7 @@ from anabranch.algebra.time_window import TimeWindow
 from anabranch.errors import PlanError
 from anabranch.kernels.aggregate import AggregateKernel
 from anabranch.kernels.filter import FilterKernel
+from anabranch.kernels.join import JoinKernel
 from anabranch.kernels.kernel import Stateful, Stateless
 from anabranch.kernels.map import MapKernel
 from anabranch.kernels.multiplicity import MultiplicityKernel
@@ -63,6 +65,8 @@ def kernel_of(node: Node) -> Stateless | Placement:
                 together=frozenset(name for name, _ in node.group_by),
                 keys=dict(node.group_by),
             )
+        case Join():
+            return _join(node)
         case Coalesce() | Distinct():
             return _by_payload(MultiplicityKernel(node), type(node).__name__.lower())
         case SetOperation():
@@ -71,6 +75,19 @@ def kernel_of(node: Node) -> Stateless | Placement:
         f"there is no kernel for {type(node).__name__}",
         hint="use the operators of anabranch.algebra",
     )
+
+
+def _join(node: Join) -> Placement:
+    kernel = JoinKernel.of(node)
+    together: frozenset[str] | None = None
+    if not kernel.broadcast:
+        keys = [key.is_column for key in kernel.keys.left]
+        # NULLs pad what has no partner on the left, so the left columns do not tell the shard.
+        known = node.kind not in ("right", "full") and None not in keys
+        together = frozenset(key for key in keys if key is not None) if known else None
+        if not kernel.keys.left:
+            together = frozenset()
+    return Placement(kernel=kernel, kind="join", together=together)
 
 
 def _by_payload(kernel: Stateful, kind: str) -> Placement:

@@ -14,7 +14,7 @@ from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.errors import StreamError
-from anabranch.kernels.columns import Ids, Ints, is_first, positions_of
+from anabranch.kernels.columns import Ids, Ints, Mask, is_first, positions_of
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.output import changed_events
@@ -54,7 +54,7 @@ class Steps:
     end: Ints
     new_end: Ints
     count: Ints
-    right: Ints | None = None
+    right: Mask | None = None
 
 
 @final

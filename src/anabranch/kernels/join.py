@@ -1,0 +1,367 @@
+"""Join over time: what changes on one side meets what is held of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.expression import evaluate_all
+from anabranch.algebra.join import Join
+from anabranch.algebra.join_keys import JoinKeys
+from anabranch.kernels.columns import Ids, Ints
+from anabranch.kernels.interval_trace import (
+    END,
+    ROW,
+    interval_merger,
+    interval_rows,
+    overlapping,
+)
+from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.keys import key_checks, key_ids, needs_check
+from anabranch.kernels.multiplicity import Result, Runs, Steps, forget, revise_multiplicity
+from anabranch.kernels.runs import TIME, add_run
+from anabranch.kernels.timeline import CHECK
+from anabranch.kernels.timeline_rows import COUNT
+from anabranch.model.batch import EventBatch, concat_rows, no_rows
+from anabranch.model.hashing import stable_hash
+from anabranch.model.netting import net
+from anabranch.model.time import Time
+
+START: Final = "__start"
+NEW_END: Final = "__new_end"
+KEY: Final = "__key"
+"""The hash of the join key, where rows travel by another one."""
+
+JOINS: Final = "__joins"
+"""Whether a row has a key at all: NULL equals nothing."""
+
+_SIDES: Final = ("left", "right")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class JoinKernel(Stateful):
+    """Equations bring rows together by hash; the rest of the predicate is tested on pairs.
+
+    An end that moves from a to b changes the pairs with what the other side holds in between:
+    `[a, b)` is looked up there, and each partner moves the end of one pair. What has no partner
+    is found by counting partners per payload (as many timelines as payloads).
+    """
+
+    node: Join
+    keys: JoinKeys
+
+    @staticmethod
+    def of(node: Join) -> JoinKernel:
+        """The kernel of a node."""
+        return JoinKernel(node, JoinKeys.of(node))
+
+    @property
+    def label(self) -> str:
+        """The node's, and how partners are found."""
+        if not self.keys.left:
+            return f"{self.node.label} [all that overlap]"
+        by = ", ".join(
+            f"{left.sql} = {right.sql}"
+            for left, right in zip(self.keys.left, self.keys.right, strict=True)
+        )
+        rest = "" if self.keys.rest is None else f", then {self.keys.rest.sql}"
+        return f"{self.node.label} [hash on {by}{rest}]"
+
+    @property
+    def spread(self) -> str:
+        """The join key, or the payload of the side that is not sent everywhere."""
+        if self.broadcast:
+            return f"{_SIDES[1 - min(self.broadcast)]} payload"
+        return ", ".join(key.sql for key in self.keys.left)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Left columns, then right ones."""
+        return self.node.schema
+
+    @property
+    def sides(self) -> int:
+        """Left and right."""
+        return 2
+
+    @property
+    def broadcast(self) -> frozenset[int]:
+        """The side that was declared small; without a key, one that may be anywhere."""
+        if self.node.broadcast is not None:
+            return frozenset({_SIDES.index(self.node.broadcast)})
+        if self.keys.left or self.node.kind == "full":
+            return frozenset()
+        return frozenset({0 if self.node.kind == "right" else 1})
+
+    @property
+    def _checked(self) -> bool:
+        return needs_check([key.type for key in self.keys.left])
+
+    def _keeps(self, side: int) -> bool:
+        """Whether payloads of a side can leave without a partner, or without showing it."""
+        kept = {"left": (0,), "right": (1,), "full": (0, 1), "semi": (0,), "anti": (0,)}
+        return side in kept.get(self.node.kind, ())
+
+    @property
+    def _only_exists(self) -> bool:
+        """Whether of the right side only its keys matter."""
+        return self.node.kind in ("semi", "anti") and self.keys.rest is None
+
+    def _hashes_rows(self, side: int) -> bool:
+        return self._keeps(side) or not self.node.inputs[side].properties.insert_only
+
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
+        """The moves with the hash of their key; what equals nothing stays behind."""
+        payload = batch.payload
+        parts = evaluate_all((self.keys.left, self.keys.right)[side], payload, len(batch))
+        joins = np.ones(len(batch), np.bool_)
+        for part in parts:
+            if part.null_count:
+                joins &= part.is_valid().to_numpy(zero_copy_only=False)
+        if not self._keeps(side) and not joins.all():
+            batch, kept = batch.where(joins), pa.array(np.flatnonzero(joins))
+            parts = [part.take(kept) for part in parts]
+            payload, joins = batch.payload, joins[joins]
+        ids = key_ids(parts, len(batch))
+        columns: dict[str, pa.Array] = {ID: pa.array(ids)}
+        rows = payload.columns
+        only_key = side == 1 and self._only_exists
+        if self._hashes_rows(side) and not only_key:
+            columns[ROW] = pa.array(stable_hash(rows, len(batch)))
+            columns[f"{ROW}.check"] = pa.array(stable_hash(rows, len(batch), salt=1))
+        if self.broadcast:
+            columns[KEY] = columns[ID]
+            if side not in self.broadcast:
+                columns[ID] = columns.get(ROW) or pa.array(stable_hash(rows, len(batch)))
+        if self._checked:
+            columns[CHECK] = pa.array(key_checks(parts, len(batch)))
+        if self._keeps(side):
+            columns[JOINS] = pa.array(joins)
+        columns |= {
+            START: pa.array(batch.start),
+            END: pa.array(batch.end),
+            NEW_END: pa.array(batch.new_end),
+        }
+        if not only_key:
+            columns |= {f"key{place}": column for place, column in enumerate(rows)}
+        return pa.RecordBatch.from_pydict(columns)
+
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
+        """Left changes against the right side as it was, right ones against the left as it is."""
+        runs: Runs = dict(trace.runs)
+        if not any(side.num_rows for side in arrived):
+            return self._only_progress(runs, stable)
+        left, right = self._moves(arrived[0]), self._moves(arrived[1])
+        if self._only_exists:
+            right = self._existing(runs, right, stable)
+        held = [runs.get("left", ()), runs.get("right", ())]
+        fresh = [self._state(side) for side in (left, right)]
+        now_left = (*held[0], Run(fresh[0]))
+        found = [
+            *self._meet(left, held[1], fresh[1].schema, 0),
+            *self._meet(right, now_left, fresh[0].schema, 1),
+        ]
+        for side, name in enumerate(_SIDES):
+            runs[name] = add_run(
+                held[side], fresh[side], stable, interval_merger(stable), anchors=False
+            )
+        output = self._output(runs, left, right, found, stable)
+        kept = {name: some for name, some in runs.items() if some}
+        return Trace(kept, stable), output
+
+    def _only_progress(self, runs: Runs, stable: Time) -> tuple[Trace, EventBatch]:
+        events = {name: runs.pop(name) for name in _SIDES if name in runs}
+        runs = forget(runs, stable)
+        for name, held in events.items():
+            none = no_rows(held[0].rows.schema)
+            kept = add_run(held, none, stable, interval_merger(stable), anchors=False)
+            if kept:
+                runs[name] = kept
+        return Trace(runs, stable), EventBatch.empty(self.schema, stable)
+
+    def _moves(self, rows: pa.RecordBatch) -> _Moves:
+        names = rows.schema.names
+        values = [name for name in names if name.startswith(("key", ROW))]
+        return _Moves(
+            ids=rows.column(KEY if KEY in names else ID).to_numpy(),
+            check=rows.column(CHECK).to_numpy() if self._checked else None,
+            joins=rows.column(JOINS).to_numpy(zero_copy_only=False) if JOINS in names else None,
+            start=rows.column(START).to_numpy(),
+            end=rows.column(END).to_numpy(),
+            new_end=rows.column(NEW_END).to_numpy(),
+            values=rows.select(values),
+        )
+
+    def _existing(self, runs: Runs, moves: _Moves, stable: Time) -> _Moves:
+        """In place of the right side the stretches on which a key is there at all."""
+        if not len(moves.ids):
+            runs |= forget({name: some for name, some in runs.items() if "exist" in name}, stable)
+            return moves
+        one = np.ones(len(moves.ids), np.int64)
+        steps = Steps(moves.ids, moves.check, moves.end, moves.new_end, one)
+        found = revise_multiplicity(runs, "exist.", steps, "distinct", stable, self.label)
+        return _Moves(
+            ids=moves.ids[found.rows],
+            check=None if moves.check is None else moves.check[found.rows],
+            joins=None,
+            start=found.start,
+            end=found.end,
+            new_end=found.new_end,
+            values=moves.values.slice(0, 0),
+        )
+
+    def _state(self, moves: _Moves) -> pa.RecordBatch:
+        """What is remembered of a side: its events that can meet something."""
+        rows = slice(None) if moves.joins is None else moves.joins
+        values = list(zip(moves.values.schema.names, moves.values.columns, strict=True))
+        if self._checked:
+            values.append((CHECK, pa.array(moves.check)))
+        if moves.joins is not None and not moves.joins.all():
+            kept = pa.array(np.flatnonzero(moves.joins))
+            values = [(name, value.take(kept)) for name, value in values]
+        else:
+            rows = slice(None)
+        return interval_rows(
+            moves.ids[rows], moves.start[rows], moves.end[rows], moves.new_end[rows], values
+        )
+
+    def _meet(
+        self, moves: _Moves, runs: Sequence[Run], schema: pa.Schema, side: int
+    ) -> Iterator[_Pairs]:
+        """Moves of pairs: every end that moved, against all it meets on the way."""
+        low = np.minimum(moves.end, moves.new_end)
+        high = np.maximum(moves.end, moves.new_end)
+        active = np.flatnonzero(low < high)
+        if moves.joins is not None:
+            active = active[moves.joins[active]]
+        active = active[np.argsort(moves.ids[active], kind="stable")]
+        blocks = overlapping(runs, schema, moves.ids[active], low[active], high[active])
+        for rows, owner in blocks:
+            mine = active[owner]
+            if self._checked:
+                assert moves.check is not None
+                same = moves.check[mine] == rows.column(CHECK).to_numpy()
+                if not same.all():
+                    rows, mine = rows.take(pa.array(np.flatnonzero(same))), mine[same]
+            pairs = _pair(moves, mine, rows, side)
+            yield pairs if self.keys.rest is None else self._tested(pairs)
+
+    def _tested(self, pairs: _Pairs) -> _Pairs:
+        assert self.keys.rest is not None
+        both = pa.RecordBatch.from_arrays(
+            [*_payload(pairs.left), *_payload(pairs.right)], schema=self.node.both
+        )
+        keep = self.keys.rest.evaluate(both, both.num_rows).fill_null(False)
+        return pairs.take(np.flatnonzero(keep.to_numpy(zero_copy_only=False)))
+
+    def _output(
+        self, runs: Runs, left: _Moves, right: _Moves, found: list[_Pairs], stable: Time
+    ) -> EventBatch:
+        parts = []
+        if self.node.kind not in ("semi", "anti"):
+            for pairs in found:
+                columns = [*_payload(pairs.left), *_payload(pairs.right)]
+                payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                parts.append(EventBatch(payload, pairs.start, pairs.end, pairs.new_end, stable))
+        for side, moves in enumerate((left, right)):
+            if self._keeps(side):
+                parts.append(self._alone(runs, moves, found, side, stable))
+        output = EventBatch.concat([EventBatch.empty(self.schema, stable), *parts])
+        only_inserts = not self._keeps(0) and not self._keeps(1)
+        only_inserts &= all(bool((part.end == part.start).all()) for part in (left, right))
+        return output if only_inserts else net(output)
+
+    def _alone(
+        self, runs: Runs, moves: _Moves, found: list[_Pairs], side: int, stable: Time
+    ) -> EventBatch:
+        """The payloads of a side where they have no partner (where they have one, for `semi`)."""
+        pairs = [each.left if side == 0 else each.right for each in found]
+        rows = concat_rows(
+            [moves.values, *(each.select(moves.values.schema.names) for each in pairs)]
+        )
+        steps = Steps(
+            ids=rows.column(ROW).to_numpy(),
+            check=rows.column(f"{ROW}.check").to_numpy(),
+            end=np.concatenate([moves.end, *(each.end for each in found)]),
+            new_end=np.concatenate([moves.new_end, *(each.new_end for each in found)]),
+            count=np.ones(rows.num_rows, np.int64),
+            right=np.arange(rows.num_rows) >= len(moves.ids),
+        )
+        if not rows.num_rows:
+            name = f"{_SIDES[side]}."
+            mine = {key: some for key, some in runs.items() if key.startswith(name)}
+            runs.update(dict.fromkeys(mine, ()) | forget(mine, stable))
+            return EventBatch.empty(self.schema, stable)
+        function = "matched" if self.node.kind == "semi" else "strict difference"
+        result = revise_multiplicity(runs, f"{_SIDES[side]}.", steps, function, stable, self.label)
+        return self._padded(rows, result, side, stable)
+
+    def _padded(self, rows: pa.RecordBatch, result: Result, side: int, stable: Time) -> EventBatch:
+        mine = [column.take(pa.array(result.rows)) for column in _payload(rows)]
+        if self.node.kind not in ("semi", "anti"):
+            other = self.node.inputs[1 - side].schema
+            nulls = [pa.nulls(len(result.rows), field.type) for field in other]
+            mine = [*mine, *nulls] if side == 0 else [*nulls, *mine]
+        payload = pa.RecordBatch.from_arrays(mine, schema=self.schema)
+        return EventBatch(payload, result.start, result.end, result.new_end, stable)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Moves:
+    """What came on one side."""
+
+    ids: Ids
+    check: Ids | None
+    joins: np.ndarray | None
+    start: Ints
+    end: Ints
+    new_end: Ints
+    values: pa.RecordBatch
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """Moves of pairs, with the columns of both sides."""
+
+    left: pa.RecordBatch
+    right: pa.RecordBatch
+    start: Ints
+    end: Ints
+    new_end: Ints
+
+    def take(self, rows: Ints) -> _Pairs:
+        places = pa.array(rows)
+        return _Pairs(
+            self.left.take(places),
+            self.right.take(places),
+            self.start[rows],
+            self.end[rows],
+            self.new_end[rows],
+        )
+
+
+def _pair(moves: _Moves, mine: Ints, held: pa.RecordBatch, side: int) -> _Pairs:
+    """A pair holds while both parts do; as many pairs as there are copies of what is held."""
+    counts = held.column(COUNT).to_numpy()
+    if (counts != 1).any():
+        again = np.repeat(np.arange(len(counts)), counts)
+        held, mine = held.take(pa.array(again)), mine[again]
+    begins, ends = held.column(TIME).to_numpy(), held.column(END).to_numpy()
+    start = np.maximum(moves.start[mine], begins)
+    end = np.maximum(np.minimum(moves.end[mine], ends), start)
+    new_end = np.maximum(np.minimum(moves.new_end[mine], ends), start)
+    came = moves.values.take(pa.array(mine)) if moves.values.num_columns else moves.values
+    left, right = (came, held) if side == 0 else (held, came)
+    return _Pairs(left, right, start, end, new_end)
+
+
+def _payload(rows: pa.RecordBatch) -> list[pa.Array]:
+    count = sum(name.startswith("key") for name in rows.schema.names)
+    return [rows.column(f"key{place}") for place in range(count)]
