@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,11 +13,14 @@ import pyarrow as pa
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.join import JoinKind, Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import CHRONON, TimeWindow
 from anabranch.algebra.union import Union
@@ -29,6 +32,7 @@ from anabranch.runtime.aggregate_text import parse_aggregate, parse_column
 from anabranch.runtime.bounded import refuse_unbounded
 from anabranch.runtime.describe import Declared, describe_files
 from anabranch.runtime.folder import Folder
+from anabranch.runtime.join_text import plan_join
 from anabranch.runtime.local import LocalRun, run_locally
 from anabranch.runtime.run import Run
 from anabranch.runtime.sinks import Callback, choose_sink
@@ -136,16 +140,40 @@ class Engine:
             ends=ends,
             limits=Limits(max_rows_per_batch, max_files_per_batch),
         )
-        if isinstance(source, str | Path):
-            return self._stream(*describe_files(str(source), declared))
-        if not hasattr(source, "isStreaming"):
-            raise PlanError(
-                f"a stream cannot be made of {type(source).__name__}",
-                hint="give a path, a folder, a pattern or a DataFrame",
-            )
-        from anabranch.runtime.frame_source import describe_frame
+        return self._stream(*_describe(source, declared))
 
-        return self._stream(*describe_frame(source, declared))
+    def relation(
+        self,
+        source: Any,
+        *,
+        name: str | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        schema: pa.Schema | None = None,
+    ) -> Stream:
+        """A table that is all there when a query starts, as a partner for streams.
+
+        Args:
+            source: A path, folder or pattern (Parquet, CSV, JSON rows), or a DataFrame.
+            name: What plans and messages call it; None: from the path.
+            start: The column with the start of each row's period; None: rows hold always.
+            end: The column with the end of the period; an end that is NULL is forever.
+            schema: The payload columns; None: found out.
+
+        Raises:
+            StreamError: There is nothing to read, or it cannot be read.
+            PlanError: What is declared makes no sense.
+        """
+        declared = Declared(
+            name=self._name(name, source),
+            start=start,
+            end=end,
+            schema=schema,
+            ends=True,
+            limits=Limits(None, None),
+            relation=True,
+        )
+        return self._stream(*_describe(source, declared))
 
     def stop(self) -> None:
         """Stop what this engine has started."""
@@ -195,6 +223,19 @@ class Engine:
         return parallelism(self.spark)
 
 
+def _describe(source: Any, declared: Declared) -> tuple[Any, Source]:
+    if isinstance(source, str | Path):
+        return describe_files(str(source), declared)
+    if not hasattr(source, "isStreaming"):
+        raise PlanError(
+            f"a stream cannot be made of {type(source).__name__}",
+            hint="give a path, a folder, a pattern or a DataFrame",
+        )
+    from anabranch.runtime.frame_source import describe_frame
+
+    return describe_frame(source, declared)
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stream:
@@ -239,16 +280,51 @@ class Stream:
 
     def union(self, *others: Stream) -> Stream:
         """Put streams with the same columns together."""
-        sources = dict(self.sources)
-        for other in others:
-            for name, source in other.sources.items():
-                if sources.setdefault(name, source) is not source:
-                    raise PlanError(
-                        f"two different sources are named '{name}'",
-                        hint="give every source its own name: engine.stream(..., name='...')",
-                    )
         node = Union(inputs=(self.node, *(other.node for other in others)))
-        return replace(self, node=node, sources=sources)
+        return self._with(node, *others)
+
+    def join(
+        self,
+        other: Stream,
+        on: str | Sequence[str] | None = None,
+        *,
+        how: JoinKind = "inner",
+        suffix: str = "_right",
+        broadcast: Side | None = None,
+    ) -> Stream:
+        """Combine what holds at the same instant.
+
+        Args:
+            other: The right side: a stream or a relation.
+            on: The condition (`"itemID = auction AND price > reserve"`), or the names of columns
+                that both sides have and that must be equal; they are there once in the result.
+                None: everything meets everything.
+            how: `inner`; `left`, `right`, `full` (with NULLs where there is no partner); `semi`
+                (left rows that have a partner), `anti` (those that have none).
+            suffix: What is put behind names of the right side that the left one has, too.
+            broadcast: The side that is small enough to be sent to every shard.
+        """
+        node = plan_join(self.node, other.node, on, how, suffix=suffix, broadcast=broadcast)
+        return self._with(node, other)
+
+    def distinct(self) -> Stream:
+        """No row twice at one instant."""
+        return self._with(Distinct(input=self.node))
+
+    def difference(self, other: Stream, *, strict: bool = False) -> Stream:
+        """Take the rows of another stream away, copy by copy; `strict`: all copies at once."""
+        return self._set_operation("strict difference" if strict else "difference", other)
+
+    def intersection(self, other: Stream) -> Stream:
+        """The rows that both streams have, as often as both have them."""
+        return self._set_operation("intersection", other)
+
+    def max_union(self, other: Stream) -> Stream:
+        """The rows that one of the streams has, as often as the one that has more of them."""
+        return self._set_operation("max-union", other)
+
+    def _set_operation(self, kind: SetKind, other: Stream) -> Stream:
+        return self._with(SetOperation(kind=kind, left=self.node, right=other.node), other)
 
     def coalesce(self) -> Stream:
         """Join lifetimes of equal rows that meet: the canonical form of the stream."""
@@ -338,8 +414,16 @@ class Stream:
         sink = make_sink(Folder.at(f"{place}/out") if place else Folder.at("."))
         return run_locally(self.node, files, sink, emit)
 
-    def _with(self, node: Node) -> Stream:
-        return replace(self, node=node)
+    def _with(self, node: Node, *others: Stream) -> Stream:
+        sources = dict(self.sources)
+        for other in others:
+            for name, source in other.sources.items():
+                if sources.setdefault(name, source) is not source:
+                    raise PlanError(
+                        f"two different sources are named '{name}'",
+                        hint="give every source its own name: engine.stream(..., name='...')",
+                    )
+        return replace(self, node=node, sources=sources)
 
     def _work(self, emit: Emission, *, allow_unbounded: bool) -> Work:
         from anabranch.runtime.native_head import push_down

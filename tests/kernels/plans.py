@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, get_args
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
@@ -38,7 +41,29 @@ CALLS: Final[dict[str, tuple[Function, str | None, bool]]] = {
     "vs": ("var_samp", "x", False),
     "sp": ("stddev_pop", "x", False),
     "ss": ("stddev_samp", "v", False),
+    "sd": ("sum", "v", True),
+    "sdx": ("sum", "x", True),
+    "ad": ("avg", "x", True),
+    "med": ("median", "x", False),
+    "medv": ("median", "v", False),
+    "p": ("percentile", "x", False),
+    "pv": ("percentile", "v", False),
+    "pd": ("percentile_disc", "x", False),
+    "pdv": ("percentile_disc", "v", False),
+    "pds": ("percentile_disc", "k", False),
+    "t": ("string_agg", "k", False),
+    "td": ("string_agg", "k", True),
 }
+PARAMETERS: Final[dict[str, dict[str, Any]]] = {
+    "p": {"fraction": 0.25},
+    "pv": {"fraction": 0.9},
+    "pd": {"fraction": 0.5},
+    "pdv": {"fraction": 0.0},
+    "pds": {"fraction": 0.75},
+    "t": {"separator": ", "},
+    "td": {"separator": ""},
+}
+HOLISTIC: Final = ["med", "medv", "p", "pv", "pd", "pdv", "pds", "t", "td"]
 
 
 def calls(over: Node, *names: str) -> tuple[tuple[str, AggregateCall], ...]:
@@ -47,7 +72,10 @@ def calls(over: Node, *names: str) -> tuple[tuple[str, AggregateCall], ...]:
     for name in names:
         function, argument, distinct = CALLS[name]
         parsed = None if argument is None else Expression.parse(argument, over.schema)
-        found.append((name, AggregateCall(function=function, argument=parsed, distinct=distinct)))
+        call = AggregateCall(
+            function=function, argument=parsed, distinct=distinct, **PARAMETERS.get(name, {})
+        )
+        found.append((name, call))
     return tuple(found)
 
 
@@ -63,11 +91,31 @@ def aggregate(over: Node, by: tuple[str, ...], *names: str) -> Aggregate:
 
 @st.composite
 def aggregates(draw: st.DrawFn, over: Node = SOURCE) -> Aggregate:
-    """Any aggregates, any grouping; extremes alone take a path of their own, so draw them often."""
+    """Any aggregates, any grouping; what takes a path of its own is drawn often."""
     some = st.lists(st.sampled_from(sorted(CALLS)), min_size=1, max_size=4, unique=True)
     extremes = st.lists(st.sampled_from(["lo", "lox", "hi", "his"]), min_size=1, unique=True)
+    holistic = st.lists(st.sampled_from(HOLISTIC), min_size=1, max_size=3, unique=True)
     by = draw(st.sampled_from([(), ("k",), ("v",), ("k", "v"), ("x",)]))
-    return aggregate(over, by, *draw(some | extremes))
+    return aggregate(over, by, *draw(some | extremes | holistic))
+
+
+@st.composite
+def self_joins(draw: st.DrawFn, left: Node, source: Node) -> Node:
+    """A join with the source itself, brought back to the columns of SCHEMA."""
+    renamed = tuple(
+        (f"{name}2", Expression.parse(name, source.schema)) for name in source.schema.names
+    )
+    right = Map(input=source, columns=renamed)
+    both = pa.schema([*left.schema, *right.schema])
+    text = draw(st.sampled_from([None, "k = k2", "v = v2 AND x < x2", "v < v2", "k = k2 OR v = 1"]))
+    kind = draw(st.sampled_from(get_args(JoinKind)))
+    predicate = None if text is None else Expression.parse(text, both)
+    node = Join(kind=kind, left=left, right=right, predicate=predicate)
+    if kind in ("semi", "anti"):
+        return node
+    texts = [("k", "k"), ("v", "v2"), ("x", "x")]
+    columns = tuple((name, Expression.parse(text, node.schema)) for name, text in texts)
+    return Map(input=node, columns=columns)
 
 
 @st.composite
@@ -75,7 +123,11 @@ def plans(draw: st.DrawFn, source: Node = SOURCE) -> Node:
     """Chains and unions of all operators, with up to three stateful ones."""
     node = source
     for _ in range(draw(st.integers(0, 2))):
-        step = draw(st.sampled_from(["filter", "map", "union", "coalesce"]))
+        step = draw(
+            st.sampled_from(
+                ["filter", "map", "union", "coalesce", "distinct", "set operation", "join"]
+            )
+        )
         if step == "filter":
             text = draw(st.sampled_from(["v > 1", "x IS NOT NULL", "k = 'a' OR v <= 2"]))
             node = Filter(input=node, predicate=Expression.parse(text, node.schema))
@@ -85,8 +137,16 @@ def plans(draw: st.DrawFn, source: Node = SOURCE) -> Node:
             node = Map(input=node, columns=columns)
         elif step == "union":
             node = Union(inputs=(node, source))
-        else:
+        elif step == "coalesce":
             node = Coalesce(input=node)
+        elif step == "distinct":
+            node = Distinct(input=node)
+        elif step == "set operation":
+            kind = draw(st.sampled_from(get_args(SetKind)))
+            few = Expression.parse("v > 0", source.schema)
+            node = SetOperation(kind=kind, left=node, right=Filter(input=source, predicate=few))
+        else:
+            node = draw(self_joins(node, source))
     if draw(st.booleans()):
         size, slide = draw(st.integers(1, 6)), draw(st.sampled_from([1, 1, 2, 3, 5]))
         node = TimeWindow(input=node, size=Duration(size), slide=Duration(slide))

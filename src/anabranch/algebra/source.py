@@ -18,7 +18,8 @@ from anabranch.model.logical import LogicalStream
 class Source(Node):
     """A named stream from outside, as it is.
 
-    `timestamps` says that times count microseconds since 1970 and are printed as such.
+    `timestamps` says that times count microseconds since 1970 and are printed as such; `relation`
+    that it is a table that is all there, so that it never holds a query back.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Source(Node):
     insert_only: bool = False
     only_points: bool = False
     timestamps: bool = False
+    relation: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -44,8 +46,8 @@ class Source(Node):
 
     @property
     def label(self) -> str:
-        """`Source Bid`."""
-        return f"Source {self.name}"
+        """`Source Bid`, or `Relation Category`."""
+        return f"{'Relation' if self.relation else 'Source'} {self.name}"
 
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
         """The stream itself, handed in by whoever asks for the meaning of a plan."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -20,20 +20,34 @@ from anabranch.kernels.columns import (
     Mask,
     add_doubles,
     is_first,
+    mostly_different,
     multiply_exactly,
+    order_by_id,
 )
 from anabranch.kernels.distinct_values import count_distinct
 from anabranch.kernels.event_trace import event_rows, events_merger
+from anabranch.kernels.holistic import (
+    fresh_values,
+    join_texts,
+    revise_statistics,
+    same_values,
+    texts_at,
+)
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.measures import Measures
-from anabranch.kernels.output import changed_events
+from anabranch.kernels.output import Changes, changed_events
 from anabranch.kernels.peaks import Peaks, find_peaks
+from anabranch.kernels.ranked_events import ranked_merger
 from anabranch.kernels.runs import add_run
 from anabranch.kernels.timeline import CHECK, Lanes, Moves, Revision, revise, settle
 from anabranch.kernels.timeline_rows import COUNT, merger
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.time import Time
+
+Runs = dict[str, tuple[Run, ...]]
+Kept = tuple[tuple[Run, ...], tuple[Run, ...]]
+"""All values of an argument, before a batch and after it."""
 
 START: Final = "__start"
 END: Final = "__end"
@@ -47,6 +61,7 @@ class AggregateKernel(Stateful):
 
     Sums and counts are revised where moves add to them. An extreme can only be raised by what
     comes; what goes matters where it was the extreme, and only there events are looked up again.
+    Order statistics move on from where they were, by as many values as came and went below them.
     """
 
     node: Aggregate
@@ -64,8 +79,8 @@ class AggregateKernel(Stateful):
 
     @property
     def label(self) -> str:
-        """The node's, and whether events are kept for extremes."""
-        how = " [keeps events]" if self.keeps_events else ""
+        """The node's, and whether events are kept."""
+        how = " [keeps events]" if self.keeps_events or self.measures.holistic else ""
         how = how or (" [insert-only]" if self.measures.extremes else "")
         return f"{self.node.label}{how}"
 
@@ -78,13 +93,6 @@ class AggregateKernel(Stateful):
     def spread(self) -> str:
         """The grouping."""
         return ", ".join(expression.sql for _, expression in self.node.group_by)
-
-    @property
-    def _combines(self) -> bool:
-        return all(
-            not (measure.smallest or measure.largest or measure.distinct)
-            for measure in self.measures.arguments
-        )
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Ids, weights and values; rows of one group with the same ends are added up already."""
@@ -105,7 +113,9 @@ class AggregateKernel(Stateful):
         if self.measures.counting:
             for measure in self.measures.arguments:
                 weights |= measure.weigh(arguments[measure.place])
-        if self._combines:
+        ids = columns[ID].to_numpy()
+        combines = self.measures.combines and not mostly_different(ids, batch.end, batch.new_end)
+        if combines:
             first, columns, weights, squares = self._combine(batch, columns, weights)
             keys = [key.take(first) for key in keys]
             length = len(first)
@@ -119,11 +129,12 @@ class AggregateKernel(Stateful):
         for place, key in enumerate(keys):
             columns[f"key{place}"] = key
         for name in self.lanes.whole:
-            columns[name] = pa.array(weights[name])
+            if name not in self.measures.late:
+                columns[name] = pa.array(weights[name])
         for name, (high, low) in self._doubled(weights, squares).items():
             columns[f"{name}.high"], columns[f"{name}.low"] = pa.array(high), pa.array(low)
         for measure in self.measures.arguments:
-            if measure.smallest or measure.largest or measure.distinct:
+            if measure.needs_values:
                 columns[f"value{measure.place}"] = arguments[measure.place]
         return pa.RecordBatch.from_pydict(columns)
 
@@ -168,7 +179,7 @@ class AggregateKernel(Stateful):
         result: dict[str, Double] = {}
         count = weights[COUNT].astype(np.float64)
         for name in self.lanes.doubled:
-            if not name.startswith("square"):
+            if not name.startswith("square") and name not in self.measures.late:
                 result[name] = (weights[name], np.zeros(len(count)))
         for name in self._squares():
             total = name.replace("square", "total")
@@ -196,22 +207,17 @@ class AggregateKernel(Stateful):
             if measure.distinct:
                 name = f"distinct{measure.place}"
                 runs[name], moves = count_distinct(
-                    runs.get(name, ()), arrived, moves, name, measure.place, stable
+                    runs.get(name, ()), arrived, moves, measure, stable
                 )
         timeline = runs.get("timeline", ())
-        peaks = Peaks.none()
-        if self.measures.extremes:
-            held, fresh = runs.get("events", ()), self._fresh_events(arrived)
-            events = (*held, Run(fresh)) if self.keeps_events else None
-            revision, peaks = find_peaks(
-                timeline, self.lanes, self.measures, moves, arrived, events
-            )
-            if self.keeps_events:
-                runs["events"] = self._add_events(held, fresh, stable)
-        else:
-            revision = revise(timeline, self.lanes, moves)
+        revision, peaks = self._revise(runs, moves, arrived, stable)
         self._empty_what_is_gone(revision)
+        kept = self._keep_values(runs, moves, arrived, stable)
         new_values = peaks.decoded(peaks.new)
+        for measure in self.measures.holistic:
+            events = kept[measure.place][1]
+            new_values |= revise_statistics(measure, revision, arrived, moves, events)
+        # What else the value lanes hold changes only where the lane `mix` does.
         runs["timeline"], new_row = settle(
             timeline,
             self.lanes,
@@ -221,8 +227,36 @@ class AggregateKernel(Stateful):
             peaks.changed(len(revision.ids)),
             stable,
         )
-        output = self._output(arrived, moves.ids, revision, new_row, peaks, new_values, stable)
-        return Trace({name: kept for name, kept in runs.items() if kept}, stable), output
+        output = self._output(
+            arrived, moves.ids, revision, new_row, peaks, new_values, kept, stable
+        )
+        return Trace({name: held for name, held in runs.items() if held}, stable), output
+
+    def _revise(
+        self, runs: Runs, moves: Moves, arrived: pa.RecordBatch, stable: Time
+    ) -> tuple[Revision, Peaks]:
+        timeline = runs.get("timeline", ())
+        if not self.measures.extremes:
+            return revise(timeline, self.lanes, moves), Peaks.none()
+        held, fresh = runs.get("events", ()), self._fresh_events(arrived)
+        events = (*held, Run(fresh)) if self.keeps_events else None
+        found = find_peaks(timeline, self.lanes, self.measures, moves, arrived, events)
+        if self.keeps_events:
+            runs["events"] = self._add_events(held, fresh, stable)
+        return found
+
+    def _keep_values(
+        self, runs: Runs, moves: Moves, arrived: pa.RecordBatch, stable: Time
+    ) -> dict[int, Kept]:
+        """Take in the values that are kept in order; what they were, and what they are."""
+        kept = {}
+        for measure in self.measures.holistic:
+            name = f"ranked{measure.place}"
+            held = runs.get(name, ())
+            fresh = fresh_values(measure, arrived, arrived.column(START).to_numpy(), moves)
+            kept[measure.place] = (held, (*held, Run(fresh)))
+            runs[name] = add_run(held, fresh, stable, ranked_merger(stable), anchors=False)
+        return kept
 
     def _values(self) -> list[str]:
         return [f"value{measure.place}" for measure in self.measures.extremes]
@@ -242,26 +276,33 @@ class AggregateKernel(Stateful):
         merge = events_merger(stable, self._values())
         return add_run(held, fresh, stable, merge, anchors=False)
 
-    def _only_progress(
-        self, runs: dict[str, tuple[Run, ...]], stable: Time
-    ) -> tuple[Trace, EventBatch]:
+    def _only_progress(self, runs: Runs, stable: Time) -> tuple[Trace, EventBatch]:
         for name, held in runs.items():
             fresh = no_rows(held[0].rows.schema)
             if name == "events":
                 runs[name] = self._add_events(held, fresh, stable)
+            elif name.startswith("ranked"):
+                runs[name] = add_run(held, fresh, stable, ranked_merger(stable), anchors=False)
             else:
                 runs[name] = add_run(held, fresh, stable, merger(stable), anchors=True)
         kept = {name: held for name, held in runs.items() if held}
         return Trace(kept, stable), EventBatch.empty(self.schema, stable)
 
     def _moves(self, arrived: pa.RecordBatch) -> Moves:
+        nothing, zero = np.zeros(arrived.num_rows, np.int64), np.zeros(arrived.num_rows)
+        late = self.measures.late
         return Moves(
             ids=arrived.column(ID).to_numpy(),
             end=arrived.column(END).to_numpy(),
             new_end=arrived.column(NEW_END).to_numpy(),
-            whole={name: arrived.column(name).to_numpy() for name in self.lanes.whole},
+            whole={
+                name: nothing if name in late else arrived.column(name).to_numpy()
+                for name in self.lanes.whole
+            },
             doubled={
-                name: (
+                name: (zero, zero)
+                if name in late
+                else (
                     arrived.column(f"{name}.high").to_numpy(),
                     arrived.column(f"{name}.low").to_numpy(),
                 )
@@ -298,16 +339,22 @@ class AggregateKernel(Stateful):
         new_row: Mask,
         peaks: Peaks,
         new_values: Mapping[str, pa.Array],
+        kept: Mapping[int, Kept],
         stable: Time,
     ) -> EventBatch:
         """Old against new segments: equal starts and payloads keep their identity."""
-        old_results = self.measures.finish(
-            revision.old, revision.old_doubled, peaks.decoded(peaks.old)
-        )
+        old_values = peaks.decoded(peaks.old)
+        for measure in self.measures.holistic:
+            lanes = [name for name, _ in measure.statistic_lanes()]
+            old_values |= {name: revision.old_values(name) for name in lanes}
+        old_results = self.measures.finish(revision.old, revision.old_doubled, old_values)
         new_results = self.measures.finish(revision.new, revision.new_doubled, new_values)
         same = np.ones(len(revision.ids), np.bool_)
         for was, now in zip(old_results, new_results, strict=True):
             same &= not_distinct(was, now)
+        for measure in self.measures.holistic:
+            if measure.texts:
+                same &= same_values(measure, revision)
         changes = changed_events(
             revision, new_row, revision.old[COUNT] > 0, revision.new[COUNT] > 0, same
         )
@@ -317,16 +364,40 @@ class AggregateKernel(Stateful):
             both = pa.concat_arrays([was, now.cast(was.type)])
             pick = np.where(changes.is_old, changes.places, changes.places + len(was))
             columns.append(both.take(pa.array(pick)))
+        for place, texts in self._texts(revision, changes, kept):
+            columns[len(keys) + place] = texts
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return EventBatch(payload, changes.start, changes.end, changes.new_end, stable)
+
+    def _texts(
+        self, revision: Revision, changes: Changes, kept: Mapping[int, Kept]
+    ) -> Iterator[tuple[int, pa.Array]]:
+        """Texts are as long as all their values, so only those that leave are written out."""
+        ids, times = revision.ids[changes.places], revision.times[changes.places]
+        rows = [np.flatnonzero(changes.is_old), np.flatnonzero(~changes.is_old)]
+        back = np.argsort(np.concatenate(rows), kind="stable")
+        for measure in self.measures.holistic:
+            if not measure.texts:
+                continue
+            found = [
+                texts_at(runs, measure.ranked, ids[some], times[some])
+                for runs, some in zip(kept[measure.place], rows, strict=True)
+            ]
+            for place, call in enumerate(self.measures.calls):
+                if call.separator is None or call.argument != measure.argument:
+                    continue
+                parts = [
+                    join_texts(len(some), part, call.separator, distinct=call.distinct)
+                    for part, some in zip(found, rows, strict=True)
+                ]
+                yield place, pa.concat_arrays(parts).take(pa.array(back))
 
     def _keys_at(self, arrived: pa.RecordBatch, ids: Ids, wanted: Ids) -> list[pa.Array]:
         count = len(self.node.group_by)
         if not count:
             return []
-        order = np.argsort(ids, kind="stable")
-        ordered = ids[order]
-        order = order[is_first(ordered)]
+        order = order_by_id(ids)
+        order = order[is_first(ids[order])]
         rows: Ints = order[np.searchsorted(ids[order], wanted)]
         return [arrived.column(f"key{place}").take(pa.array(rows)) for place in range(count)]
 

@@ -14,12 +14,20 @@ from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.errors import StreamError
-from anabranch.kernels.columns import Ids, Ints, Mask, is_first, positions_of
+from anabranch.kernels.columns import (
+    Ids,
+    Ints,
+    Mask,
+    is_first,
+    mostly_different,
+    order_by_id,
+    positions_of,
+)
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.output import changed_events
 from anabranch.kernels.runs import add_run
-from anabranch.kernels.timeline import CHECK, Lanes, Moves, revise, settle
+from anabranch.kernels.timeline import CHECK, Lanes, Moves, Revision, revise, settle
 from anabranch.kernels.timeline_rows import COUNT, merger
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.hashing import stable_hash
@@ -101,6 +109,13 @@ def revise_multiplicity(
     runs[f"{name}counts"], _ = settle(held, lanes, counts, {}, nothing, nothing, stable)
     was = FUNCTIONS[function](counts.old[COUNT] - right_was, right_was)
     now = FUNCTIONS[function](counts.new[COUNT] - right_now, right_now)
+    return revise_levels(runs, name, steps, counts, was, now, stable)
+
+
+def revise_levels(
+    runs: Runs, name: str, steps: Steps, counts: Revision, was: Ints, now: Ints, stable: Time
+) -> Result:
+    """Revise the lifetimes of the output where its multiplicity, once `was`, is `now`."""
     changed = np.flatnonzero(counts.touched & (was != now))
     if not len(changed):
         none = np.empty(0, np.int64)
@@ -142,7 +157,7 @@ def revise_multiplicity(
 
 def first_rows(ids: Ids, wanted: Ids) -> Ints:
     """For every wanted id the first row that has it."""
-    order = np.argsort(ids, kind="stable")
+    order = order_by_id(ids)
     order = order[is_first(ids[order])]
     return np.asarray(order[np.searchsorted(ids[order], wanted)])
 
@@ -203,6 +218,10 @@ class MultiplicityKernel(Stateful):
         if self._checked:
             named[CHECK] = pa.array(key_checks(columns, len(batch)))
         named |= {END: pa.array(batch.end), NEW_END: pa.array(batch.new_end)}
+        if mostly_different(named[ID].to_numpy(), batch.end, batch.new_end):
+            named[COUNT] = pa.array(np.ones(len(batch), np.int64))
+            payload = {f"key{place}": column for place, column in enumerate(columns)}
+            return pa.RecordBatch.from_pydict({**named, **payload})
         table = pa.table({**named, "row": pa.array(np.arange(len(batch)))})
         groups = table.group_by([*named], use_threads=False).aggregate(
             [("row", "min"), ([], "count_all")]

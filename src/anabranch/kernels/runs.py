@@ -17,8 +17,8 @@ TIME: Final = "__time"
 SMALL: Final = 4_096
 """Traces up to this many rows are merged at every step: then they hold just what matters."""
 
-GROWTH: Final = 2
-"""A run is merged into the newer ones once these hold more than 1/GROWTH of its rows."""
+TOGETHER: Final = 3
+"""So many runs of similar size are merged: those that are no more than so many times as long."""
 
 _TIMES: Final = b"anabranch.times"
 _QUANTILES: Final = 16
@@ -75,21 +75,26 @@ def take_ranges(run: Run, starts: Ints, stops: Ints) -> tuple[pa.RecordBatch, In
     return run.rows.take(pa.array(positions)), owner
 
 
-def with_times(rows: pa.RecordBatch, times: Ints) -> pa.RecordBatch:
-    """Remember how the times of a run are spread, so that its expired share can be estimated."""
+def with_times(rows: pa.RecordBatch, times: Ints, per_key: int = 1) -> pa.RecordBatch:
+    """Remember how the times of a run are spread, so that its expired share can be estimated.
+
+    `per_key` is how many rows of a key are needed however old they are.
+    """
     if not len(times):
         return rows
     sample = np.sort(times[:: 1 + len(times) // _SAMPLE])
     spread = sample[np.arange(_QUANTILES + 1) * (len(sample) - 1) // _QUANTILES]
-    distinct = int(np.count_nonzero(np.diff(rows.column(ID).to_numpy()))) + 1
-    note = json.dumps({"spread": spread.tolist(), "ids": distinct})
+    ends = np.flatnonzero(np.diff(rows.column(ID).to_numpy()))
+    sizes = np.diff(ends, prepend=-1, append=len(times) - 1)
+    anchors = int(np.minimum(sizes, per_key).sum())
+    note = json.dumps({"spread": spread.tolist(), "ids": anchors})
     return rows.replace_schema_metadata({_TIMES: note})
 
 
 def expired_rows(run: Run, stable: Time, *, anchors: bool) -> int:
     """About how many rows of a run lie before the stable point and cannot matter any more.
 
-    With `anchors`, one row per key is needed however old it is.
+    With `anchors`, some rows of each key are needed however old they are.
     """
     note = (run.rows.schema.metadata or {}).get(_TIMES)
     if note is None:
@@ -106,10 +111,10 @@ Merge = Callable[[Sequence[Run], bool], pa.RecordBatch]
 def add_run(
     runs: tuple[Run, ...], fresh: pa.RecordBatch, stable: Time, merge: Merge, *, anchors: bool
 ) -> tuple[Run, ...]:
-    """Append what a step wrote, and merge the newest runs so that sizes grow geometrically.
+    """Append what a step wrote, and merge runs of similar size so that sizes grow geometrically.
 
     Work per step is proportional to what is added, on average over many steps. Everything is
-    merged when the trace is small or when about half of it has expired.
+    merged when the trace is small or when more than half of it has expired.
     """
     all_runs = (*runs, Run(fresh)) if fresh.num_rows else runs
     total = sum(len(run) for run in all_runs)
@@ -117,14 +122,29 @@ def add_run(
         return ()
     expired = sum(expired_rows(run, stable, anchors=anchors) for run in all_runs)
     keep = len(runs)
-    if expired * 5 >= total * 2 or (total <= SMALL and (fresh.num_rows or expired)):
+    if expired * 5 >= total * 3 or (total <= SMALL and (fresh.num_rows or expired)):
         keep = 0
     elif fresh.num_rows:
-        newer = fresh.num_rows
-        while keep and len(all_runs[keep - 1]) < GROWTH * newer:
-            keep -= 1
-            newer += len(all_runs[keep])
+        keep = _runs_to_keep([len(run) for run in all_runs])
     if keep >= len(runs) and keep:
         return all_runs
     merged = merge(all_runs[keep:], keep == 0)
     return (*all_runs[:keep], Run(merged)) if merged.num_rows else all_runs[:keep]
+
+
+def _runs_to_keep(sizes: Sequence[int]) -> int:
+    """How many of the oldest runs stay as they are when the rest are merged."""
+    keep, newer = len(sizes), 0
+    place = keep
+    while place:
+        # The runs before this place that are as small as what would come out of a merge.
+        similar = place
+        total = newer
+        while similar and sizes[similar - 1] <= TOGETHER * max(total, sizes[-1]):
+            similar -= 1
+            total += sizes[similar]
+        if len(sizes) - similar < TOGETHER or similar == place:
+            break
+        keep = place = similar
+        newer = total
+    return keep

@@ -26,6 +26,7 @@ from anabranch.kernels.columns import (
     Mask,
     add_doubles,
     group_double_sums,
+    group_max,
     group_starts,
     group_sums,
     is_first,
@@ -128,22 +129,11 @@ def islands(moves: Moves) -> tuple[Ids, Ints, Ints]:
     ids, low = moves.ids[order], low[order]
     high = np.maximum(moves.end, moves.new_end)[order]
     starts = group_starts(is_first(ids))
-    reach = _running_max(high, starts)
+    reach = group_max(high, starts)
     begins = is_first(ids)
     begins[1:] |= low[1:] > reach[:-1]
     ends = np.append(begins[1:], True) if len(begins) else begins
     return ids[begins], low[begins], reach[ends]
-
-
-def _running_max(values: Ints, group_start: Ints) -> Ints:
-    result = values.copy()
-    offset = np.arange(len(values)) - group_start
-    step, longest = 1, int(offset.max(initial=0))
-    while step <= longest:
-        rows = np.flatnonzero(offset >= step)
-        result[rows] = np.maximum(result[rows], result[rows - step])
-        step *= 2
-    return result
 
 
 def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
@@ -188,12 +178,24 @@ def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
 
     old: dict[str, Ints] = {}
     new: dict[str, Ints] = {}
+    done: list[tuple[Ints, Ints, str]] = []
     for name in lanes.whole:
-        old[name] = _filled(rows.column(name).to_numpy(), source)
+        weight, before = moves.whole[name], rows.column(name).to_numpy()
+        # Lanes are often all alike: nothing is NULL, NaN or infinite.
+        same = next((n for w, b, n in done if _alike(w, weight) and _alike(b, before)), None)
+        if same is not None:
+            old[name], new[name] = old[same], new[same].copy()
+            continue
+        done.append((weight, before, name))
+        old[name] = _filled(before, source)
+        if not weight.any():
+            new[name] = old[name].copy()
+            continue
         delta = np.zeros(length, np.int64)
-        np.add.at(delta, end_place, moves.whole[name])
-        np.subtract.at(delta, new_end_place, moves.whole[name])
+        np.add.at(delta, end_place, weight)
+        np.subtract.at(delta, new_end_place, weight)
         new[name] = old[name] + np.where(touched, group_sums(delta, starts), 0)
+    in_order = order[order >= held] - held if lanes.doubled else order
     old_doubled: dict[str, Double] = {}
     new_doubled: dict[str, Double] = {}
     for name in lanes.doubled:
@@ -201,7 +203,7 @@ def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
             _filled(rows.column(f"{name}.high").to_numpy(), source),
             _filled(rows.column(f"{name}.low").to_numpy(), source),
         )
-        change = _double_sums(moves.doubled[name], end_place, new_end_place, starts, length)
+        change = _double_sums(moves.doubled[name], place[held:], in_order, starts)
         old_doubled[name] = was
         total = add_doubles(was, change)
         new_doubled[name] = (
@@ -228,20 +230,24 @@ def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
     )
 
 
+def _alike(one: Ints, other: Ints) -> bool:
+    return one is other or np.array_equal(one, other)
+
+
 def _filled(values: np.ndarray, source: Ints) -> np.ndarray:
     if not len(values):
         return np.zeros(len(source), values.dtype)
     return np.where(source >= 0, values[source], values.dtype.type(0))
 
 
-def _double_sums(
-    weight: Double, end_place: Ints, new_end_place: Ints, starts: Ints, length: int
-) -> Double:
-    """Running sums per key, at every place, of weights that begin and end at places."""
-    places = np.concatenate([end_place, new_end_place])
+def _double_sums(weight: Double, places: Ints, order: Ints, starts: Ints) -> Double:
+    """Running sums per key, at every place, of weights that begin and end at places.
+
+    `places` are those where weights begin, then those where they end; `order` sorts them.
+    """
+    length = len(starts)
     high = np.concatenate([weight[0], -weight[0]])
     low = np.concatenate([weight[1], -weight[1]])
-    order = np.argsort(places, kind="stable")
     places = places[order]
     sums = group_double_sums((high[order], low[order]), group_starts(is_first(starts[places])))
     final = is_last(places)

@@ -19,6 +19,7 @@ from anabranch.kernels.columns import (
     is_last,
     next_marked,
     order_by_id_and_time,
+    order_by_place_and_time,
 )
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.runs import TIME, Merge, Slices, take_ranges, with_times
@@ -65,7 +66,7 @@ def fetch(
         rows = pa.concat_batches(parts)
         owner = np.concatenate(owners)
         times = rows.column(TIME).to_numpy()
-        order = np.lexsort((times, owner))
+        order = order_by_place_and_time(owner, times)
         order = order[is_last(owner[order], times[order])]
         order = order[rows.column(COUNT).to_numpy()[order] != REMOVED]
         owner, times = owner[order], times[order]
@@ -89,7 +90,7 @@ def fetch(
     # One row may serve several islands of its key: keep it once, with all its roles.
     rows = rows.take(pa.array(order))
     held_ids, held_times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
-    again = np.lexsort((held_times, held_ids))
+    again = order_by_id_and_time(held_ids, held_times)
     first = is_first(held_ids[again], held_times[again])
     group = np.cumsum(first) - 1
     roles_inside = np.zeros(int(first.sum()), np.bool_)
@@ -138,7 +139,7 @@ def merger(stable: Time) -> Merge:
     """Merge runs of a timeline, without the rows that cannot matter after the stable point."""
 
     def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
-        rows = newest_rows([run.rows for run in runs])
+        rows = newest_rows(_without_the_past([run.rows for run in runs], stable))
         ids, times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
         count = rows.column(COUNT).to_numpy()
         stands = count != REMOVED
@@ -154,6 +155,22 @@ def merger(stable: Time) -> Merge:
         return with_times(rows, rows.column(TIME).to_numpy())
 
     return merge
+
+
+def _without_the_past(parts: Sequence[pa.RecordBatch], stable: Time) -> Sequence[pa.RecordBatch]:
+    """Without rows that end before the stable point, as far as their own run tells.
+
+    That holds only where no run takes rows away: else what ends a row may itself be gone.
+    """
+    if any((part.column(COUNT).to_numpy() == REMOVED).any() for part in parts):
+        return parts
+    kept = []
+    for part in parts:
+        ids, times = part.column(ID).to_numpy(), part.column(TIME).to_numpy()
+        past = np.zeros(len(ids), np.bool_)
+        past[:-1] = (ids[1:] == ids[:-1]) & (times[1:] < stable)
+        kept.append(part.take(pa.array(np.flatnonzero(~past))) if past.any() else part)
+    return kept
 
 
 def _leading_gaps(ids: Ids, count: Ints, dead: Mask) -> Mask:

@@ -55,6 +55,7 @@ class Declared:
         late: What happens to those that are later.
         ends: Whether what is there now is all.
         limits: How much of it goes into one batch.
+        relation: Whether it is a table that is all there: without a start its rows hold always.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Declared:
     late: LatePolicy = "drop"
     ends: bool = False
     limits: Limits = USUAL
+    relation: bool = False
 
     def promise(self, *, timestamps: bool) -> Promise:
         """The promise, checked."""
@@ -89,7 +91,7 @@ def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
     if is_log_folder(path):
         return _log(path, declared)
     form = _form(path)
-    if declared.start is None and declared.kind is None:
+    if declared.start is None and declared.kind is None and not declared.relation:
         if form == "json":
             return _lines(path, declared)
         if form == "parquet":
@@ -109,6 +111,14 @@ def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
 
 def shape_of(declared: Declared, there: pa.Schema) -> Shape:
     """Which of the columns that are there are times."""
+    if declared.relation and declared.start is None:
+        if declared.end is not None:
+            raise PlanError(
+                "a relation with an end needs a start as well",
+                where=f"relation '{declared.name}'",
+                hint="name both columns of the period: start='<column>', end='<column>'",
+            )
+        return Shape(start=None)
     start = declared.start or "start"
     end, new_end = declared.end, None
     if declared.kind is not None:
@@ -152,8 +162,9 @@ def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, *, timestamps: 
         name=declared.name,
         schema=schema,
         insert_only=shape.kind is None,
-        only_points=shape.kind is None and shape.end is None,
+        only_points=shape.kind is None and shape.end is None and shape.start is not None,
         timestamps=timestamps,
+        relation=declared.relation,
     )
 
 
@@ -173,7 +184,7 @@ def _source(
     timestamps: bool | None = None,
 ) -> tuple[FileSource, Source]:
     if timestamps is None:
-        timestamps = is_clock(stored.field(shape.start).type)
+        timestamps = shape.start is not None and is_clock(stored.field(shape.start).type)
     source = FileSource(
         promise=declared.promise(timestamps=timestamps),
         path=str(Path(path).absolute()),

@@ -66,13 +66,18 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
         PlanError: The columns that are named are not there.
     """
     there = frame_schema(frame)
-    if declared.start is None:
+    if declared.relation and frame.isStreaming:
+        raise PlanError(
+            f"relation '{declared.name}' is a streaming DataFrame",
+            hint="a relation is all there when a query starts; use engine.stream for a stream",
+        )
+    if declared.start is None and not declared.relation:
         kind = declared.kind or ("kind" if "kind" in there.names else None)
         end = declared.end or ("end" if "end" in there.names else None)
         declared = replace(declared, kind=kind, end=end)
     shape = shape_of(declared, there)
     schema = payload_of(declared, shape, there)
-    timestamps = is_clock(there.field(shape.start).type)
+    timestamps = shape.start is not None and is_clock(there.field(shape.start).type)
     given = {"start": shape.start, "end": shape.end, "new_end": shape.new_end, "kind": shape.kind}
     own = {key: f"__{key}" for key, name in given.items() if name is not None}
     times = [sf.col(_quoted(given[key] or "")).alias(name) for key, name in own.items()]
@@ -84,7 +89,7 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
         frame=frame.select(*[_quoted(name) for name in schema.names], *times),
         schema=schema,
         stored=stored,
-        shape=Shape(**{"start": "__start", **own}),
+        shape=Shape(**{"start": None, **own}),
     )
     return source, leaf_of(declared, schema, shape, timestamps=timestamps)
 

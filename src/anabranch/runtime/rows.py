@@ -38,6 +38,8 @@ def arrivals_of(
     Raises:
         StreamError: A row has no start, ends before it starts, or is no element.
     """
+    if shape.start is None:
+        return _always(rows, schema, first, where)
     start, there = _times(rows, shape.start, where)
     _refuse(~there, f"'{shape.start}' is missing", rows, first, where, "every row needs a start")
     if shape.kind is not None:
@@ -50,6 +52,19 @@ def arrivals_of(
         end = np.where(given, end, np.int64(FOREVER))
         _refuse_forever(start, rows, first, where)
         _refuse_reversed(end <= start, rows, first, where)
+    return Arrivals(
+        batch=EventBatch(_payload(rows, schema, where), start, start, end, BEGINNING),
+        position=np.arange(first, first + rows.num_rows, dtype=np.int64),
+        is_adjust=np.zeros(rows.num_rows, np.bool_),
+        stables=_NONE,
+        stable_positions=_NONE,
+    )
+
+
+def _always(rows: pa.RecordBatch, schema: pa.Schema, first: int, where: str) -> Arrivals:
+    """Rows without a time hold at every instant."""
+    start = np.full(rows.num_rows, np.int64(BEGINNING))
+    end = np.full(rows.num_rows, np.int64(FOREVER))
     return Arrivals(
         batch=EventBatch(_payload(rows, schema, where), start, start, end, BEGINNING),
         position=np.arange(first, first + rows.num_rows, dtype=np.int64),

@@ -22,10 +22,11 @@ class Shape:
     """Which columns are times.
 
     Without `end` every row is a point. With `kind` rows are elements: `insert`, `adjust` (the end
-    moves from `end` to `new_end`) or `stable` (the time is in `start`).
+    moves from `end` to `new_end`) or `stable` (the time is in `start`). Without `start` rows hold
+    always: they are those of a relation.
     """
 
-    start: str
+    start: str | None
     end: str | None = None
     new_end: str | None = None
     kind: str | None = None
