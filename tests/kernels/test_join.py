@@ -13,7 +13,6 @@ from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.kernels import interval_trace, runs
 from anabranch.model.batch import EventBatch
 from anabranch.testing import assert_agrees, schedules, streams
 
@@ -30,18 +29,13 @@ PREDICATES = {
 }
 PAIRS = schedules(L=streams(LEFT.schema, max_size=12), R=streams(RIGHT.schema, max_size=12))
 
+pytestmark = pytest.mark.usefixtures("eagerness")
+
 
 def join(kind: JoinKind, text: str | None, left: Node = LEFT, right: Node = RIGHT) -> Join:
     both = pa.schema([*left.schema, *right.schema])
     predicate = None if text is None else Expression.parse(text, both)
     return Join(kind=kind, left=left, right=right, predicate=predicate)
-
-
-@pytest.fixture(autouse=True, params=[0, 4, runs.SMALL], ids="traces of {} rows merge".format)
-def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "SMALL", request.param)
-    if not request.param:
-        monkeypatch.setattr(interval_trace, "BLOCK", 2)
 
 
 @pytest.mark.parametrize("kind", get_args(JoinKind))

@@ -14,7 +14,6 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
-from anabranch.kernels import runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Duration
 from anabranch.testing import (
@@ -29,11 +28,7 @@ from anabranch.testing import (
 )
 from tests.kernels.plans import SCHEMA, SOURCE, aggregate, aggregates, plans
 
-
-@pytest.fixture(autouse=True, params=[0, 4, runs.SMALL], ids="traces of {} rows merge".format)
-def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small traces are merged at every step; without that, several runs must be read together."""
-    monkeypatch.setattr(runs, "SMALL", request.param)
+pytestmark = pytest.mark.usefixtures("eagerness")
 
 
 def cut(stream: st.SearchStrategy[PhysicalStream]) -> st.SearchStrategy[list[EventBatch]]:

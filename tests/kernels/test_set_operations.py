@@ -12,7 +12,6 @@ from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
-from anabranch.kernels import runs
 from anabranch.model.batch import EventBatch
 from anabranch.testing import assert_agrees, batchings, payload_schemas, schedules, streams
 from tests.kernels.plans import SCHEMA, SOURCE
@@ -20,10 +19,7 @@ from tests.kernels.plans import SCHEMA, SOURCE
 OTHER = Source(name="T", schema=SCHEMA)
 PAIRS = schedules(S=streams(SCHEMA), T=streams(SCHEMA))
 
-
-@pytest.fixture(autouse=True, params=[0, 4, runs.SMALL], ids="traces of {} rows merge".format)
-def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "SMALL", request.param)
+pytestmark = pytest.mark.usefixtures("eagerness")
 
 
 @given(streams(SCHEMA).flatmap(batchings), st.sampled_from(["speculative", "final"]))

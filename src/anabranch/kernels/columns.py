@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,9 @@ Mask = npt.NDArray[np.bool_]
 Double = tuple[Floats, Floats]
 """A number as the exact sum of two floats, about 106 bits: sums that are undone leave no dirt."""
 
+
+MANY = 20_000
+"""From so many rows on, compiled loops are worth loading."""
 
 _FEW: Final = 500
 _SAMPLE: Final = 4_096
@@ -31,6 +35,9 @@ def order_by_id_and_time(ids: Ids, times: Ints) -> Ints:
     length = len(ids)
     if length < _FEW:
         return np.lexsort((times, ids))
+    same, later = ids[1:] == ids[:-1], times[1:] >= times[:-1]
+    if ((ids[1:] > ids[:-1]) | (same & later)).all():
+        return np.arange(length)
     by_time = order_by_time(times)
     return by_time[order_by_id(ids[by_time])]
 
@@ -78,6 +85,28 @@ def _ride(keys: Ids, bits: np.uint64) -> Ints:
     packed = keys | np.arange(len(keys), dtype=np.uint64)
     packed.sort()
     return (packed & ((np.uint64(1) << bits) - np.uint64(1))).view(np.int64)
+
+
+def merge_order(parts: Sequence[tuple[Ids | Ints, Ints]]) -> Ints:
+    """Positions that sort parts, each sorted by id (or place) and time, put one behind the other.
+
+    Rows equal in both keep their order.
+    """
+    if len(parts) == 1:
+        return np.arange(len(parts[0][0]))
+    ids = np.concatenate([part for part, _ in parts])
+    times = np.concatenate([part for _, part in parts])
+    if len(ids) < MANY:
+        return np.lexsort((times, ids))
+    cuts = np.cumsum([0, *(len(part) for part, _ in parts)])
+    return np.asarray(native().merge_order(ids.view(np.uint64), times, cuts))
+
+
+def native() -> Any:
+    """The compiled loops."""
+    from anabranch.kernels import native
+
+    return native
 
 
 def mostly_different(*keys: npt.NDArray[Any]) -> bool:
@@ -128,6 +157,8 @@ def positions_of(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
 
 def group_sums(values: Ints, group_start: Ints) -> Ints:
     """Running sums that begin anew at every group; `group_start` is the first row of each row's."""
+    if len(values) >= MANY:
+        return np.asarray(native().group_sums(values, group_start))
     total = np.cumsum(values)
     before = total[group_start] - values[group_start]
     return np.asarray(total - before)
@@ -135,17 +166,23 @@ def group_sums(values: Ints, group_start: Ints) -> Ints:
 
 def group_starts(first: Mask) -> Ints:
     """For every row the position of the first row of its group."""
+    if len(first) >= MANY:
+        return np.asarray(native().group_starts(first))
     return np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
 
 
 def last_marked(marked: Mask, group_start: Ints) -> Ints:
     """For every row the nearest marked row at or before it in its group, or -1."""
+    if len(marked) >= MANY:
+        return np.asarray(native().last_marked(marked, group_start))
     latest = np.maximum.accumulate(np.where(marked, np.arange(len(marked)), -1))
     return np.where(latest >= group_start, latest, -1)
 
 
 def next_marked(marked: Mask, last: Mask) -> Ints:
     """For every row the nearest marked row after it in its group, or -1."""
+    if len(marked) >= MANY:
+        return np.asarray(native().next_marked(marked, last))
     length = len(marked)
     if not length:
         return np.empty(0, np.int64)
@@ -183,31 +220,12 @@ def multiply_exactly(a: Floats, b: Floats) -> Double:
 def group_double_sums(values: Double, group_start: Ints) -> Double:
     """Running sums of doubled numbers that begin anew at every group.
 
-    One pass of plain sums and one of their rounding errors (Ogita, Rump, Oishi 2005) goes through
-    all groups at once; where numbers are of very different size, a group could leave dirt in
-    the next one, and a scan of logarithmic depth keeps them apart.
+    Where there are few, by a scan of logarithmic depth.
     """
     high, low = values
-    if not len(high):
-        return high, low
-    size = np.abs(high)
-    smallest = size[size > 0].min(initial=np.inf)
-    if size.max() <= smallest * 2.0**40 or smallest == np.inf:
-        return _double_sums_at_once(high, low, group_start)
-    return _double_sums_by_steps(high, low, group_start)
-
-
-def _double_sums_at_once(high: Floats, low: Floats, group_start: Ints) -> Double:
-    total = np.cumsum(high)
-    before = np.concatenate([[0.0], total[:-1]])
-    part = total - before
-    error = (before - (total - part)) + (high - part) + low
-    rest = np.cumsum(error)
-    base = before[group_start], rest[group_start] - error[group_start]
-    return add_doubles((total, rest), (-base[0], -base[1]))
-
-
-def _double_sums_by_steps(high: Floats, low: Floats, group_start: Ints) -> Double:
+    if len(high) >= MANY:
+        sums: Double = native().group_double_sums(high, low, group_start)
+        return sums
     high, low = high.copy(), low.copy()
     offset = np.arange(len(high)) - group_start
     step, longest = 1, int(offset.max(initial=0))
@@ -222,14 +240,8 @@ def _double_sums_by_steps(high: Floats, low: Floats, group_start: Ints) -> Doubl
 
 def group_max(values: Ints, group_start: Ints) -> Ints:
     """The largest value so far, anew in every group."""
-    if not len(values):
-        return values
-    low = int(values.min())
-    span = int(values.max()) - low + 1
-    if int(group_start[-1] + 1) * span < 2**63:
-        # Every group is lifted above the one before it.
-        floor = group_start * np.int64(span)
-        return np.maximum.accumulate(values - np.int64(low) + floor) - floor + np.int64(low)
+    if len(values) >= MANY:
+        return np.asarray(native().group_max(values, group_start))
     result = values.copy()
     offset = np.arange(len(values)) - group_start
     step, longest = 1, int(offset.max(initial=0))

@@ -126,7 +126,7 @@ def revise_levels(
     place = changed[owner]
     rises = now[place] > was[place]
     begin, finish = counts.times[place], counts.times[place + 1]
-    row = first_rows(steps.ids, counts.ids[place])
+    row = counts.move[place]
     level_ids, level_check = steps.ids[row], None if steps.check is None else steps.check[row]
     if int(high.max()) > 1:
         named = [pa.array(level_ids), pa.array(level)]
@@ -151,7 +151,7 @@ def revise_levels(
     changes = changed_events(
         levels, new_row, levels.old[COUNT] > 0, levels.new[COUNT] > 0, ~nothing
     )
-    rows = row[first_rows(level_ids, levels.ids[changes.places])]
+    rows = row[levels.move[changes.places]]
     return Result(rows, changes.start, changes.end, changes.new_end)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from anabranch.kernels import columns
 from anabranch.kernels.columns import Ids, Ints, positions_of
 from anabranch.kernels.kernel import ID, Run
 from anabranch.model.time import Time
@@ -36,6 +37,8 @@ def search(times: Ints, low: Ints, high: Ints, target: Ints, *, after_equal: boo
 
     Gives the first position whose time is >= target (> target with `after_equal`).
     """
+    if len(low) >= columns.MANY:
+        return np.asarray(columns.native().search(times, low, high, target, after_equal))
     low, high = low.copy(), high.copy()
     while True:
         open_ = np.flatnonzero(low < high)
@@ -57,6 +60,9 @@ class Slices:
         """Find the rows of each id (ids may repeat)."""
         held = column(run, ID)
         self.times = column(run, time)
+        if len(ids) >= columns.MANY:
+            self.low, self.high = columns.native().slices(held, ids)
+            return
         self.low = np.searchsorted(held, ids, side="left")
         self.high = np.searchsorted(held, ids, side="right")
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import EngineError
+from anabranch.kernels import columns
 from anabranch.kernels.columns import (
     Double,
     Ids,
@@ -26,12 +27,12 @@ from anabranch.kernels.columns import (
     Mask,
     add_doubles,
     group_double_sums,
-    group_max,
     group_starts,
     group_sums,
     is_first,
     is_last,
     last_marked,
+    merge_order,
     next_marked,
     order_by_id_and_time,
 )
@@ -87,7 +88,8 @@ class Revision:
     """A stretch of timelines before and after a batch, at every place where one has a row.
 
     `known` rows have their true neighbours in the arrays, so the segment that starts there is
-    known; `touched` rows start a segment that the batch changed. `first`/`last` mark keys.
+    known; `touched` rows start a segment that the batch changed. `first`/`last` mark keys. `move`
+    is the number of a move of the key.
     """
 
     ids: Ids
@@ -105,6 +107,7 @@ class Revision:
     rows: pa.RecordBatch
     low_place: Ints
     high_place: Ints
+    move: Ints
     check: Ids | None
 
     def old_values(self, name: str) -> pa.Array:
@@ -122,58 +125,47 @@ def take_or_null(values: pa.Array, positions: Ints) -> pa.Array:
     return values.take(pa.array(positions, mask=positions < 0))
 
 
-def islands(moves: Moves) -> tuple[Ids, Ints, Ints]:
-    """The stretches of time that the moves cover, per key: ids, first and last instants."""
-    low = np.minimum(moves.end, moves.new_end)
-    order = order_by_id_and_time(moves.ids, low)
-    ids, low = moves.ids[order], low[order]
-    high = np.maximum(moves.end, moves.new_end)[order]
-    starts = group_starts(is_first(ids))
-    reach = group_max(high, starts)
-    begins = is_first(ids)
-    begins[1:] |= low[1:] > reach[:-1]
+def islands(ids: Ids, times: Ints, change: Ints) -> tuple[Ids, Ints, Ints]:
+    """The stretches of time that moves cover, per key: ids, first and last instants.
+
+    Given are the ends of all moves by key and time, with +1 where a move begins to cover, -1
+    where it ceases, 0 where it goes nowhere.
+    """
+    if len(ids) >= columns.MANY:
+        found: tuple[Ids, Ints, Ints] = columns.native().islands(ids, times, change)
+        return found
+    first = is_first(ids)
+    cover = group_sums(change, group_starts(first))
+    begins = first.copy()
+    begins[1:] |= (cover[:-1] == 0) & (times[1:] != times[:-1])
     ends = np.append(begins[1:], True) if len(begins) else begins
-    return ids[begins], low[begins], reach[ends]
+    return ids[begins], times[begins], times[ends]
 
 
 def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
     """Bring the touched stretches into the arrays, with the whole and doubled lanes revised."""
-    ids, low, high = islands(moves)
-    rows, before, inside = fetch(runs, lanes.schema(), ids, low, high)
+    moved = len(moves.ids)
+    moved_ids = np.concatenate([moves.ids, moves.ids])
+    moved_times = np.concatenate([moves.end, moves.new_end])
+    by_key = order_by_id_and_time(moved_ids, moved_times)
+    moved_ids, moved_times = moved_ids[by_key], moved_times[by_key]
+    grows = (moves.new_end > moves.end).astype(np.int64) - (moves.new_end < moves.end)
+    cover = np.concatenate([grows, -grows])[by_key]
+    rows, before, inside = fetch(runs, lanes.schema(), *islands(moved_ids, moved_times, cover))
     held_ids, held_times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
-    held, moved = len(held_ids), len(moves.ids)
-    all_ids = np.concatenate([held_ids, moves.ids, moves.ids])
-    all_times = np.concatenate([held_times, moves.end, moves.new_end])
-    order = order_by_id_and_time(all_ids, all_times)
-    sorted_ids, sorted_times = all_ids[order], all_times[order]
-    first_here = is_first(sorted_ids, sorted_times)
-    place_sorted = np.cumsum(first_here) - 1
-    place = np.empty(len(order), np.int64)
-    place[order] = place_sorted
-    at, times = sorted_ids[first_here], sorted_times[first_here]
+    held = len(held_ids)
+    merged = merge_order([(held_ids, held_times), (moved_ids, moved_times)])
+    order = np.concatenate([np.arange(held), by_key + held])[merged]
+    all_ids = np.concatenate([held_ids, moved_ids])[merged]
+    all_times = np.concatenate([held_times, moved_times])[merged]
+    at, times, starts, place, touched, old_row, known, source, move = _sweep(
+        all_ids, all_times, order, before | inside, moves
+    )
     length = len(at)
     first, last = is_first(at), is_last(at)
-    starts = group_starts(first)
     held_place, end_place, new_end_place = np.split(place, [held, held + moved])
-    low_place, high_place = (
-        np.minimum(end_place, new_end_place),
-        np.maximum(end_place, new_end_place),
-    )
-    cover = np.zeros(length, np.int64)
-    np.add.at(cover, low_place, 1)
-    np.add.at(cover, high_place, -1)
-    touched = group_sums(cover, starts) > 0
-    touched &= times != FOREVER
-    old_row = np.zeros(length, np.bool_)
-    old_row[held_place] = True
-    known = np.zeros(length, np.bool_)
-    known[held_place[before | inside]] = True
-    known[end_place] = True
-    known[new_end_place] = True
-    row_at = np.full(length, -1, np.int64)
-    row_at[held_place] = np.arange(held)
-    marked = last_marked(old_row, starts)
-    source = np.where(marked >= 0, row_at[marked], -1) if length else marked
+    low_place = np.minimum(end_place, new_end_place)
+    high_place = np.maximum(end_place, new_end_place)
     check = _check(rows, moves, starts, held_place, end_place) if lanes.checked else None
 
     old: dict[str, Ints] = {}
@@ -226,8 +218,45 @@ def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
         rows=rows,
         low_place=low_place,
         high_place=high_place,
+        move=move,
         check=check,
     )
+
+
+def _sweep(
+    ids: Ids, times: Ints, order: Ints, sure: Mask, moves: Moves
+) -> tuple[Ids, Ints, Ints, Ints, Mask, Mask, Mask, Ints, Ints]:
+    """Places out of sorted entries; see `native.sweep`, which does it for large batches."""
+    if len(order) >= columns.MANY:
+        swept: tuple[Ids, Ints, Ints, Ints, Mask, Mask, Mask, Ints, Ints] = columns.native().sweep(
+            ids, times, order, sure, moves.end, moves.new_end, int(FOREVER)
+        )
+        return swept
+    held, moved = len(sure), len(moves.ids)
+    first_here = is_first(ids, times)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.cumsum(first_here) - 1
+    at, when = ids[first_here], times[first_here]
+    first = is_first(at)
+    starts = group_starts(first)
+    held_place, end_place, new_end_place = np.split(place, [held, held + moved])
+    cover = np.zeros(len(at), np.int64)
+    np.add.at(cover, np.minimum(end_place, new_end_place), 1)
+    np.add.at(cover, np.maximum(end_place, new_end_place), -1)
+    touched = (group_sums(cover, starts) > 0) & (when != FOREVER)
+    old_row = np.zeros(len(at), np.bool_)
+    old_row[held_place] = True
+    known = np.zeros(len(at), np.bool_)
+    known[held_place[sure]] = True
+    known[end_place] = True
+    known[new_end_place] = True
+    row_at = np.full(len(at), -1, np.int64)
+    row_at[held_place] = np.arange(held)
+    marked = last_marked(old_row, starts)
+    source = np.where(marked >= 0, row_at[marked], -1) if len(at) else marked
+    some = np.zeros(len(at), np.int64)
+    some[starts[end_place]] = np.arange(moved)
+    return at, when, starts, place, touched, old_row, known, source, some[starts]
 
 
 def _alike(one: Ints, other: Ints) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from anabranch.kernels import columns
 from anabranch.kernels.columns import (
     Ids,
     Ints,
@@ -18,8 +19,8 @@ from anabranch.kernels.columns import (
     is_first,
     is_last,
     next_marked,
+    merge_order,
     order_by_id_and_time,
-    order_by_place_and_time,
 )
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.runs import TIME, Merge, Slices, take_ranges, with_times
@@ -34,7 +35,8 @@ def newest_rows(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One sorted batch out of several, oldest first: the newest row of a key and time counts."""
     rows = pa.concat_batches(list(parts)) if len(parts) > 1 else parts[0]
     ids, times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
-    order = order_by_id_and_time(ids, times)
+    each = [(part.column(ID).to_numpy(), part.column(TIME).to_numpy()) for part in parts]
+    order = merge_order(each)
     keep = order[is_last(ids[order], times[order])]
     return rows.take(pa.array(keep))
 
@@ -66,73 +68,77 @@ def fetch(
         rows = pa.concat_batches(parts)
         owner = np.concatenate(owners)
         times = rows.column(TIME).to_numpy()
-        order = order_by_place_and_time(owner, times)
-        order = order[is_last(owner[order], times[order])]
-        order = order[rows.column(COUNT).to_numpy()[order] != REMOVED]
-        owner, times = owner[order], times[order]
-        left_ok, before = _settled(
-            owner, times, low, lefts, [p.low for p in slices], slices, left=True
+        each = [
+            (some, part.column(TIME).to_numpy()) for some, part in zip(owners, parts, strict=True)
+        ]
+        counts = rows.column(COUNT).to_numpy()
+        resolve = columns.native().resolve if len(times) >= columns.MANY else _resolve
+        found, is_before, is_inside, before, after = resolve(
+            merge_order(each), owner, times, counts, REMOVED, ids, low, high
         )
-        right_ok, after = _settled(
-            owner, times, high, rights, [p.high for p in slices], slices, left=False
-        )
+        limits = [p.low for p in slices], [p.high for p in slices]
+        left_ok = _settled(before, times, lefts, limits[0], slices, left=True)
+        right_ok = _settled(after, times, rights, limits[1], slices, left=False)
+        right_ok |= high == FOREVER
         if left_ok.all() and right_ok.all():
-            break
+            return rows.take(pa.array(found)), is_before, is_inside
         reach_left = np.where(left_ok, reach_left, reach_left * 4)
         reach_right = np.where(right_ok, reach_right, reach_right * 4)
-    inside = (times >= low[owner]) & (times <= high[owner])
-    is_before = times == np.where(before[owner] >= 0, times[before[owner]], times + 1)
-    is_before &= times < low[owner]
-    is_after = times == np.where(after[owner] >= 0, times[after[owner]], times - 1)
-    is_after &= times > high[owner]
-    use = inside | is_before | is_after
-    order, inside, is_before = order[use], inside[use], is_before[use]
+
+
+def _resolve(
+    order: Ints,
+    owner: Ints,
+    times: Ints,
+    counts: Ints,
+    removed: int,
+    ids: Ids,
+    low: Ints,
+    high: Ints,
+) -> tuple[Ints, Mask, Mask, Ints, Ints]:
+    """Of candidate rows, those in and next to islands; see `native.resolve` for large batches."""
+    order = order[is_last(owner[order], times[order])]
+    order = order[counts[order] != removed]
+    island, when = owner[order], times[order]
+    is_inside = (when >= low[island]) & (when <= high[island])
+    before, after = (np.full(len(low), -1, np.int64) for _ in range(2))
+    earlier, later = np.flatnonzero(when < low[island]), np.flatnonzero(when > high[island])
+    before[island[earlier]] = order[earlier]  # ascending: the last one written is the nearest
+    after[island[later[::-1]]] = order[later[::-1]]
+    use = is_inside | (order == before[island]) | (order == after[island])
+    order, island, is_inside = order[use], island[use], is_inside[use]
+    is_before = order == before[island]
     # One row may serve several islands of its key: keep it once, with all its roles.
-    rows = rows.take(pa.array(order))
-    held_ids, held_times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
-    again = order_by_id_and_time(held_ids, held_times)
-    first = is_first(held_ids[again], held_times[again])
+    again = order_by_id_and_time(ids[island], times[order])
+    first = is_first(ids[island][again], times[order][again])
     group = np.cumsum(first) - 1
-    roles_inside = np.zeros(int(first.sum()), np.bool_)
-    roles_before = np.zeros(int(first.sum()), np.bool_)
-    np.logical_or.at(roles_inside, group, inside[again])
-    np.logical_or.at(roles_before, group, is_before[again])
-    return rows.take(pa.array(again[first])), roles_before, roles_inside
+    roles = np.zeros((2, int(first.sum())), np.bool_)
+    np.logical_or.at(roles[0], group, is_before[again])
+    np.logical_or.at(roles[1], group, is_inside[again])
+    return order[again[first]], roles[0], roles[1], before, after
 
 
 def _settled(
-    owner: Ints,
+    nearest: Ints,
     times: Ints,
-    border: Ints,
     reached: Sequence[Ints],
     limits: Sequence[Ints],
     slices: Sequence[Slices],
     *,
     left: bool,
-) -> tuple[Mask, Ints]:
-    """Whether each island's nearest neighbour is certain, and its row (-1: there is none)."""
-    count = len(border)
-    outside = times < border[owner] if left else times > border[owner]
-    rows = np.flatnonzero(outside)
-    nearest = np.full(count, -1, np.int64)
-    if left:
-        nearest[owner[rows]] = rows  # ascending: the last one written is the nearest
-    else:
-        nearest[owner[rows[::-1]]] = rows[::-1]
+) -> Mask:
+    """Whether the nearest neighbour of each island (a row, -1: none was seen) is certain."""
     has = nearest >= 0
-    found = np.where(has, times[nearest], np.int64(0)) if len(times) else np.zeros(count, np.int64)
-    settled = np.ones(count, np.bool_)
+    found = np.where(has, times[nearest], 0) if len(times) else np.zeros(len(nearest), np.int64)
+    settled = np.ones(len(nearest), np.bool_)
     for edge, limit, part in zip(reached, limits, slices, strict=True):
         more = edge > limit if left else edge < limit
         if not more.any():
             continue
-        place = np.where(more, edge if left else edge - 1, 0)
-        seen = part.times[place]
+        seen = part.times[np.where(more, edge if left else edge - 1, 0)]
         far_enough = has & (seen <= found if left else seen >= found)
         settled &= ~more | far_enough
-    if not left:
-        settled |= border == FOREVER
-    return settled, nearest
+    return settled
 
 
 def merger(stable: Time) -> Merge:

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import pytest
+
+from anabranch.kernels import columns, interval_trace, runs
+
+
+@pytest.fixture(params=["many runs", "few runs, compiled loops", "one run"])
+def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small traces are merged at every step; without that, several runs must be read together.
+
+    Large batches go through compiled loops, and what a join looks at comes in blocks.
+    """
+    if request.param == "many runs":
+        monkeypatch.setattr(runs, "SMALL", 0)
+        monkeypatch.setattr(interval_trace, "BLOCK", 2)
+    elif request.param != "one run":
+        monkeypatch.setattr(runs, "SMALL", 4)
+        monkeypatch.setattr(columns, "MANY", 0)
