@@ -38,7 +38,7 @@ demo: setup ## the main job from end to end on Spark, with a check of its own re
 # Spark takes both cores, so its tests run one after the other.
 test: export ANABRANCH_HYPOTHESIS ?= ci
 test: setup ## all tests but those marked slow
-	$(BIN)/pytest -q -m 'not spark and not slow' -n 2
+	$(BIN)/pytest -q -m 'not spark and not slow and not deep' -n 2
 	$(BIN)/pytest -q -m 'spark and not slow'
 
 check: setup ## formatting, lint, types, layers
@@ -48,7 +48,7 @@ check: setup ## formatting, lint, types, layers
 	$(BIN)/lint-imports
 
 bench: setup ## benchmarks in their quick form; NAME=tumbling runs that one in full
-	@for name in $(or $(NAME),tumbling latency growth); do \
+	@for name in $(or $(NAME),tumbling latency growth operators pipes); do \
 	  $(BIN)/anabranch bench $$name $(if $(NAME),,--quick) --json || exit 1; \
 	done
 
@@ -57,7 +57,7 @@ docs: setup ## the documentation as HTML in build/docs
 	@echo "open build/docs/index.html"
 
 test-deep: export ANABRANCH_HYPOTHESIS ?= nightly
-test-deep: setup ## all tests with many examples, the slow ones too; hours
+test-deep: setup ## all tests with many examples, 100,000 per operator, the slow ones too; hours
 	$(BIN)/pytest -q -m 'not spark' -n 2
 	$(BIN)/pytest -q -m spark
 

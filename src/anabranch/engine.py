@@ -7,33 +7,45 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import pyarrow as pa
 
 from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.cleanse import Cleanse
+from anabranch.algebra.clip import Clip
 from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.from_signed import FromSigned
+from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import JoinKind, Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetKind, SetOperation
+from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.time_window import CHRONON, TimeWindow
+from anabranch.algebra.split import Split
+from anabranch.algebra.time_window import CHRONON, UNBOUNDED, TimeWindow
+from anabranch.algebra.to_signed import SIGN, ToSigned
+from anabranch.algebra.to_stream import Anchor, ToStream
+from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
 from anabranch.kernels.explain import explain_stages
 from anabranch.kernels.pipeline import Emission, compile_plan
-from anabranch.model.time import parse_duration
+from anabranch.model.time import parse_duration, parse_time
 from anabranch.runtime.aggregate_text import parse_aggregate, parse_column
 from anabranch.runtime.bounded import refuse_unbounded
 from anabranch.runtime.describe import Declared, describe_files
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.join_text import plan_join
 from anabranch.runtime.local import LocalRun, run_locally
+from anabranch.runtime.order_text import parse_order
 from anabranch.runtime.run import Run
 from anabranch.runtime.sinks import Callback, choose_sink
 from anabranch.runtime.source_spec import FileSource, LatePolicy, Limits
@@ -223,6 +235,19 @@ class Engine:
         return parallelism(self.spark)
 
 
+def _listed(texts: str | Sequence[str]) -> Sequence[str]:
+    return [texts] if isinstance(texts, str) else texts
+
+
+def _signed_span(by: Span) -> int:
+    """A duration that may be negative."""
+    if isinstance(by, str) and by.strip().startswith("-"):
+        return -parse_duration(by.strip().removeprefix("-"))
+    if isinstance(by, timedelta) and by < timedelta():
+        return -parse_duration(-by)
+    return by if isinstance(by, int) else parse_duration(by)
+
+
 def _describe(source: Any, declared: Declared) -> tuple[Any, Source]:
     if isinstance(source, str | Path):
         return describe_files(str(source), declared)
@@ -268,6 +293,103 @@ class Stream:
         """Hold every row for `size`; with `slide` answers change only every so often."""
         step = CHRONON if slide is None else parse_duration(slide)
         return self._with(TimeWindow(input=self.node, size=parse_duration(size), slide=step))
+
+    def rows_window(
+        self,
+        rows: int | Literal["unbounded"],
+        *,
+        slide: int = 1,
+        by: str | Sequence[str] = (),
+        order_by: str | Sequence[str] = (),
+    ) -> Stream:
+        """Hold the last rows, of all or of each group.
+
+        Args:
+            rows: How many; `unbounded` forgets none.
+            slide: Answers change only with every so many rows.
+            by: Columns or expressions; every group has its own last rows.
+            order_by: What orders rows of one instant. Without it two of them are an error.
+        """
+        node = CountWindow(
+            input=self.node,
+            rows=UNBOUNDED if rows == "unbounded" else rows,
+            slide=slide,
+            partition_by=tuple(parse_column(text, self.schema) for text in _listed(by)),
+            order_by=tuple(Expression.parse(text, self.schema) for text in _listed(order_by)),
+        )
+        return self._with(node)
+
+    def top(self, k: int, order_by: str | Sequence[str], *, by: str | Sequence[str] = ()) -> Stream:
+        """The first `k` rows of every snapshot, or of each group: `top(3, "price DESC")`."""
+        node = TopK(
+            input=self.node,
+            k=k,
+            order_by=tuple(parse_order(text, self.schema) for text in _listed(order_by)),
+            partition_by=tuple(parse_column(text, self.schema) for text in _listed(by)),
+        )
+        return self._with(node)
+
+    def granularity(self, granule: Span) -> Stream:
+        """Sample and hold: what holds at a multiple of the granule holds up to the next one."""
+        return self._with(Granularity(input=self.node, granule=parse_duration(granule)))
+
+    def split(self, length: Span) -> Stream:
+        """Cut lifetimes into pieces of at most this length; no snapshot changes."""
+        return self._with(Split(input=self.node, length=parse_duration(length)))
+
+    def istream(self) -> Stream:
+        """A point wherever a row comes to hold."""
+        return self._with(ToStream(input=self.node, kind="insertions"))
+
+    def dstream(self, *, anchor: Anchor = "last_valid") -> Stream:
+        """A point wherever a row ceases to hold: its last instant, or the first without it."""
+        return self._with(ToStream(input=self.node, kind="deletions", anchor=anchor))
+
+    def rstream(self) -> Stream:
+        """Every row at every instant as a point of its own."""
+        return self._with(ToStream(input=self.node, kind="snapshots"))
+
+    def to_signed(self, column: str = SIGN) -> Stream:
+        """Changes in place of lifetimes: points with +1 where a row comes, -1 where it goes."""
+        return self._with(ToSigned(input=self.node, column=column))
+
+    def from_signed(self, column: str = SIGN) -> Stream:
+        """Lifetimes out of points with a sign."""
+        return self._with(FromSigned(input=self.node, column=column))
+
+    def cleanse(self, *, cut: bool = True) -> Stream:
+        """Only what is settled, in order of start, never taken back.
+
+        With `cut` lifetimes are cut where the stable point stands; without it they leave whole,
+        and one that has no end yet holds back everything behind it.
+        """
+        return self._with(Cleanse(input=self.node, cut=cut))
+
+    def shift(self, by: Span) -> Stream:
+        """Move all lifetimes: `"5 minutes"` later, `"-5 minutes"` earlier."""
+        return self._with(Shift(input=self.node, by=_signed_span(by)))
+
+    def clip(self, start: Any = None, end: Any = None) -> Stream:
+        """Only what holds from `start` on and before `end`."""
+        low = None if start is None else parse_time(start)
+        high = None if end is None else parse_time(end)
+        return self._with(Clip(input=self.node, start=low, end=high))
+
+    def lifetime(
+        self,
+        *,
+        duration: Span | None = None,
+        extend: Span | None = None,
+        at_most: Span | None = None,
+    ) -> Stream:
+        """Change how long rows hold: for a fixed time, longer by some, or no longer than that."""
+        node = AlterLifetime(
+            input=self.node,
+            duration=None if duration is None else parse_duration(duration),
+            extend=None if extend is None else parse_duration(extend),
+            at_most=None if at_most is None else parse_duration(at_most),
+        )
+        return self._with(node)
 
     def group_by(self, *keys: str) -> GroupedStream:
         """Columns or expressions (`"price % 10 AS digit"`) that `agg` groups by."""
@@ -331,9 +453,10 @@ class Stream:
         return self._with(Coalesce(input=self.node))
 
     def explain(self, *, emit: Emission = "speculative") -> str:
-        """The logical plan, then the stages it runs in, with what they read and how."""
+        """The plan, the stages it runs in and what they read, what is known of the output."""
         plan = compile_plan(self.node, emit)
-        return f"{explain_tree(self.node)}\n\n{explain_stages(plan)}"
+        leaves = self.node.properties.emitted(emit).label
+        return f"{explain_tree(self.node)}\n\n{explain_stages(plan)}\n\nLeaves: {leaves}"
 
     def start(
         self,

@@ -131,6 +131,88 @@ def test_distinct_counts_each_value_once_and_no_null() -> None:
     counted = call("count", pa.float64(), distinct=True)
     assert counted.denote([(1.0, 5), (2.0, 1), (None, 3), (NAN, 2)]) == 3
     assert counted.denote([(None, 1)]) == 0
+    weighted = [(1.0, 5), (2.5, 1), (None, 3), (1.0, 2)]
+    assert call("sum", pa.float64(), distinct=True).denote(weighted) == 3.5
+    assert call("avg", pa.float64(), distinct=True).denote(weighted) == 1.75
+    assert call("sum", pa.float64(), distinct=True).denote([(None, 1)]) is None
+
+
+@pytest.mark.parametrize(
+    ("fraction", "values", "between", "at"),
+    [
+        (0.0, [3.0, 1.0, 2.0], 1.0, 1.0),
+        (0.5, [3.0, 1.0, 2.0], 2.0, 2.0),
+        (0.5, [10.0, 0.0], 5.0, 0.0),
+        (0.3, [10.0, 0.0], 3.0, 0.0),
+        (0.51, [10.0, 0.0], 5.1, 10.0),
+        (0.25, [0.0, 1.0, 2.0, 3.0], 0.75, 0.0),
+        (0.9, [0.0, 1.0, 2.0, 3.0, 4.0], 3.6, 4.0),
+        (1.0, [3.0, NAN, 2.0], NAN, NAN),
+        (0.5, [3.0, NAN, 2.0], 3.0, 3.0),
+        (0.5, [INF, 1.0], INF, 1.0),
+        (0.5, [INF, -INF], NAN, -INF),
+        (0.5, [INF, INF], INF, INF),
+        (0.5, [None, 4.0, None], 4.0, 4.0),
+        (0.5, [None], None, None),
+        (0.5, [], None, None),
+        (0.07, [float(place) for place in range(1, 101)], 7.93, 8.0),
+    ],
+)
+def test_a_percentile_of_floats_is(
+    fraction: float, values: list[float | None], between: float | None, at: float | None
+) -> None:
+    argument = Expression.parse("x", pa.schema([("x", pa.float64())]))
+    weighted = [(value, 1) for value in values]
+    found = {
+        function: AggregateCall(function=function, argument=argument, fraction=fraction).denote(
+            weighted
+        )
+        for function in ("percentile", "percentile_disc")
+    }
+    assert found["percentile"] == pytest.approx(between, nan_ok=True)
+    assert repr(found["percentile_disc"]) == repr(at)
+    if fraction == 0.5:
+        assert repr(aggregate("median", pa.float64(), *values)) == repr(between)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "median", "at"),
+    [
+        (pa.int64(), [2**63 - 1, 1, 2**63 - 1], 2.0**63, 2**63 - 1),
+        (pa.decimal128(12, 2), [Decimal("0.10"), Decimal("0.20")], 0.15, Decimal("0.10")),
+        (pa.decimal128(38, 2), [Decimal("0.20"), Decimal("0.10")], 0.15, Decimal("0.10")),
+        (pa.string(), ["b", "é", "a", None], None, "b"),
+        (
+            pa.timestamp("us"),
+            [datetime(2026, 1, 2), datetime(2026, 1, 1)],
+            None,
+            datetime(2026, 1, 1),
+        ),
+    ],
+)
+def test_a_percentile_of_other_types_is(
+    kind: pa.DataType, values: list[Any], median: float | None, at: object
+) -> None:
+    argument = Expression.parse("x", pa.schema([("x", kind)]))
+    disc = AggregateCall(function="percentile_disc", argument=argument, fraction=0.5)
+    assert disc.denote([(value, 1) for value in values]) == at
+    assert disc.type == kind
+    if median is not None:
+        assert aggregate("median", kind, *values) == pytest.approx(median)
+        assert call("median", kind).type == pa.float64()
+
+
+def test_texts_are_in_order_and_as_many_as_hold() -> None:
+    argument = Expression.parse("x", pa.schema([("x", pa.string())]))
+    joined = AggregateCall(function="string_agg", argument=argument, separator=", ")
+    once = AggregateCall(function="string_agg", argument=argument, separator="", distinct=True)
+    values = [("b", 2), (None, 3), ("a", 1), ("", 1), ("é", 1)]
+    assert joined.denote(values) == ", a, b, b, é"
+    assert once.denote(values) == "abé"
+    assert joined.denote([(None, 1)]) is None
+    assert joined.type == pa.string()
+    assert joined.label == "string_agg(x, ', ')"
+    assert once.label == "string_agg(DISTINCT x, '')"
 
 
 def test_a_sum_beyond_64_bits_is_refused() -> None:
@@ -153,6 +235,7 @@ def test_multiplicities_are_weights(weighted: list[tuple[int, int]]) -> None:
     assert of("max") == max(flat)
     assert of("var_pop") == pytest.approx(statistics.pvariance(flat))
     assert of("stddev_pop") == pytest.approx(statistics.pstdev(flat))
+    assert of("median") == pytest.approx(statistics.median(flat))
     if len(flat) > 1:
         assert of("var_samp") == pytest.approx(statistics.variance(flat))
         assert of("stddev_samp") == pytest.approx(statistics.stdev(flat))

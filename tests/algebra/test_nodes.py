@@ -126,7 +126,7 @@ NONE = Properties()
         (held(BID, 1), BOTH),
         (held(BID, 1, 2), INSERTS),
         (held(ANY, 1), NONE),
-        (highest(BID), NONE),
+        (highest(BID), Properties(no_duplicates=True)),
         (Coalesce(input=BID), NONE),
     ],
 )
@@ -213,16 +213,46 @@ NAMES = Source(name="Names", schema=pa.schema([("name", pa.string()), ("ok", pa.
             "'itemID' was bound to other",
         ),
         (
-            lambda: AggregateCall(function=cast("Any", "median"), argument=of("price")),
-            "there is no aggregate 'median'\n"
+            lambda: AggregateCall(function=cast("Any", "mode"), argument=of("price")),
+            "there is no aggregate 'mode'\n"
             "  hint: aggregates are: count, sum, avg, min, max, var_pop, var_samp, "
-            "stddev_pop, stddev_samp",
+            "stddev_pop, stddev_samp, median, percentile, percentile_disc, string_agg",
         ),
         (lambda: AggregateCall(function="sum"), r"sum(*) needs an argument"),
         (lambda: AggregateCall(function="count", distinct=True), "needs an argument"),
         (
-            lambda: AggregateCall(function="sum", argument=of("price"), distinct=True),
-            "DISTINCT does not go with sum",
+            lambda: AggregateCall(function="max", argument=of("price"), distinct=True),
+            "DISTINCT does not go with max",
+        ),
+        (
+            lambda: AggregateCall(function="percentile", argument=of("price")),
+            "percentile needs a fraction",
+        ),
+        (
+            lambda: AggregateCall(function="median", argument=of("price"), fraction=0.5),
+            "median takes no fraction",
+        ),
+        (
+            lambda: AggregateCall(
+                function="percentile_disc", argument=of("price"), fraction=float("nan")
+            ),
+            "there is no percentile at nan",
+        ),
+        (
+            lambda: AggregateCall(function="percentile", argument=of("price"), fraction=1.5),
+            "there is no percentile at 1.5\n  percentile(price, 1.5)\n  hint: a fraction lies",
+        ),
+        (
+            lambda: AggregateCall(function="string_agg", argument=of("name", NAMES)),
+            "string_agg needs a separator",
+        ),
+        (
+            lambda: AggregateCall(function="string_agg", argument=of("price"), separator=","),
+            "string_agg does not work on values of type double",
+        ),
+        (
+            lambda: AggregateCall(function="median", argument=of("name", NAMES)),
+            "median does not work on values of type string",
         ),
         (
             lambda: AggregateCall(function="sum", argument=of("name", NAMES)),

@@ -9,16 +9,21 @@ from hypothesis import strategies as st
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
+from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.to_stream import ToStream
+from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
 from anabranch.model.time import Duration
 
@@ -99,6 +104,34 @@ def aggregates(draw: st.DrawFn, over: Node = SOURCE) -> Aggregate:
     return aggregate(over, by, *draw(some | extremes | holistic))
 
 
+STEPS: Final = (
+    *("filter", "map", "union", "coalesce", "distinct", "set operation", "join"),
+    *("granularity", "istream", "dstream", "lifetime", "top", "rows"),
+)
+
+
+@st.composite
+def retimed(draw: st.DrawFn, over: Node, step: str) -> Node:
+    """An operator that changes lifetimes, or what is left of snapshots."""
+    size = draw(st.integers(1, 4))
+    by = draw(st.sampled_from([(), groups(over, "k")]))
+    first = Expression.parse(draw(st.sampled_from(["v", "x"])), over.schema)
+    match step:
+        case "granularity":
+            return Granularity(input=over, granule=Duration(size))
+        case "istream":
+            return ToStream(input=over, kind="insertions")
+        case "dstream":
+            return ToStream(input=over, kind="deletions", anchor="first_invalid")
+        case "lifetime":
+            return AlterLifetime(input=over, at_most=Duration(size))
+        case "top":
+            return TopK(input=over, k=size, order_by=((first, True, False),), partition_by=by)
+    points = ToStream(input=over, kind="insertions")
+    slide = draw(st.integers(1, 3))
+    return CountWindow(input=points, rows=size, slide=slide, partition_by=by, order_by=(first,))
+
+
 @st.composite
 def self_joins(draw: st.DrawFn, left: Node, source: Node) -> Node:
     """A join with the source itself, brought back to the columns of SCHEMA."""
@@ -123,11 +156,7 @@ def plans(draw: st.DrawFn, source: Node = SOURCE) -> Node:
     """Chains and unions of all operators, with up to three stateful ones."""
     node = source
     for _ in range(draw(st.integers(0, 2))):
-        step = draw(
-            st.sampled_from(
-                ["filter", "map", "union", "coalesce", "distinct", "set operation", "join"]
-            )
-        )
+        step = draw(st.sampled_from(STEPS))
         if step == "filter":
             text = draw(st.sampled_from(["v > 1", "x IS NOT NULL", "k = 'a' OR v <= 2"]))
             node = Filter(input=node, predicate=Expression.parse(text, node.schema))
@@ -145,8 +174,10 @@ def plans(draw: st.DrawFn, source: Node = SOURCE) -> Node:
             kind = draw(st.sampled_from(get_args(SetKind)))
             few = Expression.parse("v > 0", source.schema)
             node = SetOperation(kind=kind, left=node, right=Filter(input=source, predicate=few))
-        else:
+        elif step == "join":
             node = draw(self_joins(node, source))
+        else:
+            node = draw(retimed(node, step))
     if draw(st.booleans()):
         size, slide = draw(st.integers(1, 6)), draw(st.sampled_from([1, 1, 2, 3, 5]))
         node = TimeWindow(input=node, size=Duration(size), slide=Duration(slide))

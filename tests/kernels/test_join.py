@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import Join, JoinKind
+from anabranch.algebra.join_band import Band
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
+from anabranch.kernels.join import near_stretches
 from anabranch.model.batch import EventBatch
 from anabranch.testing import assert_agrees, schedules, streams
 
@@ -24,6 +27,9 @@ PREDICATES = {
     "two keys of different types": "k = j AND w = v",
     "equal and more": "v < w AND j = k",
     "band": "v BETWEEN w - 1 AND w + 1",
+    "a band of one side": "abs(w - v) < 1.5 AND w <= v",
+    "a band of two conditions": "v * 2 >= w - 0.25 AND w + 3 > v * 2",
+    "a band that nothing is in": "v < w - 2 AND v > w + 2",
     "general": "v < w OR k IS NULL",
     "expressions": "upper(k) = upper(j)",
 }
@@ -61,3 +67,38 @@ def test_joins_of_streams_without_corrections(
 @given(steps=PAIRS, kind=st.sampled_from(get_args(JoinKind)))
 def test_final_emission_of_a_join(kind: JoinKind, steps: list[dict[str, EventBatch]]) -> None:
     assert_agrees(join(kind, "k = j"), batches=steps, emit="final")
+
+
+floats = st.one_of(
+    st.floats(-9, 9),
+    st.floats(),
+    st.sampled_from([2.0**40, 2.0**39, 2.0**41, 1e18, 1e300, float("inf"), float("nan")]),
+)
+
+
+@given(
+    st.lists(floats, min_size=1, max_size=6),
+    st.lists(st.floats(-3, 3), min_size=1, max_size=6),
+    st.floats(0, 1e3),
+    st.floats(0, 1e3),
+)
+def test_what_is_near_enough_shares_a_stretch(
+    lefts: list[float], offsets: list[float], below: float, above: float
+) -> None:
+    rights = [left + offset for left in lefts for offset in offsets]
+    schemas = [pa.schema([(name, pa.float64())]) for name in "ab"]
+    a, b = (Expression.parse(name, schema) for name, schema in zip("ab", schemas, strict=True))
+    band = Band(left=a, right=b, below=below, above=above)
+    stretches = []
+    for side, values in enumerate((lefts, rights)):
+        payload = pa.RecordBatch.from_arrays([pa.array(values)], schema=schemas[side])
+        start = np.zeros(len(values), np.int64)
+        batch = EventBatch(payload, start, start, start + 1)
+        rows, stretch = near_stretches(band, batch, side)
+        stretches.append(set(zip(rows.tolist(), stretch.tolist(), strict=True)))
+    for i, left in enumerate(lefts):
+        for j, right in enumerate(rights):
+            both_odd = np.isnan(left) and np.isnan(right)
+            if both_odd or right - below <= left <= right + above:
+                mine = {stretch for row, stretch in stretches[0] if row == i}
+                assert next(stretch for row, stretch in stretches[1] if row == j) in mine

@@ -101,7 +101,7 @@ def test_a_window_without_bound_needs_permission(bids: Stream) -> None:
         (lambda s: s.select("price +"), QueryError, "price"),
         (lambda s: s.agg(n="COUNT("), QueryError, "cannot read"),
         (lambda s: s.agg(n="price"), QueryError, "not an aggregate"),
-        (lambda s: s.agg(n="SUM(DISTINCT price)"), PlanError, "DISTINCT"),
+        (lambda s: s.agg(n="VAR_POP(DISTINCT price)"), PlanError, "DISTINCT"),
         (lambda s: s.agg(), PlanError, "needs an aggregate"),
         (lambda s: s.window("10 parsecs"), QueryError, "not a duration"),
         (lambda s: s.union(s.select("item")), PlanError, "other columns"),

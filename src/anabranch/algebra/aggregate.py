@@ -57,8 +57,8 @@ class Aggregate(Node):
 
     @property
     def properties(self) -> Properties:
-        """Nothing: a later row changes the sum of earlier ones."""
-        return Properties()
+        """One row per group; a later row changes the sum of earlier ones."""
+        return Properties(no_duplicates=True, single=not self.group_by)
 
     @property
     def label(self) -> str:

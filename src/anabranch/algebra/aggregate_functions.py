@@ -15,8 +15,22 @@ from anabranch.algebra.expression import Expression
 from anabranch.errors import PlanError, StreamError
 
 Function = Literal[
-    "count", "sum", "avg", "min", "max", "var_pop", "var_samp", "stddev_pop", "stddev_samp"
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "var_pop",
+    "var_samp",
+    "stddev_pop",
+    "stddev_samp",
+    "median",
+    "percentile",
+    "percentile_disc",
+    "string_agg",
 ]
+_FRACTIONS: Final = ("percentile", "percentile_disc")
+_DISTINCT: Final = ("count", "sum", "avg", "string_agg")
 
 Weighted = Sequence[tuple[Any, int]]
 """Values that are not null, each with its multiplicity; never empty."""
@@ -28,11 +42,20 @@ class AggregateCall:
     """One aggregate over the rows of a snapshot: `max(price)`; no argument is `count(*)`.
 
     NULLs do not count. Over nothing but NULLs `count` is 0 and all others are NULL.
+
+    Attributes:
+        function: What is computed.
+        argument: One value per row; None stands for `*`.
+        distinct: Equal values count once.
+        fraction: Of a percentile, from 0 (the smallest value) to 1 (the largest).
+        separator: Of `string_agg`, between two values.
     """
 
     function: Function
     argument: Expression | None = None
     distinct: bool = False
+    fraction: float | None = None
+    separator: str | None = None
 
     def __post_init__(self) -> None:
         if self.function not in get_args(Function):
@@ -42,16 +65,37 @@ class AggregateCall:
             )
         if self.argument is None and (self.function != "count" or self.distinct):
             raise PlanError(f"{self.label} needs an argument", hint="only count takes '*'")
-        if self.distinct and self.function != "count":
+        if self.distinct and self.function not in _DISTINCT:
             raise PlanError(
                 f"DISTINCT does not go with {self.function}",
-                hint="only count takes DISTINCT",
+                where=self.label,
+                hint=f"DISTINCT goes with {', '.join(_DISTINCT)}",
             )
+        self._check_parameters()
         if self.argument is not None and not _fits(self.function, self.argument.type):
             raise PlanError(
                 f"{self.function} does not work on values of type {self.argument.type}",
                 where=self.label,
-                hint="cast the argument, or choose another column",
+                hint=_CAST.get(self.function, "cast the argument, or choose another column"),
+            )
+
+    def _check_parameters(self) -> None:
+        for name, value, users in (
+            ("fraction", self.fraction, _FRACTIONS),
+            ("separator", self.separator, ("string_agg",)),
+        ):
+            if (value is not None) != (self.function in users):
+                needs = "needs a" if value is None else "takes no"
+                raise PlanError(
+                    f"{self.function} {needs} {name}",
+                    where=self.label,
+                    hint=f"a {name} belongs to {', '.join(users)}",
+                )
+        if self.fraction is not None and not 0 <= self.fraction <= 1:
+            raise PlanError(
+                f"there is no percentile at {self.fraction}",
+                where=self.label,
+                hint="a fraction lies between 0 (the smallest value) and 1 (the largest)",
             )
 
     @property
@@ -60,8 +104,10 @@ class AggregateCall:
         if self.function == "count" or self.argument is None:
             return pa.int64()
         kind = self.argument.type
-        if self.function in ("min", "max"):
+        if self.function in ("min", "max", "percentile_disc"):
             return kind
+        if self.function == "string_agg":
+            return pa.string()
         if self.function == "sum" and pa.types.is_decimal(kind):
             return pa.decimal128(38, kind.scale)
         if self.function == "sum" and pa.types.is_integer(kind):
@@ -72,6 +118,10 @@ class AggregateCall:
     def label(self) -> str:
         """`count(DISTINCT bidderID)`."""
         argument = "*" if self.argument is None else self.argument.sql
+        if self.fraction is not None:
+            argument += f", {self.fraction}"
+        if self.separator is not None:
+            argument += f", {_quoted(self.separator)}"
         return f"{self.function}({'DISTINCT ' if self.distinct else ''}{argument})"
 
     def denote(self, values: Weighted) -> Any:
@@ -79,9 +129,17 @@ class AggregateCall:
         if self.argument is not None:
             values = [(value, count) for value, count in values if value is not None]
         if self.distinct:
-            return len({value for value, _ in values})
+            values = [(value, 1) for value in {value for value, _ in values}]
         if not values and self.function != "count":
             return None
+        if self.function == "string_agg":
+            assert self.separator is not None
+            return self.separator.join(_in_order(values))
+        if self.function == "median":
+            return _percentile(values, 0.5)
+        if self.fraction is not None:
+            at = _percentile if self.function == "percentile" else _percentile_disc
+            return at(values, self.fraction)
         return MEANINGS[self.function](values)
 
 
@@ -96,13 +154,27 @@ _ORDERED: Final = (
     pa.types.is_timestamp,
     pa.types.is_duration,
 )
+_STRINGS: Final = (pa.types.is_string, pa.types.is_large_string)
+_CAST: Final[Mapping[str, str]] = {
+    "string_agg": "string_agg(CAST(x AS STRING), ', ') takes any value that can be a text",
+}
 
 
 def _fits(function: Function, kind: pa.DataType) -> bool:
     if function == "count" or pa.types.is_null(kind):
         return True
-    fitting = (*_NUMBERS, *_ORDERED) if function in ("min", "max") else _NUMBERS
+    if function == "string_agg":
+        fitting: tuple[Any, ...] = _STRINGS
+    elif function in ("min", "max", "percentile_disc"):
+        fitting = (*_NUMBERS, *_ORDERED)
+    else:
+        fitting = _NUMBERS
     return any(is_kind(kind) for is_kind in fitting)
+
+
+def _quoted(text: str) -> str:
+    """A text as Spark's SQL spells it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _count(values: Weighted) -> int:
@@ -139,6 +211,28 @@ def _min(values: Weighted) -> Any:
 
 def _max(values: Weighted) -> Any:
     return max((value for value, _ in values), key=_nan_last)
+
+
+def _in_order(values: Weighted) -> list[Any]:
+    """All values, each as often as it holds, the smallest first."""
+    ordered = sorted(values, key=lambda weighted: _nan_last(weighted[0]))
+    return [value for value, count in ordered for _ in range(count)]
+
+
+def _percentile(values: Weighted, fraction: float) -> float:
+    """Spark's `percentile`: where no value lies at the fraction, between the two next to it."""
+    ordered = [float(value) for value in _in_order(values)]
+    position = (len(ordered) - 1) * fraction
+    lower, higher = ordered[math.floor(position)], ordered[math.ceil(position)]
+    if lower == higher or math.floor(position) == math.ceil(position):
+        return lower
+    return (math.ceil(position) - position) * lower + (position - math.floor(position)) * higher
+
+
+def _percentile_disc(values: Weighted, fraction: float) -> Any:
+    """Spark's `percentile_disc`: the first value that at least this fraction lies at or below."""
+    ordered = _in_order(values)
+    return ordered[max(math.ceil(len(ordered) * fraction) - 1, 0)]
 
 
 def _var_pop(values: Weighted) -> float:

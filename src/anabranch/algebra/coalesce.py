@@ -33,8 +33,9 @@ class Coalesce(Node):
 
     @property
     def properties(self) -> Properties:
-        """Nothing: a later row may prolong a lifetime that was sent before."""
-        return Properties()
+        """Snapshots are the same; a later row may prolong a lifetime that was sent before."""
+        known = self.input.properties
+        return Properties(no_duplicates=known.no_duplicates, single=known.single)
 
     @property
     def label(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import pyarrow as pa
@@ -33,9 +33,8 @@ class Distinct(Node):
 
     @property
     def properties(self) -> Properties:
-        """No payload twice; a later row may prolong a lifetime that was sent before."""
-        known = self.input.properties
-        return replace(Properties(), no_duplicates=True, only_points=known.only_points)
+        """No payload twice; neighbouring lifetimes become one, also those of points."""
+        return Properties(no_duplicates=True, single=self.input.properties.single)
 
     @property
     def label(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Literal, final, get_args
 
@@ -99,20 +99,17 @@ class Join(Node):
         """Pairs of inserts are inserts; a pair lives no longer than either part."""
         left, right = self.left.properties, self.right.properties
         if self.kind in ("semi", "anti"):
-            return Properties(only_points=left.only_points, no_duplicates=left.no_duplicates)
+            return Properties(no_duplicates=left.no_duplicates, single=left.single)
         alone = left.no_duplicates and right.no_duplicates
-        if self.kind == "inner":
-            return Properties(
-                insert_only=left.insert_only and right.insert_only,
-                only_points=left.only_points or right.only_points,
-                no_duplicates=alone,
-            )
-        points = {
-            "left": left.only_points,
-            "right": right.only_points,
-            "full": left.only_points and right.only_points,
-        }
-        return replace(Properties(), only_points=points[self.kind], no_duplicates=alone)
+        if self.kind != "inner":
+            # What has no partner is written with the longest lifetimes, also that of points.
+            return Properties(no_duplicates=alone)
+        return Properties(
+            insert_only=left.insert_only and right.insert_only,
+            only_points=left.only_points or right.only_points,
+            no_duplicates=alone,
+            single=left.single and right.single,
+        )
 
     @property
     def label(self) -> str:

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import Join
+from anabranch.algebra.join_band import Band, find_band
 from anabranch.algebra.scalar_sql import DIALECT
 
 
@@ -20,12 +21,13 @@ class JoinKeys:
     """Expressions whose values must be equal, and the rest of the predicate.
 
     A pair satisfies the predicate exactly when no key is NULL, all keys are equal, and `rest` is
-    true.
+    true. Where there are no keys, `band` may say what is near enough to satisfy `rest`.
     """
 
     left: tuple[Expression, ...]
     right: tuple[Expression, ...]
     rest: Expression | None
+    band: Band | None = None
 
     @staticmethod
     def of(join: Join) -> JoinKeys:
@@ -42,7 +44,8 @@ class JoinKeys:
                 rights.append(pair[1])
         text = " AND ".join(f"({part.sql(dialect=DIALECT)})" for part in rest)
         remaining = Expression.parse(text, join.both) if rest else None
-        return JoinKeys(left=tuple(lefts), right=tuple(rights), rest=remaining)
+        band = None if lefts else find_band(rest, join)
+        return JoinKeys(left=tuple(lefts), right=tuple(rights), rest=remaining, band=band)
 
 
 def _conjuncts(tree: exp.Expr) -> list[exp.Expr]:

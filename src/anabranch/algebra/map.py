@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import pyarrow as pa
@@ -45,8 +45,12 @@ class Map(Node):
 
     @property
     def properties(self) -> Properties:
-        """Those of the input: lifetimes are not touched."""
-        return self.input.properties
+        """Those of the input: lifetimes are not touched, but payloads may become equal."""
+        known = self.input.properties
+        kept = {each.is_column for _, each in self.columns}
+        if kept >= set(self.input.schema.names):
+            return known
+        return replace(known, no_duplicates=known.single, keyed=known.single)
 
     @property
     def label(self) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import Time
+
+Order = Literal["none", "start", "strict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +23,62 @@ class Properties:
         insert_only: No adjusts ever come.
         only_points: Every lifetime is one chronon long.
         no_duplicates: No payload holds twice at one instant.
+        keyed: No two events have the same payload and start. (Follows from no_duplicates.)
+        single: At most one payload holds at an instant, once. (Implies no_duplicates.)
+        order: Elements come by start: `start`, `strict` if no two starts are equal, or `none`.
     """
 
     insert_only: bool = False
     only_points: bool = False
     no_duplicates: bool = False
+    keyed: bool = False
+    single: bool = False
+    order: Order = "none"
+
+    def __post_init__(self) -> None:
+        if self.single:
+            object.__setattr__(self, "no_duplicates", True)
+        if self.no_duplicates:
+            object.__setattr__(self, "keyed", True)
+
+    def emitted(self, emission: str) -> Properties:
+        """What leaves: final emission only inserts, in order, cut where the stable point stood."""
+        if emission != "final":
+            return self
+        return replace(
+            self,
+            insert_only=True,
+            keyed=self.no_duplicates,
+            order="strict" if self.single else "start",
+        )
+
+    def loosened(self, **changed: bool) -> Properties:
+        """The same where starts may coincide that did not before."""
+        order: Order = "none" if self.order == "none" else "start"
+        return replace(self, keyed=self.no_duplicates, order=order, **changed)
+
+    @property
+    def label(self) -> str:
+        """In words: `insert-only, points, no duplicates, in order`."""
+        named = {
+            "insert-only": self.insert_only,
+            "points": self.only_points,
+            "at most one row at a time": self.single,
+            "no duplicates": self.no_duplicates and not self.single,
+            "no two with one start": self.keyed and not self.no_duplicates,
+            "in order": self.order == "start",
+            "in strict order": self.order == "strict",
+        }
+        return ", ".join(name for name, holds in named.items() if holds) or "any"
 
 
 class Node(ABC):
     """A logical operator: immutable, with a schema, properties and a meaning."""
 
     __slots__ = ()
+
+    holds_back: ClassVar[bool] = False
+    """Whether snapshots appear late, each once it is settled, and promises may come late, too."""
 
     @property
     @abstractmethod

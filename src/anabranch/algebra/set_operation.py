@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, final, get_args
 
 import pyarrow as pa
@@ -65,14 +65,12 @@ class SetOperation(Node):
     def properties(self) -> Properties:
         """What comes on one side may take away what the other one gave."""
         left, right = self.left.properties, self.right.properties
-        either = self.kind == "intersection"
-        both = self.kind == "max-union"
-        points = left.only_points or (either and right.only_points)
-        alone = left.no_duplicates or (either and right.no_duplicates)
-        return replace(
-            Properties(),
-            only_points=points and (right.only_points or not both),
-            no_duplicates=alone and (right.no_duplicates or not both),
+        if self.kind == "max-union":
+            return Properties(no_duplicates=left.no_duplicates and right.no_duplicates)
+        both = self.kind == "intersection"
+        return Properties(
+            no_duplicates=left.no_duplicates or (both and right.no_duplicates),
+            single=left.single or (both and right.single),
         )
 
     @property

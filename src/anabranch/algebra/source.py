@@ -8,7 +8,7 @@ from typing import final
 
 import pyarrow as pa
 
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Node, Order, Properties
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream
 
@@ -28,6 +28,9 @@ class Source(Node):
     only_points: bool = False
     timestamps: bool = False
     relation: bool = False
+    no_duplicates: bool = False
+    keyed: bool = False
+    order: Order = "none"
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -42,7 +45,13 @@ class Source(Node):
     @property
     def properties(self) -> Properties:
         """What the owner of the source declares."""
-        return Properties(insert_only=self.insert_only, only_points=self.only_points)
+        return Properties(
+            insert_only=self.insert_only,
+            only_points=self.only_points,
+            no_duplicates=self.no_duplicates,
+            keyed=self.keyed,
+            order=self.order,
+        )
 
     @property
     def label(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Final, final
 
@@ -67,8 +67,14 @@ class TimeWindow(Node):
     def properties(self) -> Properties:
         """Insert-only if the input is; points only where nothing is held at all."""
         known = self.input.properties
-        now = self.size == 1 and self.slide == 1
-        return Properties(insert_only=known.insert_only, only_points=now and known.only_points)
+        if self.size == 1 and self.slide == 1:
+            return known
+        if not known.only_points:
+            return Properties(insert_only=known.insert_only)
+        held = replace(
+            known, only_points=False, no_duplicates=False, keyed=known.keyed, single=False
+        )
+        return held if self.slide == 1 else held.loosened()
 
     @property
     def label(self) -> str:

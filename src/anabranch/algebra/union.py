@@ -45,6 +45,8 @@ class Union(Node):
     def properties(self) -> Properties:
         """What holds for all inputs."""
         each = [node.properties for node in self.inputs]
+        if len(each) == 1:
+            return each[0]
         return Properties(
             insert_only=all(known.insert_only for known in each),
             only_points=all(known.only_points for known in each),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -11,11 +12,16 @@ from anabranch.errors import QueryError
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="The benchmark: tumbling, latency or growth.")],
+    name: Annotated[
+        str, typer.Argument(help="The benchmark: tumbling, latency, operators, growth or pipes.")
+    ],
     quick: Annotated[bool, typer.Option("--quick", help="A small form, under a minute.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object per measurement, the figures last.")
     ] = False,
+    plots: Annotated[
+        Path | None, typer.Option(help="Draw what was measured into a folder (pipes only).")
+    ] = None,
 ) -> None:
     r"""Measure Anabranch beside what Spark itself offers, in one run.
 
@@ -36,10 +42,25 @@ def bench(
             hint=f"did you mean '{near[0]}'? {known}" if near else known,
         )
 
+    chosen = BENCHES[name]
+    if plots is not None and chosen.plot is None:
+        drawn = ", ".join(each for each, known in BENCHES.items() if known.plot is not None)
+        raise QueryError(
+            f"there are no plots of '{name}'",
+            where=f"anabranch bench {name} --plots {plots}",
+            hint=f"benchmarks with plots are: {drawn}",
+        )
+    lines: list[dict[str, Any]] = []
+
     def say(line: object) -> None:
         assert isinstance(line, dict)
-        typer.echo(line_of(line) if as_json else "  ".join(f"{k} {v}" for k, v in line.items()))
+        lines.append(line)
+        # Long lists are for programs.
+        shown = {key: value for key, value in line.items() if not isinstance(value, list)}
+        typer.echo(line_of(line) if as_json else "  ".join(f"{k} {v}" for k, v in shown.items()))
 
     report = Report(bench=name, say=say)
-    BENCHES[name].measure(report, quick=quick)
+    chosen.measure(report, quick=quick)
     report.close()
+    if plots is not None and chosen.plot is not None:
+        chosen.plot(lines, plots)

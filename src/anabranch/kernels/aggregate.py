@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -27,16 +27,16 @@ from anabranch.kernels.columns import (
 from anabranch.kernels.distinct_values import count_distinct
 from anabranch.kernels.event_trace import event_rows, events_merger
 from anabranch.kernels.holistic import (
+    Kept,
     fresh_values,
-    join_texts,
     revise_statistics,
     same_values,
-    texts_at,
+    written_texts,
 )
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.measures import Measures
-from anabranch.kernels.output import Changes, changed_events
+from anabranch.kernels.output import changed_events
 from anabranch.kernels.peaks import Peaks, find_peaks
 from anabranch.kernels.ranked_events import ranked_merger
 from anabranch.kernels.runs import add_run
@@ -46,9 +46,6 @@ from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.time import Time
 
 Runs = dict[str, tuple[Run, ...]]
-Kept = tuple[tuple[Run, ...], tuple[Run, ...]]
-"""All values of an argument, before a batch and after it."""
-
 START: Final = "__start"
 END: Final = "__end"
 NEW_END: Final = "__new_end"
@@ -212,10 +209,10 @@ class AggregateKernel(Stateful):
         timeline = runs.get("timeline", ())
         revision, peaks = self._revise(runs, moves, arrived, stable)
         self._empty_what_is_gone(revision)
-        kept = self._keep_values(runs, moves, arrived, stable)
+        kept = self._keep_values(runs, moves, arrived, trace.stable, stable)
         new_values = peaks.decoded(peaks.new)
         for measure in self.measures.holistic:
-            events = kept[measure.place][1]
+            events = kept[measure.place].after
             new_values |= revise_statistics(measure, revision, arrived, moves, events)
         # What else the value lanes hold changes only where the lane `mix` does.
         runs["timeline"], new_row = settle(
@@ -246,7 +243,7 @@ class AggregateKernel(Stateful):
         return found
 
     def _keep_values(
-        self, runs: Runs, moves: Moves, arrived: pa.RecordBatch, stable: Time
+        self, runs: Runs, moves: Moves, arrived: pa.RecordBatch, before: Time, stable: Time
     ) -> dict[int, Kept]:
         """Take in the values that are kept in order; what they were, and what they are."""
         kept = {}
@@ -254,7 +251,7 @@ class AggregateKernel(Stateful):
             name = f"ranked{measure.place}"
             held = runs.get(name, ())
             fresh = fresh_values(measure, arrived, arrived.column(START).to_numpy(), moves)
-            kept[measure.place] = (held, (*held, Run(fresh)))
+            kept[measure.place] = Kept(held, (*held, Run(fresh)), before)
             runs[name] = add_run(held, fresh, stable, ranked_merger(stable), anchors=False)
         return kept
 
@@ -364,33 +361,11 @@ class AggregateKernel(Stateful):
             both = pa.concat_arrays([was, now.cast(was.type)])
             pick = np.where(changes.is_old, changes.places, changes.places + len(was))
             columns.append(both.take(pa.array(pick)))
-        for place, texts in self._texts(revision, changes, kept):
+        ids, times = revision.ids[changes.places], revision.times[changes.places]
+        for place, texts in written_texts(self.measures, kept, ids, times, changes.is_old):
             columns[len(keys) + place] = texts
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return EventBatch(payload, changes.start, changes.end, changes.new_end, stable)
-
-    def _texts(
-        self, revision: Revision, changes: Changes, kept: Mapping[int, Kept]
-    ) -> Iterator[tuple[int, pa.Array]]:
-        """Texts are as long as all their values, so only those that leave are written out."""
-        ids, times = revision.ids[changes.places], revision.times[changes.places]
-        rows = [np.flatnonzero(changes.is_old), np.flatnonzero(~changes.is_old)]
-        back = np.argsort(np.concatenate(rows), kind="stable")
-        for measure in self.measures.holistic:
-            if not measure.texts:
-                continue
-            found = [
-                texts_at(runs, measure.ranked, ids[some], times[some])
-                for runs, some in zip(kept[measure.place], rows, strict=True)
-            ]
-            for place, call in enumerate(self.measures.calls):
-                if call.separator is None or call.argument != measure.argument:
-                    continue
-                parts = [
-                    join_texts(len(some), part, call.separator, distinct=call.distinct)
-                    for part, some in zip(found, rows, strict=True)
-                ]
-                yield place, pa.concat_arrays(parts).take(pa.array(back))
 
     def _keys_at(self, arrived: pa.RecordBatch, ids: Ids, wanted: Ids) -> list[pa.Array]:
         count = len(self.node.group_by)
@@ -405,6 +380,8 @@ class AggregateKernel(Stateful):
 def not_distinct(a: pa.Array, b: pa.Array) -> Mask:
     """Where two arrays hold the same: NULL equals NULL, NaN equals NaN."""
     b = b.cast(a.type)
+    if pa.types.is_null(a.type):
+        return np.ones(len(a), np.bool_)
     if pa.types.is_floating(a.type):
         x = a.fill_null(0.0).to_numpy(zero_copy_only=False)
         y = b.fill_null(0.0).to_numpy(zero_copy_only=False)

@@ -7,23 +7,42 @@ from dataclasses import dataclass
 from typing import final
 
 from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.cleanse import Cleanse
+from anabranch.algebra.clip import Clip
 from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.from_signed import FromSigned
+from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
+from anabranch.algebra.shift import Shift
+from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.to_signed import ToSigned
+from anabranch.algebra.to_stream import ToStream
+from anabranch.algebra.top_k import TopK
 from anabranch.errors import PlanError
 from anabranch.kernels.aggregate import AggregateKernel
+from anabranch.kernels.alter_lifetime import AlterLifetimeKernel
+from anabranch.kernels.cleanse import CleanseKernel
+from anabranch.kernels.count_window import CountWindowKernel
 from anabranch.kernels.filter import FilterKernel
+from anabranch.kernels.from_signed import FromSignedKernel
 from anabranch.kernels.join import JoinKernel
 from anabranch.kernels.kernel import Stateful, Stateless
 from anabranch.kernels.map import MapKernel
 from anabranch.kernels.multiplicity import MultiplicityKernel
+from anabranch.kernels.retime import RetimeKernel
+from anabranch.kernels.split import KeepKernel, SplitKernel
 from anabranch.kernels.time_window import TimeWindowKernel
+from anabranch.kernels.to_stream import ToStreamKernel
+from anabranch.kernels.top_k import TopKKernel
 
 
 @final
@@ -67,10 +86,42 @@ def kernel_of(node: Node) -> Stateless | Placement:
             )
         case Join():
             return _join(node)
+        case CountWindow():
+            columns = [key.is_column for _, key in node.partition_by]
+            known = frozenset(name for name in columns if name is not None)
+            return Placement(
+                kernel=CountWindowKernel.of(node),
+                kind="count-window",
+                together=None if None in columns else known,
+                keys=dict(node.partition_by),
+            )
+        case TopK():
+            parts = [key.columns for _, key in node.partition_by]
+            return Placement(
+                kernel=TopKKernel(node),
+                kind="top-k",
+                together=frozenset().union(*parts),
+                keys=dict(node.partition_by),
+            )
         case Coalesce() | Distinct():
             return _by_payload(MultiplicityKernel(node), type(node).__name__.lower())
         case SetOperation():
             return _by_payload(MultiplicityKernel(node), node.kind.replace(" ", "-"))
+        case Granularity() | Shift() | Clip():
+            return RetimeKernel(node)
+        case Split() | ToStream(kind="snapshots"):
+            points = node.input.properties.only_points
+            return KeepKernel(node) if points else _by_payload(SplitKernel(node), "split")
+        case ToStream() | ToSigned():
+            names = frozenset(node.input.schema.names)
+            kind = node.label.split()[0].lower()
+            return Placement(kernel=ToStreamKernel(node), kind=kind, together=names)
+        case FromSigned():
+            return _by_payload(FromSignedKernel(node), "fromsigned")
+        case Cleanse():
+            return _by_payload(CleanseKernel(node), "cleanse")
+        case AlterLifetime():
+            return _by_payload(AlterLifetimeKernel(node), "lifetime")
     raise PlanError(
         f"there is no kernel for {type(node).__name__}",
         hint="use the operators of anabranch.algebra",
@@ -86,7 +137,7 @@ def _join(node: Join) -> Placement:
         known = node.kind not in ("right", "full") and None not in keys
         together = frozenset(key for key in keys if key is not None) if known else None
         if not kernel.keys.left:
-            together = frozenset()
+            together = None if kernel.spreads else frozenset()
     return Placement(kernel=kernel, kind="join", together=together)
 
 

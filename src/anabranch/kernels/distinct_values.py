@@ -1,4 +1,4 @@
-"""How many different values hold at each instant."""
+"""Which different values hold at each instant."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from anabranch.kernels.columns import is_first
 from anabranch.kernels.kernel import ID, Run
+from anabranch.kernels.measures import Measure
 from anabranch.kernels.timeline import Lanes, Moves, revise, settle
 from anabranch.kernels.timeline_rows import COUNT
 from anabranch.model.hashing import stable_hash
@@ -17,12 +18,11 @@ def count_distinct(
     runs: tuple[Run, ...],
     arrived: pa.RecordBatch,
     moves: Moves,
-    lane: str,
-    place: int,
+    measure: Measure,
     stable: Time,
 ) -> tuple[tuple[Run, ...], Moves]:
-    """Keep a timeline per group and value; where a value comes or goes, the group's lane moves."""
-    values = arrived.column(f"value{place}")
+    """Keep a timeline per group and value; where a value comes or goes, the group's lanes move."""
+    values = arrived.column(f"value{measure.place}")
     rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     values = values.take(pa.array(rows))
     groups = arrived.column(ID).to_numpy()[rows]
@@ -50,17 +50,18 @@ def count_distinct(
     order = np.argsort(ids, kind="stable")
     order = order[is_first(ids[order])]
     row = order[np.searchsorted(ids[order], revision.ids[places])]
-    zero, one = np.zeros(len(places), np.int64), np.ones(len(places), np.int64)
+    weights = measure.weigh_distinct(values.take(pa.array(row)))
+    nothing, zero = np.zeros(len(places), np.int64), np.zeros(len(places))
     return runs, Moves(
         ids=np.concatenate([moves.ids, groups[row]]),
         end=np.concatenate([moves.end, np.where(appears, begin, finish)]),
         new_end=np.concatenate([moves.new_end, np.where(appears, finish, begin)]),
         whole={
-            name: np.concatenate([part, one if name == lane else zero])
+            name: np.concatenate([part, weights.get(name, nothing)])
             for name, part in moves.whole.items()
         },
         doubled={
-            name: (np.append(high, zero * 0.0), np.append(low, zero * 0.0))
+            name: (np.append(high, weights.get(name, zero)), np.append(low, zero))
             for name, (high, low) in moves.doubled.items()
         },
         check=None

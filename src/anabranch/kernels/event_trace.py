@@ -98,7 +98,10 @@ def events_over(
     low: Ints,
     high: Ints,
 ) -> tuple[pa.RecordBatch, Ints]:
-    """Events alive somewhere in the ranges [low, high) of their keys, and the range of each."""
+    """Events alive somewhere in the ranges [low, high) of their keys, and the range of each.
+
+    An event is there once, with how many of it there are.
+    """
     parts, owners = [no_rows(schema)], [np.empty(0, np.int64)]
     for run in runs:
         slices = Slices(run, ids)
@@ -107,5 +110,6 @@ def events_over(
         parts.append(rows.take(pa.array(keep)))
         owners.append(owner[keep])
     rows, owner = pa.concat_batches(parts), np.concatenate(owners)
-    places, _ = add_up(rows, compared, owner)
-    return rows.take(pa.array(places)), owner[places]
+    places, counts = add_up(rows, compared, owner)
+    rows = rows.take(pa.array(places))
+    return rows.set_column(3, rows.schema.field(COUNT), pa.array(counts)), owner[places]

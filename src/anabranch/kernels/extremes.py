@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.kernels.columns import Ints, Mask
+from anabranch.kernels.codes import code_of, value_of
+from anabranch.kernels.columns import Ints
 
 NONE: Final = np.int64(-(2**63))
 """The code of "nothing is there"."""
@@ -70,7 +71,7 @@ class Codec:
             found = pc.index_in(values, value_set=self.ranked, skip_nulls=True)
             codes = found.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         else:
-            codes = _code(values, self.kind)
+            codes = code_of(values, self.kind)
         if self.smallest:
             codes = ~codes
         return np.where(missing, NULL, codes)
@@ -81,7 +82,7 @@ class Codec:
         plain = np.where(missing, 0, ~codes if self.smallest else codes)
         if self.ranked is not None:
             return self.ranked.take(pa.array(plain, mask=missing))
-        return _value(plain, missing, self.kind)
+        return value_of(plain, missing, self.kind)
 
 
 def _natural(kind: pa.DataType) -> bool:
@@ -99,23 +100,3 @@ def _near_the_limits(values: pa.Array, kind: pa.DataType) -> bool:
     limits = pc.min_max(values.cast(pa.int64(), safe=False))
     low, high = limits["min"].as_py(), limits["max"].as_py()
     return bool(low is not None and (low < -(2**63) + 4 or high > 2**63 - 4))
-
-
-def _code(values: pa.Array, kind: pa.DataType) -> Ints:
-    if pa.types.is_floating(kind):
-        numbers = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
-        numbers = np.where(np.isnan(numbers), np.nan, numbers + 0.0)  # one NaN, no negative zero
-        bits = numbers.view(np.int64)
-        return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
-    if pa.types.is_date32(kind):
-        values = values.cast(pa.int32())
-    codes: Ints = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return codes
-
-
-def _value(codes: Ints, missing: Mask, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_floating(kind):
-        bits = np.where(codes < 0, codes ^ np.int64(2**63 - 1), codes)
-        return pa.array(bits.view(np.float64), mask=missing).cast(kind)
-    whole = pa.array(codes, mask=missing)
-    return whole.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else whole.cast(kind)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from anabranch.kernels.columns import Ids, Ints, is_first, order_by_id_and_time, positions_of
 from anabranch.kernels.kernel import ID, Run
-from anabranch.kernels.runs import TIME, Merge, search, with_times
+from anabranch.kernels.runs import TIME, Merge, search, slices, with_times
 from anabranch.kernels.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
 from anabranch.model.time import FOREVER, Time
@@ -150,9 +150,7 @@ def _ranges(run: Run, ids: Ids, low: Ints, high: Ints) -> Iterator[tuple[Run, In
     borders = np.searchsorted(kinds, np.arange(_ENDLESS + 2))
     for kind in np.flatnonzero(np.diff(borders)):
         begin, end = int(borders[kind]), int(borders[kind + 1])
-        part = held[begin:end]
-        first = begin + np.searchsorted(part, ids, side="left")
-        last = begin + np.searchsorted(part, ids, side="right")
+        first, last = (begin + side for side in slices(held[begin:end], ids))
         if kind < 31:
             earliest = _before(low, 4 ** int(kind) - 2)
             first = search(times, first, last, earliest, after_equal=False)

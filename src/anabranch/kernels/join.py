@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from anabranch.algebra.expression import evaluate_all
 from anabranch.algebra.join import Join
+from anabranch.algebra.join_band import Band
 from anabranch.algebra.join_keys import JoinKeys
-from anabranch.kernels.columns import Ids, Ints
+from anabranch.kernels.columns import Ids, Ints, order_by_id, positions_of
 from anabranch.kernels.interval_trace import (
     END,
     ROW,
@@ -40,6 +41,10 @@ JOINS: Final = "__joins"
 """Whether a row has a key at all: NULL equals nothing."""
 
 _SIDES: Final = ("left", "right")
+_FAR: Final = 2.0**40
+"""So many stretches away from 0 values are no longer told apart."""
+
+_FAR_AWAY: Final = np.int64(2**62)
 
 
 @final
@@ -63,6 +68,8 @@ class JoinKernel(Stateful):
     @property
     def label(self) -> str:
         """The node's, and how partners are found."""
+        if self._band is not None:
+            return f"{self.node.label} [near: {self._band.left.sql} and {self._band.right.sql}]"
         if not self.keys.left:
             return f"{self.node.label} [all that overlap]"
         by = ", ".join(
@@ -75,9 +82,16 @@ class JoinKernel(Stateful):
     @property
     def spread(self) -> str:
         """The join key, or the payload of the side that is not sent everywhere."""
+        if self._band is not None:
+            return f"stretches of {self._band.left.sql}"
         if self.broadcast:
             return f"{_SIDES[1 - min(self.broadcast)]} payload"
         return ", ".join(key.sql for key in self.keys.left)
+
+    @property
+    def spreads(self) -> bool:
+        """Whether rows are spread over shards at all."""
+        return bool(self.keys.left) or bool(self.broadcast) or self._band is not None
 
     @property
     def schema(self) -> pa.Schema:
@@ -94,9 +108,15 @@ class JoinKernel(Stateful):
         """The side that was declared small; without a key, one that may be anywhere."""
         if self.node.broadcast is not None:
             return frozenset({_SIDES.index(self.node.broadcast)})
-        if self.keys.left or self.node.kind == "full":
+        if self.keys.left or self.node.kind == "full" or self._band is not None:
             return frozenset()
         return frozenset({0 if self.node.kind == "right" else 1})
+
+    @property
+    def _band(self) -> Band | None:
+        """The band that takes the place of keys; not where a row must be in one shard."""
+        fits = self.node.kind == "inner" and self.node.broadcast is None
+        return self.keys.band if fits else None
 
     @property
     def _checked(self) -> bool:
@@ -117,6 +137,10 @@ class JoinKernel(Stateful):
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the hash of their key; what equals nothing stays behind."""
+        stretch: Ints | None = None
+        if self._band is not None:
+            rows, stretch = near_stretches(self._band, batch, side)
+            batch = batch.take(rows)
         payload = batch.payload
         parts = evaluate_all((self.keys.left, self.keys.right)[side], payload, len(batch))
         joins = np.ones(len(batch), np.bool_)
@@ -127,17 +151,17 @@ class JoinKernel(Stateful):
             batch, kept = batch.where(joins), pa.array(np.flatnonzero(joins))
             parts = [part.take(kept) for part in parts]
             payload, joins = batch.payload, joins[joins]
-        ids = key_ids(parts, len(batch))
+        ids = key_ids(parts if stretch is None else [pa.array(stretch)], len(batch))
         columns: dict[str, pa.Array] = {ID: pa.array(ids)}
-        rows = payload.columns
+        values = payload.columns
         only_key = side == 1 and self._only_exists
         if self._hashes_rows(side) and not only_key:
-            columns[ROW] = pa.array(stable_hash(rows, len(batch)))
-            columns[f"{ROW}.check"] = pa.array(stable_hash(rows, len(batch), salt=1))
+            columns[ROW] = pa.array(stable_hash(values, len(batch)))
+            columns[f"{ROW}.check"] = pa.array(stable_hash(values, len(batch), salt=1))
         if self.broadcast:
             columns[KEY] = columns[ID]
             if side not in self.broadcast:
-                columns[ID] = columns.get(ROW) or pa.array(stable_hash(rows, len(batch)))
+                columns[ID] = columns.get(ROW) or pa.array(stable_hash(values, len(batch)))
         if self._checked:
             columns[CHECK] = pa.array(key_checks(parts, len(batch)))
         if self._keeps(side):
@@ -148,7 +172,7 @@ class JoinKernel(Stateful):
             NEW_END: pa.array(batch.new_end),
         }
         if not only_key:
-            columns |= {f"key{place}": column for place, column in enumerate(rows)}
+            columns |= {f"key{place}": column for place, column in enumerate(values)}
         return pa.RecordBatch.from_pydict(columns)
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
@@ -200,7 +224,8 @@ class JoinKernel(Stateful):
     def _existing(self, runs: Runs, moves: _Moves, stable: Time) -> _Moves:
         """In place of the right side the stretches on which a key is there at all."""
         if not len(moves.ids):
-            runs |= forget({name: some for name, some in runs.items() if "exist" in name}, stable)
+            held = {name: some for name, some in runs.items() if name.startswith("exist.")}
+            runs |= dict.fromkeys(held, ()) | forget(held, stable)
             return moves
         one = np.ones(len(moves.ids), np.int64)
         steps = Steps(moves.ids, moves.check, moves.end, moves.new_end, one)
@@ -239,7 +264,7 @@ class JoinKernel(Stateful):
         active = np.flatnonzero(low < high)
         if moves.joins is not None:
             active = active[moves.joins[active]]
-        active = active[np.argsort(moves.ids[active], kind="stable")]
+        active = active[order_by_id(moves.ids[active])]
         blocks = overlapping(runs, schema, moves.ids[active], low[active], high[active])
         for rows, owner in blocks:
             mine = active[owner]
@@ -262,19 +287,19 @@ class JoinKernel(Stateful):
     def _output(
         self, runs: Runs, left: _Moves, right: _Moves, found: list[_Pairs], stable: Time
     ) -> EventBatch:
-        parts = []
+        parts = [EventBatch.empty(self.schema, stable)]
         if self.node.kind not in ("semi", "anti"):
             for pairs in found:
                 columns = [*_payload(pairs.left), *_payload(pairs.right)]
                 payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
                 parts.append(EventBatch(payload, pairs.start, pairs.end, pairs.new_end, stable))
+            if not all(bool((side.end == side.start).all()) for side in (left, right)):
+                # Both ends of a pair may have moved.
+                parts = [net(EventBatch.concat(parts))]
         for side, moves in enumerate((left, right)):
             if self._keeps(side):
                 parts.append(self._alone(runs, moves, found, side, stable))
-        output = EventBatch.concat([EventBatch.empty(self.schema, stable), *parts])
-        only_inserts = not self._keeps(0) and not self._keeps(1)
-        only_inserts &= all(bool((part.end == part.start).all()) for part in (left, right))
-        return output if only_inserts else net(output)
+        return EventBatch.concat(parts)
 
     def _alone(
         self, runs: Runs, moves: _Moves, found: list[_Pairs], side: int, stable: Time
@@ -309,6 +334,32 @@ class JoinKernel(Stateful):
             mine = [*mine, *nulls] if side == 0 else [*nulls, *mine]
         payload = pa.RecordBatch.from_arrays(mine, schema=self.schema)
         return EventBatch(payload, result.start, result.end, result.new_end, stable)
+
+
+def near_stretches(band: Band, batch: EventBatch, side: int) -> tuple[Ints, Ints]:
+    """Rows and the stretches of values that they are in: right rows in one, left ones in several.
+
+    A stretch is as wide as the band, so a left row looks into two. What is too large to be
+    counted in stretches, or no number, is in a stretch of its own.
+    """
+    width = band.below + band.above or 1.0
+    given = (band.left, band.right)[side].evaluate(batch.payload, len(batch))
+    values = given.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        values = values / width
+    rows = np.flatnonzero(given.is_valid().to_numpy(zero_copy_only=False))
+    values = values[rows]
+    far = ~(np.abs(values) <= _FAR)
+    if side == 1:
+        return rows, np.where(far, _FAR_AWAY, np.floor(np.where(far, 0, values)).astype(np.int64))
+    near = np.where(~(np.abs(values) <= 2 * _FAR), 0, values)
+    # Right values lie in [left - above, left + below]; a little more, as all of them are rounded.
+    first = np.floor(near - band.above / width - 1e-3).astype(np.int64)
+    last = np.floor(near + band.below / width + 1e-3).astype(np.int64)
+    stretch, owner = positions_of(first, np.where(np.abs(values) <= 2 * _FAR, last + 1, first))
+    distant = np.flatnonzero(~(np.abs(values) <= _FAR / 2))
+    owner = np.concatenate([owner, distant])
+    return rows[owner], np.concatenate([stretch, np.full(len(distant), _FAR_AWAY)])
 
 
 @final

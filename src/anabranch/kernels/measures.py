@@ -13,9 +13,12 @@ from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.expression import Expression
 from anabranch.errors import StreamError
+from anabranch.kernels.codes import has_code
 from anabranch.kernels.columns import Double, Floats, Ints, Mask, add_doubles, multiply_exactly
+from anabranch.kernels.statistics import Statistic, percentile, statistics_of
 from anabranch.kernels.timeline import Lanes
 from anabranch.kernels.timeline_rows import COUNT
+from anabranch.model.hashing import stable_hash
 
 _LOW: Final = np.int64(2**32 - 1)
 _MOMENTS: Final = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
@@ -28,7 +31,10 @@ class Measure:
 
     Whole sums are kept in limbs of 32 bits, so that they are exact and an overflow is noticed;
     floats as doubled numbers, with NaN and the infinities counted apart, so that they can leave
-    again.
+    again. Sums over distinct values have lanes of their own, under the place with a `d`.
+
+    Where all values matter, the lane `mix` adds up their hashes: it differs where the values do,
+    so the timeline has a row wherever a value comes or goes, even where nothing else changes.
     """
 
     place: int
@@ -38,53 +44,125 @@ class Measure:
     smallest: bool
     largest: bool
     distinct: bool
+    distinct_sums: bool
+    texts: bool
+    statistics: tuple[Statistic, ...]
 
     @property
-    def _floating(self) -> bool:
-        return bool(pa.types.is_floating(self.argument.type)) or self.moments
+    def holistic(self) -> bool:
+        """Whether all values are kept, in order."""
+        return self.texts or bool(self.statistics)
 
-    def whole(self) -> tuple[str, ...]:
-        """Names of its whole lanes."""
-        names: tuple[str, ...] = (f"count{self.place}",)
-        if self.sums and not pa.types.is_floating(self.argument.type):
-            names += tuple(f"sum{self.place}.{limb}" for limb in range(_limbs(self.argument.type)))
-        if (self.sums or self.moments) and self._floating:
-            names += (f"nan{self.place}", f"plus{self.place}", f"minus{self.place}")
-        if self.distinct:
-            names += (f"distinct{self.place}",)
-        return names
+    @property
+    def needs_values(self) -> bool:
+        """Whether weights are not enough."""
+        return self.smallest or self.largest or self.distinct or self.holistic
 
-    def doubled(self) -> tuple[str, ...]:
-        """Names of its doubled lanes."""
-        names: tuple[str, ...] = ()
-        if self.moments or (self.sums and self._floating):
-            names += (f"total{self.place}",)
-        if self.moments:
-            names += (f"square{self.place}",)
-        return names
+    @property
+    def ranked(self) -> pa.DataType:
+        """The type of the values that are put in order."""
+        kind = self.argument.type
+        exact = self.texts or any(part.kind == "disc" for part in self.statistics)
+        return kind if exact or has_code(kind) else pa.float64()
 
-    def values(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """Names and types of its value lanes."""
+    def statistic_lanes(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """Names and types of the lanes of its order statistics."""
+        if not has_code(self.ranked):
+            return tuple((part.lane(self.place), self.ranked) for part in self.statistics)
+        names = [part.lane(self.place) for part in self.statistics]
+        parts = ("", ".below", ".upto")
+        return tuple((f"{name}{part}", pa.int64()) for name in names for part in parts)
+
+    def extreme_lanes(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """Names and types of the lanes of its extremes."""
         names = [f"min{self.place}"] * self.smallest + [f"max{self.place}"] * self.largest
         return tuple((name, self.argument.type) for name in names)
 
+    def whole(self) -> tuple[str, ...]:
+        """Names of its whole lanes."""
+        names = (f"count{self.place}", *_sum_lanes(self.argument, self.place, self.sums))
+        if self.moments:
+            names += tuple(name for name in _odd_lanes(self.place) if name not in names)
+        if self.holistic:
+            names += (f"mix{self.place}",)
+        return names + self.distinct_whole()
+
+    def distinct_whole(self) -> tuple[str, ...]:
+        """Names of the whole lanes that only follow from which values there are."""
+        if not self.distinct:
+            return ()
+        place = f"{self.place}d"
+        return (f"count{place}", *_sum_lanes(self.argument, place, self.distinct_sums))
+
+    def doubled(self) -> tuple[str, ...]:
+        """Names of its doubled lanes."""
+        floating = bool(pa.types.is_floating(self.argument.type))
+        names: tuple[str, ...] = ()
+        if self.moments or (self.sums and floating):
+            names += (f"total{self.place}",)
+        if self.moments:
+            names += (f"square{self.place}",)
+        return names + self.distinct_doubled()
+
+    def distinct_doubled(self) -> tuple[str, ...]:
+        """Names of the doubled lanes that only follow from which values there are."""
+        if self.distinct_sums and pa.types.is_floating(self.argument.type):
+            return (f"total{self.place}d",)
+        return ()
+
+    def values(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """Names and types of its value lanes."""
+        return (*self.extreme_lanes(), *self.statistic_lanes())
+
     def weigh(self, values: pa.Array) -> dict[str, np.ndarray]:
         """What each row adds to the additive lanes; floats undoubled under the lane's own name."""
-        valid = values.is_valid().to_numpy(zero_copy_only=False)
-        weights: dict[str, np.ndarray] = {f"count{self.place}": valid.astype(np.int64)}
-        if self.sums and not pa.types.is_floating(self.argument.type):
-            for limb, part in enumerate(_split(values, self.argument.type)):
-                weights[f"sum{self.place}.{limb}"] = np.where(valid, part, 0)
-        if (self.sums or self.moments) and self._floating:
-            numbers = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
-            finite = np.isfinite(numbers)
-            weights[f"nan{self.place}"] = np.isnan(numbers).astype(np.int64)
-            weights[f"plus{self.place}"] = (numbers == np.inf).astype(np.int64)
-            weights[f"minus{self.place}"] = (numbers == -np.inf).astype(np.int64)
-            weights[f"total{self.place}"] = np.where(finite, numbers, 0.0)
-        if self.distinct:
-            weights[f"distinct{self.place}"] = np.zeros(len(values), np.int64)
+        weights = _weigh(values, self.argument.type, self.place, self.sums)
+        if self.moments:
+            weights |= _weigh_floats(values, self.place)
+        if self.holistic:
+            valid = weights[f"count{self.place}"] > 0
+            mixed = stable_hash([values], len(values)).view(np.int64)
+            weights[f"mix{self.place}"] = np.where(valid, mixed, 0)
         return weights
+
+    def weigh_distinct(self, values: pa.Array) -> dict[str, np.ndarray]:
+        """What each value adds to the lanes of distinct values where it comes to be there."""
+        return _weigh(values, self.argument.type, f"{self.place}d", self.distinct_sums)
+
+
+def _odd_lanes(place: int | str) -> tuple[str, ...]:
+    return (f"nan{place}", f"plus{place}", f"minus{place}")
+
+
+def _sum_lanes(argument: Expression, place: int | str, sums: bool) -> tuple[str, ...]:
+    if not sums:
+        return ()
+    if pa.types.is_floating(argument.type):
+        return _odd_lanes(place)
+    return tuple(f"sum{place}.{limb}" for limb in range(_limbs(argument.type)))
+
+
+def _weigh(
+    values: pa.Array, kind: pa.DataType, place: int | str, sums: bool
+) -> dict[str, np.ndarray]:
+    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    weights: dict[str, np.ndarray] = {f"count{place}": valid.astype(np.int64)}
+    if sums and pa.types.is_floating(kind):
+        weights |= _weigh_floats(values, place)
+    elif sums:
+        for limb, part in enumerate(_split(values, kind)):
+            weights[f"sum{place}.{limb}"] = np.where(valid, part, 0)
+    return weights
+
+
+def _weigh_floats(values: pa.Array, place: int | str) -> dict[str, np.ndarray]:
+    numbers = values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)
+    return {
+        f"nan{place}": np.isnan(numbers).astype(np.int64),
+        f"plus{place}": (numbers == np.inf).astype(np.int64),
+        f"minus{place}": (numbers == -np.inf).astype(np.int64),
+        f"total{place}": np.where(np.isfinite(numbers), numbers, 0.0),
+    }
 
 
 def _limbs(kind: pa.DataType) -> int:
@@ -123,11 +201,10 @@ class Measures:
                 found.setdefault(call.argument.sql, call.argument)
         measures = []
         for place, (text, argument) in enumerate(found.items()):
-            uses = {
-                ("distinct" if call.distinct else call.function)
-                for call in calls
-                if call.argument is not None and call.argument.sql == text
-            }
+            of_it = [call for call in calls if call.argument and call.argument.sql == text]
+            uses = {call.function for call in of_it if not call.distinct}
+            once = {call.function for call in of_it if call.distinct} - {"string_agg"}
+            statistics = [part for call in of_it for part in statistics_of(call)]
             measures.append(
                 Measure(
                     place=place,
@@ -136,7 +213,10 @@ class Measures:
                     moments=bool(uses & set(_MOMENTS)),
                     smallest="min" in uses,
                     largest="max" in uses,
-                    distinct="distinct" in uses,
+                    distinct=bool(once),
+                    distinct_sums=bool(once & {"sum", "avg"}),
+                    texts=any(call.function == "string_agg" for call in of_it),
+                    statistics=tuple(dict.fromkeys(statistics)),
                 )
             )
         types = tuple(node.schema.field(name).type for name, _ in node.aggregates)
@@ -146,6 +226,22 @@ class Measures:
     def counting(self) -> bool:
         """Whether anything but extremes is asked for; else rows need not be counted."""
         return any(call.function not in ("min", "max") for call in self.calls)
+
+    @property
+    def holistic(self) -> tuple[Measure, ...]:
+        """Arguments of which all values are kept, in order."""
+        return tuple(measure for measure in self.arguments if measure.holistic)
+
+    @property
+    def combines(self) -> bool:
+        """Whether rows with the same ends may be added up before anything else."""
+        return not any(measure.needs_values for measure in self.arguments)
+
+    @property
+    def late(self) -> frozenset[str]:
+        """Lanes that no row adds to by itself."""
+        lanes = [(*part.distinct_whole(), *part.distinct_doubled()) for part in self.arguments]
+        return frozenset(name for names in lanes for name in names)
 
     @property
     def extremes(self) -> tuple[Measure, ...]:
@@ -174,12 +270,17 @@ class Measures:
             if call.argument is None:
                 results.append(pa.array(whole[COUNT]))
                 continue
-            place = by_text[call.argument.sql].place
-            if call.distinct:
-                results.append(pa.array(whole[f"distinct{place}"]))
-            elif call.function in ("min", "max"):
-                results.append(values[f"{call.function}{place}"])
+            measure = by_text[call.argument.sql]
+            if call.function in ("min", "max"):
+                results.append(values[f"{call.function}{measure.place}"])
+            elif statistics_of(call):
+                count = whole[f"count{measure.place}"]
+                results.append(percentile(call, measure.place, measure.ranked, count, values))
+            elif call.function == "string_agg":
+                # Written out only where it leaves.
+                results.append(pa.nulls(len(whole[COUNT]), pa.string()))
             else:
+                place = f"{measure.place}d" if call.distinct else f"{measure.place}"
                 results.append(_additive(call, kind, place, whole, doubled))
         return results
 
@@ -187,7 +288,7 @@ class Measures:
 def _additive(
     call: AggregateCall,
     kind: pa.DataType,
-    place: int,
+    place: str,
     whole: Mapping[str, Ints],
     doubled: Mapping[str, Double],
 ) -> pa.Array:
@@ -250,14 +351,14 @@ def _overflow(argument: Expression, kind: str, instead: str) -> StreamError:
     )
 
 
-def _with_specials(total: Floats, place: int, whole: Mapping[str, Ints]) -> Floats:
+def _with_specials(total: Floats, place: str, whole: Mapping[str, Ints]) -> Floats:
     nan, plus, minus = (whole[f"{name}{place}"] > 0 for name in ("nan", "plus", "minus"))
     total = np.where(plus, np.inf, np.where(minus, -np.inf, total))
     return np.where(nan | (plus & minus), np.nan, total)
 
 
 def _moment(
-    function: str, place: int, whole: Mapping[str, Ints], doubled: Mapping[str, Double]
+    function: str, place: str, whole: Mapping[str, Ints], doubled: Mapping[str, Double]
 ) -> pa.Array:
     """Variance from the power sums, without losing digits: (n * squares - total^2) / n."""
     count = whole[f"count{place}"].astype(np.float64)

@@ -68,7 +68,7 @@ def find_peaks(
     values = [(f"value{part.place}", part.argument.type) for part in measures.extremes]
     schema, compared = events_schema(values), [name for name, _ in values]
     revision = revise(timeline, lanes, moves)
-    peaks, lost = _overlay(revision, lanes, moves, arrived, None)
+    peaks, lost = _overlay(revision, measures, moves, arrived, None)
     if lost.any():
         if events is None:
             raise StreamError(
@@ -82,7 +82,7 @@ def find_peaks(
         ends = np.clip(rows.column(END).to_numpy(), low[owner], high[owner])
         # Inside a range that lost its extreme, events may begin and end where no row was needed.
         revision = revise(timeline, lanes, _with_places(moves, ids[owner], starts, ends))
-        peaks, lost = _overlay(revision, lanes, moves, arrived, rows)
+        peaks, lost = _overlay(revision, measures, moves, arrived, rows)
         low_place = _locate(revision, ids[owner], starts)
         high_place = _locate(revision, ids[owner], ends)
         for name, codec in peaks.codecs.items():
@@ -103,7 +103,7 @@ def _value_name(lane: str) -> str:
 
 def _overlay(
     revision: Revision,
-    lanes: Lanes,
+    measures: Measures,
     moves: Moves,
     arrived: pa.RecordBatch,
     events: pa.RecordBatch | None,
@@ -116,7 +116,7 @@ def _overlay(
     there = revision.old[COUNT] > 0
     lost = np.zeros(len(revision.ids), np.bool_)
     codecs, old, new = {}, {}, {}
-    for name, kind in lanes.values:
+    for name, kind in (lane for part in measures.extremes for lane in part.extreme_lanes()):
         values = arrived.column(_value_name(name))
         was = revision.old_values(name)
         known = [was, values] + ([events.column(_value_name(name))] if events is not None else [])

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.clip import Clip
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
@@ -42,7 +45,7 @@ def needed_columns(node: Node) -> dict[str, frozenset[str] | None]:
                 parts = [part for _, part in at.group_by]
                 parts += [call.argument for _, call in at.aggregates if call.argument is not None]
                 visit(at.input, _columns_of(parts))
-            case Union() | TimeWindow():
+            case Union() | TimeWindow() | Granularity() | Shift() | Clip():
                 for input in at.inputs:
                     visit(input, wanted)
             case _:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from anabranch.kernels import columns
 from anabranch.kernels.columns import Ids, Ints, positions_of
 from anabranch.kernels.kernel import ID, Run
-from anabranch.model.time import Time
+from anabranch.model.time import FOREVER, Time
 
 TIME: Final = "__time"
 SMALL: Final = 4_096
@@ -51,6 +51,14 @@ def search(times: Ints, low: Ints, high: Ints, target: Ints, *, after_equal: boo
         high[open_] = np.where(below, high[open_], middle)
 
 
+def slices(held: Ids, ids: Ids) -> tuple[Ints, Ints]:
+    """Where the rows of each id begin and end in a sorted column."""
+    if len(ids) >= columns.MANY:
+        found: tuple[Ints, Ints] = columns.native().slices(held, ids)
+        return found
+    return np.searchsorted(held, ids, side="left"), np.searchsorted(held, ids, side="right")
+
+
 class Slices:
     """Where the rows of some keys lie in one run."""
 
@@ -60,11 +68,7 @@ class Slices:
         """Find the rows of each id (ids may repeat)."""
         held = column(run, ID)
         self.times = column(run, time)
-        if len(ids) >= columns.MANY:
-            self.low, self.high = columns.native().slices(held, ids)
-            return
-        self.low = np.searchsorted(held, ids, side="left")
-        self.high = np.searchsorted(held, ids, side="right")
+        self.low, self.high = slices(held, ids)
 
     def at_or_after(self, times: Ints) -> Ints:
         """First row of each key with a time >= the given one."""
@@ -128,7 +132,8 @@ def add_run(
         return ()
     expired = sum(expired_rows(run, stable, anchors=anchors) for run in all_runs)
     keep = len(runs)
-    if expired * 5 >= total * 3 or (total <= SMALL and (fresh.num_rows or expired)):
+    over = stable == FOREVER  # nothing comes any more: only what never ends is left
+    if over or expired * 5 >= total * 3 or (total <= SMALL and (fresh.num_rows or expired)):
         keep = 0
     elif fresh.num_rows:
         keep = _runs_to_keep([len(run) for run in all_runs])

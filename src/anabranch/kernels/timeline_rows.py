@@ -18,8 +18,8 @@ from anabranch.kernels.columns import (
     Mask,
     is_first,
     is_last,
-    next_marked,
     merge_order,
+    next_marked,
     order_by_id_and_time,
 )
 from anabranch.kernels.kernel import ID, Run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import UNBOUNDED, TimeWindow
@@ -9,6 +10,13 @@ from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
 from anabranch.kernels.catalog import kernel_of
 from anabranch.kernels.kernel import Stateless
+
+
+def _forgets_nothing(node: Node) -> bool:
+    match node:
+        case TimeWindow(size=size) | CountWindow(rows=size):
+            return size == UNBOUNDED
+    return False
 
 
 def refuse_unbounded(node: Node, *, allow: bool) -> None:
@@ -23,7 +31,7 @@ def refuse_unbounded(node: Node, *, allow: bool) -> None:
         if isinstance(above, Source | Union) or isinstance(kernel_of(above), Stateless):
             continue
         for below in above.walk():
-            if isinstance(below, TimeWindow) and below.size == UNBOUNDED:
+            if _forgets_nothing(below):
                 raise PlanError(
                     "a window without bound below an operator that remembers",
                     where=f"{below.label} below {above.label}",

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from anabranch.kernels.kernel import Arrived, Trace
 from anabranch.model.batch import EventBatch
+from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements import element_rows
 from anabranch.runtime.exchange import Parcel, gather, pack, to_blob, unpack
@@ -174,9 +175,14 @@ def _count(
 
 
 def ordered(batch: EventBatch) -> EventBatch:
-    """The rows by time, so that output does not depend on how kernels happen to go about it."""
+    """The rows by time, so that output does not depend on how kernels happen to go about it.
+
+    An event that moves several times in a batch moves once: its moves would lose their order.
+    """
     if len(batch) < 2:
         return batch
+    if (batch.end != batch.start).any():
+        batch = net(batch)
     order = np.lexsort((batch.new_end, batch.end, batch.start))
     return batch if (order[1:] > order[:-1]).all() else batch.take(order)
 

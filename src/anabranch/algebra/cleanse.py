@@ -1,0 +1,53 @@
+"""Hold back what may still change, and let it go in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node, Properties
+from anabranch.model.logical import LogicalStream
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleanse(Node):
+    """The same stream, late: out(p, t) = in(p, t) before the output's stable point.
+
+    Only inserts leave, ordered by start. With `cut`, whatever holds before the stable point
+    leaves, cut there. Without, events leave whole: each when it is fully frozen and no event that
+    starts earlier is still held; the output is then stable up to the least start that is held, so
+    an event without end holds back everything from its start on.
+    """
+
+    holds_back: ClassVar[bool] = True
+
+    input: Node
+    cut: bool = True
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The stream to put in order."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+    @property
+    def properties(self) -> Properties:
+        """Those of the input, and nothing is ever taken back."""
+        return self.input.properties.emitted("final")
+
+    @property
+    def label(self) -> str:
+        """`Cleanse`, `Cleanse whole events`."""
+        return "Cleanse" if self.cut else "Cleanse whole events"
+
+    def denote(self, *inputs: LogicalStream) -> LogicalStream:
+        """The identity: what is held back is not lost."""
+        (rows,) = inputs
+        return rows

@@ -1,0 +1,81 @@
+"""Keep a stretch of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.source import Source
+from anabranch.errors import PlanError
+from anabranch.model.logical import LogicalStream
+from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clip(Node):
+    """Only what holds in [start, end): out(p, t) = in(p, t) if start <= t < end, else 0."""
+
+    input: Node
+    start: Time | None = None
+    end: Time | None = None
+
+    def __post_init__(self) -> None:
+        if self.start is None and self.end is None:
+            raise PlanError("a clip needs a start or an end", hint="name at least one of them")
+        if not BEGINNING <= self.first < self.last <= FOREVER:
+            raise PlanError(
+                f"there is nothing between {format_time(self.first)} and {format_time(self.last)}",
+                where=self.label,
+                hint="the end must be later than the start",
+            )
+
+    @property
+    def first(self) -> Time:
+        """The first instant that is kept."""
+        return BEGINNING if self.start is None else self.start
+
+    @property
+    def last(self) -> Time:
+        """The first instant that is no longer kept."""
+        return FOREVER if self.end is None else self.end
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The stream to clip."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+    @property
+    def properties(self) -> Properties:
+        """Those of the input."""
+        return self.input.properties.loosened()
+
+    @property
+    def label(self) -> str:
+        """`Clip [5, forever)`."""
+        sources = [node for node in self.walk() if isinstance(node, Source)]
+        clock = any(source.timestamps for source in sources)
+        first, last = (format_time(time, timestamps=clock) for time in (self.first, self.last))
+        return f"Clip [{first}, {last})"
+
+    def promise(self, *stables: Time) -> Time:
+        """Nothing ever holds before the stretch, and nothing more once it is settled."""
+        stable = min(stables)
+        return FOREVER if stable >= self.last else Time(max(stable, self.first))
+
+    def denote(self, *inputs: LogicalStream) -> LogicalStream:
+        """The parts of lifetimes inside the stretch."""
+        (rows,) = inputs
+        return LogicalStream.of(
+            (payload, max(start, self.first), min(end, self.last))
+            for payload, start, end in rows.events()
+            if start < self.last and end > self.first
+        )

@@ -1,0 +1,77 @@
+"""See a stream at the instants of a coarser grid only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import show_duration
+from anabranch.errors import PlanError
+from anabranch.model.logical import LogicalStream
+from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granularity(Node):
+    """Sample and hold: out(p, t) = in(p, floor(t / granule) * granule).
+
+    Samples are taken at the multiples of `granule`, before instant 0 too, and hold until the next
+    one. So the output is exact at these instants (Kraemer 2007, 20.3-4).
+    """
+
+    input: Node
+    granule: Duration
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.granule < FOREVER:
+            raise PlanError(
+                f"a granule cannot have size {self.granule}",
+                hint="use a positive duration; 1 keeps every instant",
+            )
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The stream to sample."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+    @property
+    def properties(self) -> Properties:
+        """Those of the input, but a sampled point holds for a whole granule."""
+        known = self.input.properties
+        return known.loosened(only_points=known.only_points and self.granule == 1)
+
+    @property
+    def label(self) -> str:
+        """`Granularity 1m`."""
+        return f"Granularity {show_span(self.granule, self)}"
+
+    def promise(self, *stables: Time) -> Time:
+        """Up to the next sample: the one before it holds until then."""
+        stable = min(stables)
+        return stable if stable == BEGINNING else Time(min(self._next(stable), FOREVER))
+
+    def denote(self, *inputs: LogicalStream) -> LogicalStream:
+        """A lifetime is seen from its first sample to the first one that it no longer has."""
+        (rows,) = inputs
+        return LogicalStream.of(
+            (payload, self._next(start), self._next(end)) for payload, start, end in rows.events()
+        )
+
+    def _next(self, instant: int) -> int:
+        return -(-instant // self.granule) * self.granule
+
+
+def show_span(duration: int, over: Node) -> str:
+    """`10m` where a source below counts microseconds, else the number of chronons."""
+    sources = [node for node in over.walk() if isinstance(node, Source)]
+    return show_duration(duration, any(source.timestamps for source in sources))

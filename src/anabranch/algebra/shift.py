@@ -1,0 +1,75 @@
+"""Move a stream in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+import pyarrow as pa
+
+from anabranch.algebra.granularity import show_span
+from anabranch.algebra.node import Node, Properties
+from anabranch.errors import PlanError
+from anabranch.model.logical import LogicalStream
+from anabranch.model.time import BEGINNING, FOREVER, Time
+
+FIRST: Final = BEGINNING + 1
+"""The earliest instant at which something can hold."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift(Node):
+    """Everything later by `by`, earlier where that is negative: out(p, t) = in(p, t - by).
+
+    An end that is FOREVER stays so. What would leave the range of time is cut off there.
+    """
+
+    input: Node
+    by: int
+
+    def __post_init__(self) -> None:
+        if not -FOREVER < self.by < FOREVER:
+            raise PlanError(
+                f"a stream cannot be moved by {self.by}",
+                hint="use a duration; a negative one moves it to earlier times",
+            )
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The stream to move."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+    @property
+    def properties(self) -> Properties:
+        """Those of the input; a point at the end of time stays open when it is moved away."""
+        known = self.input.properties
+        return known.loosened(only_points=known.only_points and self.by >= 0)
+
+    @property
+    def label(self) -> str:
+        """`Shift -10m`."""
+        return f"Shift {show_span(self.by, self)}"
+
+    def promise(self, *stables: Time) -> Time:
+        """What is settled moves along."""
+        stable = min(stables)
+        if stable in (BEGINNING, FOREVER):
+            return stable
+        return Time(min(max(stable + self.by, BEGINNING), FOREVER))
+
+    def denote(self, *inputs: LogicalStream) -> LogicalStream:
+        """The same lifetimes at other times."""
+        (rows,) = inputs
+        return LogicalStream.of(
+            (payload, max(start + self.by, FIRST), FOREVER if end == FOREVER else self._end(end))
+            for payload, start, end in rows.events()
+        )
+
+    def _end(self, end: int) -> int:
+        return max(end + self.by, FIRST)

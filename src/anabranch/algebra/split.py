@@ -1,0 +1,69 @@
+"""Write the same snapshots with short lifetimes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import pyarrow as pa
+
+from anabranch.algebra.granularity import show_span
+from anabranch.algebra.node import Node, Properties
+from anabranch.errors import PlanError
+from anabranch.model.logical import LogicalStream
+from anabranch.model.time import FOREVER, Duration
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split(Node):
+    """The same stream: out(p, t) = in(p, t). Only lifetimes are cut (Kraemer 2007, 11.7.1).
+
+    A lifetime is cut every `length` instants, counted from its own start. One that does not end
+    is cut as far as the stable point has come; its rest stays open.
+    """
+
+    input: Node
+    length: Duration
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.length < FOREVER:
+            raise PlanError(
+                f"lifetimes cannot be cut into pieces of length {self.length}",
+                hint="use a positive duration; 1 makes points",
+            )
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The stream to cut."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema
+
+    @property
+    def properties(self) -> Properties:
+        """Points stay points; any other lifetime may be open, and cutting it further adjusts it."""
+        return split_properties(self.input.properties)
+
+    @property
+    def label(self) -> str:
+        """`Split 10m`."""
+        return f"Split {show_span(self.length, self)}"
+
+    def denote(self, *inputs: LogicalStream) -> LogicalStream:
+        """The identity: snapshots do not show how lifetimes are cut."""
+        (rows,) = inputs
+        return rows
+
+
+def split_properties(known: Properties) -> Properties:
+    """What is known of a stream after its lifetimes are cut."""
+    return Properties(
+        insert_only=known.insert_only and known.only_points,
+        only_points=known.only_points,
+        no_duplicates=known.no_duplicates,
+        single=known.single,
+    )

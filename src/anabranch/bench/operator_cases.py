@@ -1,0 +1,229 @@
+"""One plan per operator over the same events, and the plain batch query that is its anchor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, final
+
+import pyarrow as pa
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate_functions import AggregateCall, Function
+from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.count_window import CountWindow
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.granularity import Granularity
+from anabranch.algebra.join import Join, JoinKind
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.algebra.set_operation import SetKind, SetOperation
+from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.to_stream import ToStream
+from anabranch.algebra.top_k import TopK
+from anabranch.algebra.union import Union
+from anabranch.model.time import Duration
+
+LEFT: Final = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("x", pa.float64())])
+RIGHT: Final = pa.schema([("j", pa.int64()), ("w", pa.int64()), ("y", pa.float64())])
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """The sources of a case: events e, more of the same kind (f), and others to join with (g)."""
+
+    e: Source
+    f: Source
+    g: Source
+
+    @staticmethod
+    def of(*, insert_only: bool, points: bool) -> Inputs:
+        """Sources that promise what their events keep."""
+
+        def source(name: str, schema: pa.Schema) -> Source:
+            return Source(name=name, schema=schema, insert_only=insert_only, only_points=points)
+
+        return Inputs(e=source("e", LEFT), f=source("f", LEFT), g=source("g", RIGHT))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """An operator to measure.
+
+    Attributes:
+        plan: The plan over the inputs.
+        anchor: What a batch engine would be asked for the same answer, over tables e, f and g.
+        points: Whether its events are points.
+        stateful: Whether it remembers, so that more state could make it slower.
+        share: The share of the events it gets; slow anchors get fewer.
+    """
+
+    plan: Callable[[Inputs], Node]
+    anchor: str
+    points: bool = False
+    stateful: bool = True
+    share: float = 1.0
+
+
+def _expression(text: str, over: Node) -> Expression:
+    return Expression.parse(text, over.schema)
+
+
+def _aggregate(**calls: tuple[Function, str | None]) -> Callable[[Inputs], Node]:
+    def plan(given: Inputs) -> Node:
+        found = []
+        for name, (function, text) in calls.items():
+            argument = None if text is None else _expression(text, given.e)
+            found.append((name, AggregateCall(function=function, argument=argument)))
+        group_by = (("k", _expression("k", given.e)),)
+        return Aggregate(input=given.e, group_by=group_by, aggregates=tuple(found))
+
+    return plan
+
+
+def _set_operation(kind: SetKind) -> Callable[[Inputs], Node]:
+    return lambda given: SetOperation(kind=kind, left=given.e, right=given.f)
+
+
+def _join(kind: JoinKind) -> Callable[[Inputs], Node]:
+    def plan(given: Inputs) -> Node:
+        both = pa.schema([*given.e.schema, *given.g.schema])
+        predicate = Expression.parse("k = j", both)
+        return Join(kind=kind, left=given.e, right=given.g, predicate=predicate)
+
+    return plan
+
+
+def _map(given: Inputs) -> Node:
+    texts = (("a", "k + 1"), ("b", "x * 2"))
+    return Map(
+        input=given.e, columns=tuple((name, _expression(text, given.e)) for name, text in texts)
+    )
+
+
+def _count_window(given: Inputs) -> Node:
+    by = (("k", _expression("k", given.e)),)
+    order = (_expression("v", given.e), _expression("x", given.e))
+    return CountWindow(input=given.e, rows=10, partition_by=by, order_by=order)
+
+
+def _top_k(given: Inputs) -> Node:
+    order = (_expression("x", given.e), True, False)
+    by = (("k", _expression("k", given.e)),)
+    return TopK(input=given.e, k=3, order_by=(order,), partition_by=by)
+
+
+_SWEEP: Final = """
+WITH d AS (SELECT k, start AS t, 1 AS n, v AS s FROM e
+           UNION ALL SELECT k, "end", -1, -v FROM e),
+     g AS (SELECT k, t, sum(n) AS n, sum(s) AS s FROM d GROUP BY k, t)
+SELECT k, t, sum(n) OVER w AS n, sum(s) OVER w AS s FROM g
+WINDOW w AS (PARTITION BY k ORDER BY t)
+"""
+_SEGMENTS: Final = """
+WITH p AS (SELECT DISTINCT k, unnest([start, "end"]) AS t FROM e)
+SELECT p.k, p.t, {} FROM p JOIN e ON e.k = p.k AND e.start <= p.t AND e."end" > p.t
+GROUP BY p.k, p.t
+"""
+_COUNTS: Final = """
+WITH d AS (SELECT k, v, x, start AS t, 1 AS n, 0 AS m FROM e
+           UNION ALL SELECT k, v, x, "end", -1, 0 FROM e {more}),
+     g AS (SELECT k, v, x, t, sum(n) AS n, sum(m) AS m FROM d GROUP BY ALL),
+     h AS (SELECT k, v, x, t, sum(n) OVER w AS n, sum(m) OVER w AS m FROM g
+           WINDOW w AS (PARTITION BY k, v, x ORDER BY t)),
+     i AS (SELECT *, {function} AS o FROM h)
+SELECT k, v, x, t, o FROM
+  (SELECT *, lag(o, 1, 0) OVER (PARTITION BY k, v, x ORDER BY t) AS was FROM i) WHERE o <> was
+"""
+_OTHER: Final = """UNION ALL SELECT k, v, x, start, 0, 1 FROM f
+           UNION ALL SELECT k, v, x, "end", 0, -1 FROM f"""
+_MEETS: Final = 'g ON e.k = g.j AND e.start < g."end" AND g.start < e."end"'
+
+CASES: Final[Mapping[str, Case]] = {
+    "filter": Case(
+        plan=lambda given: Filter(input=given.e, predicate=_expression("x > 0.5", given.e)),
+        anchor="SELECT * FROM e WHERE x > 0.5",
+        stateful=False,
+    ),
+    "map": Case(
+        plan=_map, anchor='SELECT k + 1 AS a, x * 2 AS b, start, "end" FROM e', stateful=False
+    ),
+    "window": Case(
+        plan=lambda given: TimeWindow(input=given.e, size=Duration(1_000)),
+        anchor='SELECT k, v, x, start, start + 1000 AS "end" FROM e',
+        points=True,
+        stateful=False,
+    ),
+    "slide_window": Case(
+        plan=lambda given: TimeWindow(input=given.e, size=Duration(1_000), slide=Duration(100)),
+        anchor="""SELECT k, v, x, (start // 100 + 1) * 100 - 1 AS start,
+                  (start + 1100) // 100 * 100 - 1 AS "end" FROM e""",
+        points=True,
+        stateful=False,
+    ),
+    "granularity": Case(
+        plan=lambda given: Granularity(input=given.e, granule=Duration(100)),
+        anchor="""SELECT * FROM (SELECT k, v, x, (start + 99) // 100 * 100 AS s,
+                  ("end" + 99) // 100 * 100 AS e FROM e) WHERE s < e""",
+        stateful=False,
+    ),
+    "union": Case(
+        plan=lambda given: Union(inputs=(given.e, given.f)),
+        anchor="SELECT * FROM e UNION ALL SELECT * FROM f",
+        stateful=False,
+    ),
+    "aggregate": Case(plan=_aggregate(n=("count", None), s=("sum", "v")), anchor=_SWEEP),
+    "minmax": Case(
+        plan=_aggregate(low=("min", "x"), high=("max", "x")),
+        anchor=_SEGMENTS.format("min(x), max(x)"),
+    ),
+    "median": Case(plan=_aggregate(m=("median", "x")), anchor=_SEGMENTS.format("median(x)")),
+    "distinct": Case(
+        plan=lambda given: Distinct(input=given.e),
+        anchor=_COUNTS.format(more="", function="least(n, 1)"),
+    ),
+    "coalesce": Case(
+        plan=lambda given: Coalesce(input=given.e), anchor=_COUNTS.format(more="", function="n")
+    ),
+    "difference": Case(
+        plan=_set_operation("difference"),
+        anchor=_COUNTS.format(more=_OTHER, function="greatest(n - m, 0)"),
+    ),
+    "intersection": Case(
+        plan=_set_operation("intersection"),
+        anchor=_COUNTS.format(more=_OTHER, function="least(n, m)"),
+    ),
+    "join": Case(
+        plan=_join("inner"),
+        anchor=f"""SELECT k, v, x, j, w, y, greatest(e.start, g.start) AS s,
+                   least(e."end", g."end") AS t FROM e JOIN {_MEETS}""",
+    ),
+    "semi_join": Case(
+        plan=_join("semi"),
+        anchor=f"""SELECT DISTINCT e.*, greatest(e.start, g.start) AS s,
+                   least(e."end", g."end") AS t FROM e JOIN {_MEETS}""",
+    ),
+    "left_join": Case(
+        plan=_join("left"),
+        anchor=f"""SELECT k, v, x, j, w, y, greatest(e.start, g.start) AS s,
+                   least(e."end", g."end") AS t FROM e LEFT JOIN {_MEETS}""",
+    ),
+    "count_window": Case(
+        plan=_count_window,
+        anchor="""SELECT k, v, x, start, lead(start, 10) OVER
+                  (PARTITION BY k ORDER BY start, v, x) AS "end" FROM e""",
+        points=True,
+    ),
+    "top_k": Case(plan=_top_k, anchor=_SEGMENTS.format("max(x, 3)")),
+    "istream": Case(
+        plan=lambda given: ToStream(input=given.e, kind="insertions"),
+        anchor="""SELECT k, v, x, t, sum(n) AS n FROM
+                  (SELECT k, v, x, start AS t, 1 AS n FROM e
+                   UNION ALL SELECT k, v, x, "end", -1 FROM e) GROUP BY ALL HAVING sum(n) > 0""",
+    ),
+}

@@ -1,0 +1,242 @@
+"""Every kernel by itself: events per second on one core, beside a plain batch query."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.bench.operator_cases import CASES, LEFT, RIGHT, Case, Inputs
+from anabranch.bench.report import Report
+from anabranch.kernels import columns
+from anabranch.kernels.pipeline import LocalRunner
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import Time
+
+OVERLAP: Final = 2
+"""About so many events of a key hold at one instant."""
+
+GROWING: Final = ("aggregate", "minmax", "distinct", "difference", "join", "count_window")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much is measured."""
+
+    events: int
+    batch: int
+    live: tuple[int, ...]
+    adjusted: tuple[float, ...]
+    repeats: int
+    preloaded: tuple[int, int]
+
+
+FULL: Final = Size(
+    events=1_000_000,
+    batch=100_000,
+    live=(2_000, 20_000, 200_000),
+    adjusted=(0.0, 0.1, 0.5),
+    repeats=3,
+    preloaded=(10_000, 10_000_000),
+)
+QUICK: Final = Size(
+    events=200_000,
+    batch=50_000,
+    live=(2_000,),
+    adjusted=(0.0, 0.5),
+    repeats=1,
+    preloaded=(10_000, 500_000),
+)
+
+
+def operators(report: Report, *, quick: bool) -> None:
+    """Measure all operators; figures `<operator>_events_per_s`, `worst_vs_anchor`, `state_growth`.
+
+    The rates are medians without adjusts at the smallest state; the other states and shares of
+    adjusts are measurements. Anchors are DuckDB's, with one thread, over all events at once.
+    """
+    size = QUICK if quick else FULL
+    columns.native()  # what is compiled is compiled now
+    ratios = {}
+    for name, case in CASES.items():
+        _speed(case, _events(case, QUICK, QUICK.live[0], 0.0, seed=99))
+        rate = _measure(report, name, case, size)
+        anchor = _anchor(case, size)
+        ratios[name] = rate / anchor
+        report.measured(f"{name} anchor", events_per_s=round(anchor), ratio=round(ratios[name], 3))
+        report.figure(f"{name}_events_per_s", rate)
+    report.figure("worst_vs_anchor", min(ratios.values()))
+    growth = {name: _growth(report, name, CASES[name], size) for name in GROWING}
+    report.figure("state_growth", max(growth.values()))
+
+
+def sources_of(plan: Node) -> list[Source]:
+    """The sources of a plan, each once."""
+    return list(dict.fromkeys(node for node in plan.walk() if isinstance(node, Source)))
+
+
+def _measure(report: Report, name: str, case: Case, size: Size) -> float:
+    """The rate that counts; all others are said to the report."""
+    counts = 0.0
+    for live in size.live if case.stateful else size.live[:1]:
+        for adjusted in size.adjusted:
+            if case.points and adjusted:
+                continue
+            events = _events(case, size, live, adjusted)
+            rates = [_speed(case, events) for _ in range(size.repeats)]
+            middle = statistics.median(rates)
+            report.measured(
+                name,
+                live_events=live,
+                adjusted=adjusted,
+                events_per_s=round(middle),
+                all_events_per_s=[round(rate) for rate in rates],
+            )
+            if live == size.live[0] and not adjusted:
+                counts = middle
+    return counts
+
+
+Feed = Mapping[str, Sequence[EventBatch]]
+
+
+def _events(case: Case, size: Size, live: int, adjusted: float, seed: int = 7) -> Feed:
+    """Events in order of start with `live` of them at any instant, spread over keys."""
+    random = np.random.default_rng(seed)
+    plan = case.plan(Inputs.of(insert_only=not adjusted, points=case.points))
+    names = [source.name for source in sources_of(plan)]
+    length = max(int(size.events / len(names)), size.batch)
+    keys = max(live // OVERLAP, 1)
+    feed: dict[str, list[EventBatch]] = {}
+    for name in names:
+        schema = RIGHT if name == "g" else LEFT
+        feed[name] = _stream(random, schema, length, size.batch, live, keys, adjusted, case.points)
+    return feed
+
+
+def _stream(
+    random: np.random.Generator,
+    schema: pa.Schema,
+    length: int,
+    batch: int,
+    live: int,
+    keys: int,
+    adjusted: float,
+    points: bool,
+) -> list[EventBatch]:
+    """One event per instant on average; a share of each batch is adjusted in the next one."""
+    batches: list[EventBatch] = []
+    before: EventBatch | None = None
+    for first in range(0, length, batch):
+        start = np.sort(random.integers(first, first + batch, batch))
+        payload = pa.RecordBatch.from_arrays(
+            [
+                pa.array(random.integers(0, keys, batch)),
+                pa.array(random.integers(0, 4, batch)),
+                pa.array(random.integers(0, 1_000, batch) / 1_000),
+            ],
+            schema=schema,
+        )
+        end = start + 1 if points else start + random.integers(live // 2, live + live // 2, batch)
+        rows = EventBatch(payload, start, start, end, Time(max(first - batch, 0)))
+        if adjusted and before is not None:
+            chosen = np.flatnonzero(random.random(len(before)) < adjusted)
+            again = before.take(chosen)
+            moved = again.with_ends(
+                again.new_end, again.new_end + random.integers(1, 50, len(again))
+            )
+            batches.append(EventBatch.concat([rows, moved]).with_stable(rows.stable))
+        else:
+            batches.append(rows)
+        before = rows
+    return batches
+
+
+def _speed(case: Case, feed: Feed) -> float:
+    insert_only = all(
+        bool((batch.end == batch.start).all()) for batches in feed.values() for batch in batches
+    )
+    runner = LocalRunner(case.plan(Inputs.of(insert_only=insert_only, points=case.points)))
+    steps = [dict(zip(feed, row, strict=True)) for row in zip(*feed.values(), strict=True)]
+    began = time.perf_counter()
+    for step in steps:
+        runner.step(step)
+    seconds = time.perf_counter() - began
+    return sum(len(batch) for batches in feed.values() for batch in batches) / seconds
+
+
+def _anchor(case: Case, size: Size) -> float:
+    """Events per second of the batch query, the best of the repeats."""
+    feed = _events(case, size, size.live[0], 0.0)
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    for name, batches in feed.items():
+        rows = EventBatch.concat(batches)
+        times = {"start": pa.array(rows.start), "end": pa.array(rows.new_end)}
+        payload = dict(zip(rows.schema.names, rows.payload.columns, strict=True))
+        connection.register(name, pa.table({**payload, **times}))
+    total = sum(len(batch) for batches in feed.values() for batch in batches)
+    rates = []
+    for _ in range(max(size.repeats, 2)):
+        began = time.perf_counter()
+        connection.sql(case.anchor).to_arrow_table()
+        rates.append(total / (time.perf_counter() - began))
+    connection.close()
+    return max(rates)
+
+
+def _growth(report: Report, name: str, case: Case, size: Size) -> float:
+    """How much longer the same batches take over the larger state."""
+    times = [_batch_time(report, name, case, live) for live in size.preloaded]
+    return times[1] / times[0]
+
+
+def _batch_time(report: Report, name: str, case: Case, live: int) -> float:
+    """Batches of 10,000 events on 1,000 keys over a state of `live` events on other keys, too."""
+    random = np.random.default_rng(5)
+    given = Inputs.of(insert_only=True, points=case.points)
+    plan = case.plan(given)
+    sources = [source.name for source in sources_of(plan)]
+    runner = LocalRunner(plan)
+    keys, batch = max(live // OVERLAP, 1_000), 10_000
+    for first in range(0, live, 1_000_000):
+        rows = min(live - first, 1_000_000)
+        runner.step({each: _long(random, each, rows, keys, case.points) for each in sources})
+    seconds = []
+    for _ in range(15):
+        step = {each: _long(random, each, batch, 1_000, case.points) for each in sources}
+        began = time.perf_counter()
+        runner.step(step)
+        seconds.append(time.perf_counter() - began)
+    middle = statistics.median(seconds[3:])
+    report.measured(
+        f"{name} growth",
+        live_events=live,
+        state_rows=runner.state_rows(),
+        median_ms=round(middle * 1000, 2),
+        batches_ms=[round(value * 1000, 1) for value in seconds],
+    )
+    return middle
+
+
+def _long(random: np.random.Generator, name: str, rows: int, keys: int, points: bool) -> EventBatch:
+    """Events that stay alive, as nothing is ever promised."""
+    start = random.integers(0, 1_000_000, rows)
+    payload = pa.RecordBatch.from_arrays(
+        [
+            pa.array(random.integers(0, keys, rows)),
+            pa.array(random.integers(0, 4, rows)),
+            pa.array(random.random(rows)),
+        ],
+        schema=RIGHT if name == "g" else LEFT,
+    )
+    end = start + 1 if points else start + random.integers(1, 1_000, rows)
+    return EventBatch(payload, start, start, end)

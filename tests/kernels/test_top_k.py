@@ -1,0 +1,93 @@
+"""The first k rows of every snapshot, whatever comes and goes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.top_k import Ordering, TopK
+from anabranch.kernels import best_rows, runs
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import Duration
+from anabranch.testing import assert_agrees, batchings, payload_schemas, streams
+from tests.kernels.busy import busy_streams
+from tests.kernels.plans import SCHEMA, SOURCE, groups
+
+
+@pytest.fixture(autouse=True, params=[0, 4, runs.SMALL], ids="traces of {} rows merge".format)
+def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "SMALL", request.param)
+
+
+def top(over: Node, k: int, *orders: tuple[str, bool, bool], by: tuple[str, ...] = ()) -> TopK:
+    order_by: tuple[Ordering, ...] = tuple(
+        (Expression.parse(text, over.schema), descending, nulls_first)
+        for text, descending, nulls_first in orders
+    )
+    return TopK(input=over, k=k, order_by=order_by, partition_by=groups(over, *by))
+
+
+INSERTS = Source(name="S", schema=SCHEMA, insert_only=True)
+ORDERS = st.lists(
+    st.tuples(st.sampled_from(["k", "v", "x", "v % 2"]), st.booleans(), st.booleans()),
+    min_size=1,
+    max_size=2,
+)
+
+
+@st.composite
+def tops(draw: st.DrawFn, over: Node = SOURCE) -> TopK:
+    by = draw(st.sampled_from([(), ("k",), ("k", "v")]))
+    return top(over, draw(st.sampled_from([1, 2, 3, 9])), *draw(ORDERS), by=by)
+
+
+@given(
+    tops(),
+    streams(SCHEMA, max_size=30).flatmap(batchings),
+    st.sampled_from(["speculative", "final"]),
+)
+def test_the_first_rows(node: TopK, batches: list[EventBatch], emit: str) -> None:
+    assert_agrees(node, batches, emit="final" if emit == "final" else "speculative")
+
+
+@given(
+    tops(INSERTS),
+    streams(SCHEMA, max_size=30, insert_only=True).flatmap(batchings),
+)
+def test_the_first_rows_of_a_stream_that_is_never_corrected(
+    node: TopK, batches: list[EventBatch]
+) -> None:
+    assert_agrees(node, batches)
+
+
+@given(st.data(), payload_schemas(), st.integers(1, 3), st.booleans(), st.booleans())
+def test_any_columns(
+    data: st.DataObject, schema: object, k: int, descending: bool, nulls_first: bool
+) -> None:
+    source = Source(name="S", schema=schema)
+    first = Expression.parse("1", source.schema)
+    node = TopK(input=source, k=k, order_by=((first, descending, nulls_first),))
+    assert_agrees(node, data.draw(streams(source.schema).flatmap(batchings)))
+
+
+@given(tops(), busy_streams().flatmap(batchings), st.sampled_from([3, best_rows._AT_ONCE]))
+def test_the_first_of_many(node: TopK, batches: list[EventBatch], at_once: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(best_rows, "_AT_ONCE", at_once)
+        assert_agrees(node, batches)
+
+
+@given(tops(INSERTS), busy_streams(insert_only=True).flatmap(batchings))
+def test_the_first_of_many_that_stay(node: TopK, batches: list[EventBatch]) -> None:
+    assert_agrees(node, batches)
+
+
+@given(streams(SCHEMA).flatmap(batchings), st.integers(1, 6), st.sampled_from([1, 2, 5]))
+def test_over_a_window(batches: list[EventBatch], size: int, slide: int) -> None:
+    window = TimeWindow(input=SOURCE, size=Duration(size), slide=Duration(slide))
+    assert_agrees(top(window, 2, ("x", True, False), by=("k",)), batches)
