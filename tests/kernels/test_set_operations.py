@@ -11,9 +11,19 @@ from hypothesis import strategies as st
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
 from anabranch.model.batch import EventBatch
-from anabranch.testing import assert_agrees, batchings, payload_schemas, schedules, streams
+from anabranch.model.time import Duration
+from anabranch.testing import (
+    PhysicalStream,
+    assert_agrees,
+    batchings,
+    insert,
+    payload_schemas,
+    schedules,
+    streams,
+)
 from tests.kernels.plans import SCHEMA, SOURCE
 
 OTHER = Source(name="T", schema=SCHEMA)
@@ -51,3 +61,10 @@ def test_a_plan_that_reads_a_part_of_it_twice(steps: list[dict[str, EventBatch]]
         right=SetOperation(kind="intersection", left=few, right=OTHER),
     )
     assert_agrees(node, batches=steps)
+
+
+def test_neighbouring_points_become_one_lifetime_and_are_no_points_any_more() -> None:
+    source = Source(name="S", schema=SCHEMA, only_points=True)
+    points = [insert("a", 1, 0.5, start=time, end=time + 1) for time in (1, 2)]
+    node = TimeWindow(input=Distinct(input=source), size=Duration(5))
+    assert_agrees(node, PhysicalStream(SCHEMA, tuple(points)))

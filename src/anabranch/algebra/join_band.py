@@ -36,10 +36,10 @@ def find_band(parts: Sequence[exp.Expr], join: Join) -> Band | None:
                 key = left.sql(dialect=DIALECT), right.sql(dialect=DIALECT)
                 known = bounds.setdefault(key, [inf, inf])
                 known[is_upper] = min(known[is_upper], limit)
-    for (left, right), (below, above) in bounds.items():
+    for (mine, theirs), (below, above) in bounds.items():
         if not (isfinite(below) and isfinite(above) and below + above >= 0):
             continue
-        sides = _over(left, join.left.schema), _over(right, join.right.schema)
+        sides = _over(mine, join.left.schema), _over(theirs, join.right.schema)
         if sides[0] is not None and sides[1] is not None:
             return Band(left=sides[0], right=sides[1], below=below, above=above)
     return None

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from anabranch.kernels.kernel import Arrived, Trace
 from anabranch.model.batch import EventBatch
-from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements import element_rows
 from anabranch.runtime.exchange import Parcel, gather, pack, to_blob, unpack
@@ -177,12 +176,12 @@ def _count(
 def ordered(batch: EventBatch) -> EventBatch:
     """The rows by time, so that output does not depend on how kernels happen to go about it.
 
-    An event that moves several times in a batch moves once: its moves would lose their order.
+    An event may move several times in a batch, and its moves keep their order.
     """
     if len(batch) < 2:
         return batch
     if (batch.end != batch.start).any():
-        batch = net(batch)
+        return batch.take(np.argsort(batch.start, kind="stable"))
     order = np.lexsort((batch.new_end, batch.end, batch.start))
     return batch if (order[1:] > order[:-1]).all() else batch.take(order)
 
