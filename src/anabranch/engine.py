@@ -513,6 +513,13 @@ class Stream:
         """
         from anabranch.runtime.start import stream_rows
 
+        if any(isinstance(each, Cleanse) and not each.cut for each in self.node.walk()):
+            raise PlanError(
+                "whole events cannot leave as a DataFrame in order",
+                where="to_df of a query with cleanse(cut=False)",
+                hint="every shard is settled up to another instant; use cleanse(), or start the "
+                "query with a log folder as its output",
+            )
         frame, opened = stream_rows(
             self.engine.spark,
             self._work(emit, allow_unbounded=allow_unbounded),

@@ -34,7 +34,7 @@ BIDS = """{"insert": {"item": 1, "price": 80.0}, "start": 5, "end": 9}
 @pytest.fixture
 def bids(engine: Engine, tmp_path: Path) -> Stream:
     (tmp_path / "bids.jsonl").write_text(BIDS)
-    return engine.stream(tmp_path / "bids.jsonl", max_rows_per_batch=3)
+    return engine.stream(tmp_path / "bids.jsonl", name="bids", max_rows_per_batch=3)
 
 
 def finish(run: Run) -> Run:

@@ -50,11 +50,14 @@ FULL: Final = Size(
 )
 QUICK: Final = Size(
     events=200_000,
-    batch=50_000,
+    batch=100_000,
     live=(2_000,),
     adjusted=(0.0, 0.5),
     repeats=1,
-    preloaded=(10_000, 500_000),
+    preloaded=(10_000, 200_000),
+)
+WARM_UP: Final = Size(
+    events=25_000, batch=25_000, live=(2_000,), adjusted=(0.0,), repeats=1, preloaded=(0, 0)
 )
 
 
@@ -68,7 +71,7 @@ def operators(report: Report, *, quick: bool) -> None:
     columns.native()  # what is compiled is compiled now
     ratios = {}
     for name, case in CASES.items():
-        _speed(case, _events(case, QUICK, QUICK.live[0], 0.0, seed=99))
+        _speed(case, _events(case, WARM_UP, WARM_UP.live[0], 0.0, seed=99))
         rate = _measure(report, name, case, size)
         anchor = _anchor(case, size)
         ratios[name] = rate / anchor
@@ -92,7 +95,8 @@ def _measure(report: Report, name: str, case: Case, size: Size) -> float:
             if case.points and adjusted:
                 continue
             events = _events(case, size, live, adjusted)
-            rates = [_speed(case, events) for _ in range(size.repeats)]
+            judged = live == size.live[0] and not adjusted
+            rates = [_speed(case, events) for _ in range(size.repeats if judged else 1)]
             middle = statistics.median(rates)
             report.measured(
                 name,
@@ -101,7 +105,7 @@ def _measure(report: Report, name: str, case: Case, size: Size) -> float:
                 events_per_s=round(middle),
                 all_events_per_s=[round(rate) for rate in rates],
             )
-            if live == size.live[0] and not adjusted:
+            if judged:
                 counts = middle
     return counts
 
@@ -114,12 +118,13 @@ def _events(case: Case, size: Size, live: int, adjusted: float, seed: int = 7) -
     random = np.random.default_rng(seed)
     plan = case.plan(Inputs.of(insert_only=not adjusted, points=case.points))
     names = [source.name for source in sources_of(plan)]
-    length = max(int(size.events / len(names)), size.batch)
+    batch = int(size.batch * case.share)
+    length = max(int(size.events * case.share / len(names)), batch)
     keys = max(live // OVERLAP, 1)
     feed: dict[str, list[EventBatch]] = {}
     for name in names:
         schema = RIGHT if name == "g" else LEFT
-        feed[name] = _stream(random, schema, length, size.batch, live, keys, adjusted, case.points)
+        feed[name] = _stream(random, schema, length, batch, live, keys, adjusted, case.points)
     return feed
 
 
@@ -211,7 +216,7 @@ def _batch_time(report: Report, name: str, case: Case, live: int) -> float:
         rows = min(live - first, 1_000_000)
         runner.step({each: _long(random, each, rows, keys, case.points) for each in sources})
     seconds = []
-    for _ in range(15):
+    for _ in range(12):
         step = {each: _long(random, each, batch, 1_000, case.points) for each in sources}
         began = time.perf_counter()
         runner.step(step)
