@@ -15,7 +15,7 @@ from anabranch.runtime import peers
 
 def latency(report: Report, *, quick: bool) -> None:
     """Tiny files, one per batch, the same session; figure `floor_vs_spark`."""
-    files, repeats = (30, 2) if quick else (100, 5)
+    files, repeats = (20, 2) if quick else (100, 5)
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     write_rows(root / "rows", files=files, rows_per_file=10, keys=5, per_second=10)
     floors: dict[str, list[float]] = {"spark": [], "anabranch": []}

@@ -142,6 +142,34 @@ SELECT k, v, x, t, o FROM
 """
 _OTHER: Final = """UNION ALL SELECT k, v, x, start, 0, 1 FROM f
            UNION ALL SELECT k, v, x, "end", 0, -1 FROM f"""
+_PAIRS: Final = """
+WITH l AS (SELECT *, row_number() OVER () AS id FROM e),
+     m AS (SELECT id, j, w, y, greatest(l.start, g.start) AS s, least(l."end", g."end") AS t
+           FROM l JOIN g ON l.k = g.j AND l.start < g."end" AND g.start < l."end"),
+     c AS (SELECT id, s, t, max(t) OVER (PARTITION BY id ORDER BY s, t
+                  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reach FROM m)
+"""
+_MATCHED: Final = (
+    _PAIRS
+    + """,
+     i AS (SELECT *, sum(CASE WHEN s <= reach THEN 0 ELSE 1 END) OVER
+                  (PARTITION BY id ORDER BY s, t) AS part FROM c)
+SELECT l.k, l.v, l.x, s, t FROM
+  (SELECT id, part, min(s) AS s, max(t) AS t FROM i GROUP BY ALL) JOIN l USING (id)
+"""
+)
+_UNMATCHED: Final = (
+    _PAIRS
+    + """,
+     n AS (SELECT id, coalesce(reach, l.start) AS s, c.s AS t FROM c JOIN l USING (id)
+           WHERE c.s > coalesce(reach, l.start)
+           UNION ALL
+           SELECT id, coalesce(max(t), l.start) AS s, l."end" AS t FROM l LEFT JOIN m USING (id)
+           GROUP BY id, l.start, l."end" HAVING coalesce(max(t), l.start) < l."end")
+SELECT l.k, l.v, l.x, j, w, y, s, t FROM m JOIN l USING (id)
+UNION ALL SELECT l.k, l.v, l.x, NULL, NULL, NULL, s, t FROM n JOIN l USING (id)
+"""
+)
 _MEETS: Final = 'g ON e.k = g.j AND e.start < g."end" AND g.start < e."end"'
 
 CASES: Final[Mapping[str, Case]] = {
@@ -183,7 +211,7 @@ CASES: Final[Mapping[str, Case]] = {
         anchor=_SEGMENTS.format("min(x), max(x)"),
     ),
     "median": Case(
-        plan=_aggregate(m=("median", "x")), anchor=_SEGMENTS.format("median(x)"), share=0.2
+        plan=_aggregate(m=("median", "x")), anchor=_SEGMENTS.format("median(x)"), share=0.5
     ),
     "distinct": Case(
         plan=lambda given: Distinct(input=given.e),
@@ -205,23 +233,15 @@ CASES: Final[Mapping[str, Case]] = {
         anchor=f"""SELECT k, v, x, j, w, y, greatest(e.start, g.start) AS s,
                    least(e."end", g."end") AS t FROM e JOIN {_MEETS}""",
     ),
-    "semi_join": Case(
-        plan=_join("semi"),
-        anchor=f"""SELECT DISTINCT e.*, greatest(e.start, g.start) AS s,
-                   least(e."end", g."end") AS t FROM e JOIN {_MEETS}""",
-    ),
-    "left_join": Case(
-        plan=_join("left"),
-        anchor=f"""SELECT k, v, x, j, w, y, greatest(e.start, g.start) AS s,
-                   least(e."end", g."end") AS t FROM e LEFT JOIN {_MEETS}""",
-    ),
+    "semi_join": Case(plan=_join("semi"), anchor=_MATCHED),
+    "left_join": Case(plan=_join("left"), anchor=_UNMATCHED),
     "count_window": Case(
         plan=_count_window,
         anchor="""SELECT k, v, x, start, lead(start, 10) OVER
                   (PARTITION BY k ORDER BY start, v, x) AS "end" FROM e""",
         points=True,
     ),
-    "top_k": Case(plan=_top_k, anchor=_SEGMENTS.format("max(x, 3)"), share=0.2),
+    "top_k": Case(plan=_top_k, anchor=_SEGMENTS.format("max(x, 3)"), share=0.5),
     "istream": Case(
         plan=lambda given: ToStream(input=given.e, kind="insertions"),
         anchor="""SELECT k, v, x, t, sum(n) AS n FROM

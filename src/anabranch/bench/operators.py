@@ -43,7 +43,7 @@ class Size:
 FULL: Final = Size(
     events=1_000_000,
     batch=100_000,
-    live=(2_000, 20_000, 200_000),
+    live=(2_000, 200_000),
     adjusted=(0.0, 0.1, 0.5),
     repeats=3,
     preloaded=(10_000, 10_000_000),

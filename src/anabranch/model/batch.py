@@ -64,18 +64,18 @@ class EventBatch:
         """The rows for which the mask is true."""
         if keep.all():
             return self
-        return self.take(np.flatnonzero(keep))
+        payload = self.payload.filter(pa.array(keep)) if self.payload.num_columns else self.payload
+        return self._at(np.flatnonzero(keep), payload)
 
     def take(self, rows: np.ndarray) -> EventBatch:
         """The rows at these positions, in this order."""
-        payload = take_rows(self.payload, rows)
-        return replace(
-            self,
-            payload=payload,
-            start=self.start[rows],
-            end=self.end[rows],
-            new_end=self.new_end[rows],
-        )
+        return self._at(rows, take_rows(self.payload, rows))
+
+    def _at(self, rows: np.ndarray, payload: pa.RecordBatch) -> EventBatch:
+        start = self.start[rows]
+        # Inserts begin where nothing was: often both are one array.
+        end = start if self.end is self.start else self.end[rows]
+        return replace(self, payload=payload, start=start, end=end, new_end=self.new_end[rows])
 
     @staticmethod
     def concat(batches: Sequence[EventBatch]) -> EventBatch:
