@@ -2,50 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.cleanse import Cleanse
-from anabranch.algebra.clip import Clip
-from anabranch.algebra.coalesce import Coalesce
-from anabranch.algebra.count_window import CountWindow
-from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.explain import explain_tree
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.filter import Filter
-from anabranch.algebra.from_signed import FromSigned
-from anabranch.algebra.granularity import Granularity
-from anabranch.algebra.join import JoinKind, Side
-from anabranch.algebra.map import Map
-from anabranch.algebra.node import Node
-from anabranch.algebra.set_operation import SetKind, SetOperation
-from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
-from anabranch.algebra.time_window import CHRONON, UNBOUNDED, TimeWindow
-from anabranch.algebra.to_signed import SIGN, ToSigned
-from anabranch.algebra.to_stream import Anchor, ToStream
-from anabranch.algebra.top_k import TopK
-from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
+from anabranch.fluent import Fluent, GroupedStream, Span
 from anabranch.kernels.explain import explain_stages
 from anabranch.kernels.pipeline import Emission, compile_plan
-from anabranch.model.time import parse_duration, parse_time
-from anabranch.runtime.aggregate_text import parse_aggregate, parse_column
+from anabranch.model.time import parse_duration
 from anabranch.runtime.bounded import refuse_unbounded
 from anabranch.runtime.describe import Declared, describe_files
 from anabranch.runtime.folder import Folder
-from anabranch.runtime.join_text import plan_join
 from anabranch.runtime.local import LocalRun, run_locally
-from anabranch.runtime.order_text import parse_order
 from anabranch.runtime.run import Run
 from anabranch.runtime.sinks import Callback, choose_sink
 from anabranch.runtime.source_spec import FileSource, LatePolicy, Limits
@@ -54,9 +30,6 @@ if TYPE_CHECKING:
     from anabranch.runtime.start import Work
 
 __all__ = ["Engine", "GroupedStream", "LocalRun", "Query", "Run", "Stream"]
-
-Span: TypeAlias = str | int | timedelta
-"""A duration: `"10 minutes"`, a count of chronons, or a timedelta."""
 
 Place: TypeAlias = str | Path
 
@@ -235,19 +208,6 @@ class Engine:
         return parallelism(self.spark)
 
 
-def _listed(texts: str | Sequence[str]) -> Sequence[str]:
-    return [texts] if isinstance(texts, str) else texts
-
-
-def _signed_span(by: Span) -> int:
-    """A duration that may be negative."""
-    if isinstance(by, str) and by.strip().startswith("-"):
-        return -parse_duration(by.strip().removeprefix("-"))
-    if isinstance(by, timedelta) and by < timedelta():
-        return -parse_duration(-by)
-    return by if isinstance(by, int) else parse_duration(by)
-
-
 def _describe(source: Any, declared: Declared) -> tuple[Any, Source]:
     if isinstance(source, str | Path):
         return describe_files(str(source), declared)
@@ -263,194 +223,13 @@ def _describe(source: Any, declared: Declared) -> tuple[Any, Source]:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Stream:
+class Stream(Fluent):
     """A stream, or a query over streams: every method gives a new one.
 
     Expressions are SQL text over the columns at hand.
     """
 
     engine: Engine
-    node: Node
-    sources: Mapping[str, Any]
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-        return self.node.schema
-
-    def where(self, condition: str) -> Stream:
-        """Keep the rows for which the condition is true."""
-        predicate = Expression.parse(condition, self.schema)
-        return self._with(Filter(input=self.node, predicate=predicate))
-
-    def select(self, *columns: str, **named: str) -> Stream:
-        """Compute columns: `select("itemID", "price * 2 AS double")`, or `double="price * 2"`."""
-        chosen = [parse_column(text, self.schema) for text in columns]
-        chosen += [(name, Expression.parse(text, self.schema)) for name, text in named.items()]
-        return self._with(Map(input=self.node, columns=tuple(chosen)))
-
-    def window(self, size: Span, slide: Span | None = None) -> Stream:
-        """Hold every row for `size`; with `slide` answers change only every so often."""
-        step = CHRONON if slide is None else parse_duration(slide)
-        return self._with(TimeWindow(input=self.node, size=parse_duration(size), slide=step))
-
-    def rows_window(
-        self,
-        rows: int | Literal["unbounded"],
-        *,
-        slide: int = 1,
-        by: str | Sequence[str] = (),
-        order_by: str | Sequence[str] = (),
-    ) -> Stream:
-        """Hold the last rows, of all or of each group.
-
-        Args:
-            rows: How many; `unbounded` forgets none.
-            slide: Answers change only with every so many rows.
-            by: Columns or expressions; every group has its own last rows.
-            order_by: What orders rows of one instant. Without it two of them are an error.
-        """
-        node = CountWindow(
-            input=self.node,
-            rows=UNBOUNDED if rows == "unbounded" else rows,
-            slide=slide,
-            partition_by=tuple(parse_column(text, self.schema) for text in _listed(by)),
-            order_by=tuple(Expression.parse(text, self.schema) for text in _listed(order_by)),
-        )
-        return self._with(node)
-
-    def top(self, k: int, order_by: str | Sequence[str], *, by: str | Sequence[str] = ()) -> Stream:
-        """The first `k` rows of every snapshot, or of each group: `top(3, "price DESC")`."""
-        node = TopK(
-            input=self.node,
-            k=k,
-            order_by=tuple(parse_order(text, self.schema) for text in _listed(order_by)),
-            partition_by=tuple(parse_column(text, self.schema) for text in _listed(by)),
-        )
-        return self._with(node)
-
-    def granularity(self, granule: Span) -> Stream:
-        """Sample and hold: what holds at a multiple of the granule holds up to the next one."""
-        return self._with(Granularity(input=self.node, granule=parse_duration(granule)))
-
-    def split(self, length: Span) -> Stream:
-        """Cut lifetimes into pieces of at most this length; no snapshot changes."""
-        return self._with(Split(input=self.node, length=parse_duration(length)))
-
-    def istream(self) -> Stream:
-        """A point wherever a row comes to hold."""
-        return self._with(ToStream(input=self.node, kind="insertions"))
-
-    def dstream(self, *, anchor: Anchor = "last_valid") -> Stream:
-        """A point wherever a row ceases to hold: its last instant, or the first without it."""
-        return self._with(ToStream(input=self.node, kind="deletions", anchor=anchor))
-
-    def rstream(self) -> Stream:
-        """Every row at every instant as a point of its own."""
-        return self._with(ToStream(input=self.node, kind="snapshots"))
-
-    def to_signed(self, column: str = SIGN) -> Stream:
-        """Changes in place of lifetimes: points with +1 where a row comes, -1 where it goes."""
-        return self._with(ToSigned(input=self.node, column=column))
-
-    def from_signed(self, column: str = SIGN) -> Stream:
-        """Lifetimes out of points with a sign."""
-        return self._with(FromSigned(input=self.node, column=column))
-
-    def cleanse(self, *, cut: bool = True) -> Stream:
-        """Only what is settled, in order of start, never taken back.
-
-        With `cut` lifetimes are cut where the stable point stands; without it they leave whole,
-        and one that has no end yet holds back everything behind it.
-        """
-        return self._with(Cleanse(input=self.node, cut=cut))
-
-    def shift(self, by: Span) -> Stream:
-        """Move all lifetimes: `"5 minutes"` later, `"-5 minutes"` earlier."""
-        return self._with(Shift(input=self.node, by=_signed_span(by)))
-
-    def clip(self, start: Any = None, end: Any = None) -> Stream:
-        """Only what holds from `start` on and before `end`."""
-        low = None if start is None else parse_time(start)
-        high = None if end is None else parse_time(end)
-        return self._with(Clip(input=self.node, start=low, end=high))
-
-    def lifetime(
-        self,
-        *,
-        duration: Span | None = None,
-        extend: Span | None = None,
-        at_most: Span | None = None,
-    ) -> Stream:
-        """Change how long rows hold: for a fixed time, longer by some, or no longer than that."""
-        node = AlterLifetime(
-            input=self.node,
-            duration=None if duration is None else parse_duration(duration),
-            extend=None if extend is None else parse_duration(extend),
-            at_most=None if at_most is None else parse_duration(at_most),
-        )
-        return self._with(node)
-
-    def group_by(self, *keys: str) -> GroupedStream:
-        """Columns or expressions (`"price % 10 AS digit"`) that `agg` groups by."""
-        parsed = tuple(parse_column(text, self.schema) for text in keys)
-        return GroupedStream(stream=self, keys=parsed)
-
-    def agg(self, **aggregates: str) -> Stream:
-        """Aggregate every snapshot as a whole: `agg(n="COUNT(*)", top="MAX(price)")`."""
-        return GroupedStream(stream=self, keys=()).agg(**aggregates)
-
-    def union(self, *others: Stream) -> Stream:
-        """Put streams with the same columns together."""
-        node = Union(inputs=(self.node, *(other.node for other in others)))
-        return self._with(node, *others)
-
-    def join(
-        self,
-        other: Stream,
-        on: str | Sequence[str] | None = None,
-        *,
-        how: JoinKind = "inner",
-        suffix: str = "_right",
-        broadcast: Side | None = None,
-    ) -> Stream:
-        """Combine what holds at the same instant.
-
-        Args:
-            other: The right side: a stream or a relation.
-            on: The condition (`"itemID = auction AND price > reserve"`), or the names of columns
-                that both sides have and that must be equal; they are there once in the result.
-                None: everything meets everything.
-            how: `inner`; `left`, `right`, `full` (with NULLs where there is no partner); `semi`
-                (left rows that have a partner), `anti` (those that have none).
-            suffix: What is put behind names of the right side that the left one has, too.
-            broadcast: The side that is small enough to be sent to every shard.
-        """
-        node = plan_join(self.node, other.node, on, how, suffix=suffix, broadcast=broadcast)
-        return self._with(node, other)
-
-    def distinct(self) -> Stream:
-        """No row twice at one instant."""
-        return self._with(Distinct(input=self.node))
-
-    def difference(self, other: Stream, *, strict: bool = False) -> Stream:
-        """Take the rows of another stream away, copy by copy; `strict`: all copies at once."""
-        return self._set_operation("strict difference" if strict else "difference", other)
-
-    def intersection(self, other: Stream) -> Stream:
-        """The rows that both streams have, as often as both have them."""
-        return self._set_operation("intersection", other)
-
-    def max_union(self, other: Stream) -> Stream:
-        """The rows that one of the streams has, as often as the one that has more of them."""
-        return self._set_operation("max-union", other)
-
-    def _set_operation(self, kind: SetKind, other: Stream) -> Stream:
-        return self._with(SetOperation(kind=kind, left=self.node, right=other.node), other)
-
-    def coalesce(self) -> Stream:
-        """Join lifetimes of equal rows that meet: the canonical form of the stream."""
-        return self._with(Coalesce(input=self.node))
 
     def explain(self, *, emit: Emission = "speculative") -> str:
         """The plan, the stages it runs in and what they read, what is known of the output."""
@@ -544,17 +323,6 @@ class Stream:
         sink = make_sink(Folder.at(f"{place}/out") if place else Folder.at("."))
         return run_locally(self.node, files, sink, emit)
 
-    def _with(self, node: Node, *others: Stream) -> Stream:
-        sources = dict(self.sources)
-        for other in others:
-            for name, source in other.sources.items():
-                if sources.setdefault(name, source) is not source:
-                    raise PlanError(
-                        f"two different sources are named '{name}'",
-                        hint="give every source its own name: engine.stream(..., name='...')",
-                    )
-        return replace(self, node=node, sources=sources)
-
     def _work(self, emit: Emission, *, allow_unbounded: bool) -> Work:
         from anabranch.runtime.native_head import push_down
         from anabranch.runtime.session import parallelism
@@ -576,19 +344,3 @@ class Stream:
 
 Query = Stream
 """What `start` runs; a stream is its own query."""
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GroupedStream:
-    """A stream and what it is grouped by, on the way to an aggregation."""
-
-    stream: Stream
-    keys: tuple[tuple[str, Expression], ...]
-
-    def agg(self, **aggregates: str) -> Stream:
-        """Aggregate every group of every snapshot: `agg(highest="MAX(price)")`."""
-        schema = self.stream.schema
-        calls = tuple((name, parse_aggregate(text, schema)) for name, text in aggregates.items())
-        node = Aggregate(input=self.stream.node, group_by=self.keys, aggregates=calls)
-        return replace(self.stream, node=node)

@@ -9,11 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from anabranch import Engine, LogicalStream, Stream, write_stream
+from anabranch.algebra.join import JoinKind
 from anabranch.engine import Run
 from anabranch.errors import PlanError
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER
 from anabranch.testing import PhysicalStream, adjust, insert, stable
+from anabranch.testing.physical import Element
 
 pytestmark = pytest.mark.spark
 
@@ -21,9 +23,9 @@ BIDS = pa.schema([("item", pa.int64()), ("price", pa.float64())])
 ITEMS = pa.schema([("id", pa.int64()), ("category", pa.string())])
 
 
-def write(path: Path, schema: pa.Schema, *elements: object) -> None:
+def write(path: Path, schema: pa.Schema, *elements: Element) -> None:
     path.parent.mkdir(exist_ok=True)
-    stream = PhysicalStream(schema, tuple(elements))  # type: ignore[arg-type]
+    stream = PhysicalStream(schema, tuple(elements))
     write_stream(path, stream.batches())
 
 
@@ -59,9 +61,9 @@ def local(query: Stream) -> LogicalStream:
 
 
 @pytest.mark.parametrize("how", ["inner", "full", "anti"])
-def test_a_join_of_two_streams(feeds: tuple[Stream, Stream, Path], how: str) -> None:
+def test_a_join_of_two_streams(feeds: tuple[Stream, Stream, Path], how: JoinKind) -> None:
     bids, items, _ = feeds
-    query = bids.join(items, on="item = id", how=how)  # type: ignore[arg-type]
+    query = bids.join(items, on="item = id", how=how)
     assert "hash on item = id" in query.explain()
     found = meaning(query.start(available_now=True))
     assert found.steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -494,6 +494,6 @@ def test_a_stage_per_partitioning() -> None:
         ({"order_by": ("array(v)",)}, "have no order"),
     ],
 )
-def test_bad_arguments_are_refused(arguments: dict[str, object], what: str) -> None:
+def test_bad_arguments_are_refused(arguments: dict[str, Any], what: str) -> None:
     with pytest.raises(PlanError, match=what):
-        window(**{"rows": 1, **arguments})  # type: ignore[arg-type]
+        window(**{"rows": 1, **arguments})

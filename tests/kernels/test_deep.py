@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from anabranch.kernels import columns, runs
+from anabranch.kernels.pipeline import Emission
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER
 from anabranch.testing import assert_agrees, schedules, streams
@@ -44,7 +45,7 @@ def test_an_operator_means_what_it_says(operator: str, data: st.DataObject) -> N
         for source in sources_of(node)
     }
     steps: list[dict[str, EventBatch]] = data.draw(schedules(**drawn))
-    emit = data.draw(st.sampled_from(["speculative", "speculative", "final"]))
+    emit: Emission = data.draw(st.sampled_from(["speculative", "speculative", "final"]))
     for small, many in SETTINGS:
         with patch.object(runs, "SMALL", small), patch.object(columns, "MANY", many):
-            assert_agrees(node, batches=steps, emit=emit)  # type: ignore[arg-type]
+            assert_agrees(node, batches=steps, emit=emit)

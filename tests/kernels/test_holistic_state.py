@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -44,8 +46,8 @@ def test_a_late_row_reads_its_neighbours_only(monkeypatch: pytest.MonkeyPatch) -
     read: list[int] = []
     reader = ranked_events._read
 
-    def count(*arguments: object) -> object:
-        found = reader(*arguments)  # type: ignore[arg-type]
+    def count(*arguments: Any) -> Any:
+        found = reader(*arguments)
         read.append(found[0].num_rows)
         return found
 

@@ -15,7 +15,7 @@ from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.join_band import Band
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.kernels.join import near_stretches
+from anabranch.kernels.stretches import near_stretches
 from anabranch.model.batch import EventBatch
 from anabranch.testing import assert_agrees, schedules, streams
 

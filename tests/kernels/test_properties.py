@@ -21,7 +21,7 @@ from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.granularity import Granularity
-from anabranch.algebra.join import Join
+from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node, Properties
 from anabranch.algebra.set_operation import SetOperation
@@ -48,8 +48,8 @@ def all_columns(over: Node) -> Map:
     )
 
 
-def join(left: Node, kind: str) -> Join:
-    return Join(kind=kind, left=left, right=all_columns(left))  # type: ignore[arg-type]
+def join(left: Node, kind: JoinKind) -> Join:
+    return Join(kind=kind, left=left, right=all_columns(left))
 
 
 STEPS: dict[str, Callable[[Node], Node]] = {

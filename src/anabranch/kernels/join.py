@@ -13,7 +13,7 @@ from anabranch.algebra.expression import evaluate_all
 from anabranch.algebra.join import Join
 from anabranch.algebra.join_band import Band
 from anabranch.algebra.join_keys import JoinKeys
-from anabranch.kernels.columns import Ids, Ints, order_by_id, positions_of
+from anabranch.kernels.columns import Ints, order_by_id
 from anabranch.kernels.interval_trace import (
     END,
     ROW,
@@ -21,12 +21,13 @@ from anabranch.kernels.interval_trace import (
     interval_rows,
     overlapping,
 )
+from anabranch.kernels.join_pairs import Moves, Pairs, pair, payload_of
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.multiplicity import Result, Runs, Steps, forget, revise_multiplicity
-from anabranch.kernels.runs import TIME, add_run
+from anabranch.kernels.runs import add_run
+from anabranch.kernels.stretches import near_stretches
 from anabranch.kernels.timeline import CHECK
-from anabranch.kernels.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.hashing import stable_hash
 from anabranch.model.netting import net
@@ -41,10 +42,6 @@ JOINS: Final = "__joins"
 """Whether a row has a key at all: NULL equals nothing."""
 
 _SIDES: Final = ("left", "right")
-_FAR: Final = 2.0**40
-"""So many stretches away from 0 values are no longer told apart."""
-
-_FAR_AWAY: Final = np.int64(2**62)
 
 
 @final
@@ -208,10 +205,10 @@ class JoinKernel(Stateful):
                 runs[name] = kept
         return Trace(runs, stable), EventBatch.empty(self.schema, stable)
 
-    def _moves(self, rows: pa.RecordBatch) -> _Moves:
+    def _moves(self, rows: pa.RecordBatch) -> Moves:
         names = rows.schema.names
         values = [name for name in names if name.startswith(("key", ROW))]
-        return _Moves(
+        return Moves(
             ids=rows.column(KEY if KEY in names else ID).to_numpy(),
             check=rows.column(CHECK).to_numpy() if self._checked else None,
             joins=rows.column(JOINS).to_numpy(zero_copy_only=False) if JOINS in names else None,
@@ -221,7 +218,7 @@ class JoinKernel(Stateful):
             values=rows.select(values),
         )
 
-    def _existing(self, runs: Runs, moves: _Moves, stable: Time) -> _Moves:
+    def _existing(self, runs: Runs, moves: Moves, stable: Time) -> Moves:
         """In place of the right side the stretches on which a key is there at all."""
         if not len(moves.ids):
             held = {name: some for name, some in runs.items() if name.startswith("exist.")}
@@ -230,7 +227,7 @@ class JoinKernel(Stateful):
         one = np.ones(len(moves.ids), np.int64)
         steps = Steps(moves.ids, moves.check, moves.end, moves.new_end, one)
         found = revise_multiplicity(runs, "exist.", steps, "distinct", stable, self.label)
-        return _Moves(
+        return Moves(
             ids=moves.ids[found.rows],
             check=None if moves.check is None else moves.check[found.rows],
             joins=None,
@@ -240,7 +237,7 @@ class JoinKernel(Stateful):
             values=moves.values.slice(0, 0),
         )
 
-    def _state(self, moves: _Moves) -> pa.RecordBatch:
+    def _state(self, moves: Moves) -> pa.RecordBatch:
         """What is remembered of a side: its events that can meet something."""
         rows = slice(None) if moves.joins is None else moves.joins
         values = list(zip(moves.values.schema.names, moves.values.columns, strict=True))
@@ -256,8 +253,8 @@ class JoinKernel(Stateful):
         )
 
     def _meet(
-        self, moves: _Moves, runs: Sequence[Run], schema: pa.Schema, side: int
-    ) -> Iterator[_Pairs]:
+        self, moves: Moves, runs: Sequence[Run], schema: pa.Schema, side: int
+    ) -> Iterator[Pairs]:
         """Moves of pairs: every end that moved, against all it meets on the way."""
         low = np.minimum(moves.end, moves.new_end)
         high = np.maximum(moves.end, moves.new_end)
@@ -273,24 +270,24 @@ class JoinKernel(Stateful):
                 same = moves.check[mine] == rows.column(CHECK).to_numpy()
                 if not same.all():
                     rows, mine = rows.take(pa.array(np.flatnonzero(same))), mine[same]
-            pairs = _pair(moves, mine, rows, side)
+            pairs = pair(moves, mine, rows, side)
             yield pairs if self.keys.rest is None else self._tested(pairs)
 
-    def _tested(self, pairs: _Pairs) -> _Pairs:
+    def _tested(self, pairs: Pairs) -> Pairs:
         assert self.keys.rest is not None
         both = pa.RecordBatch.from_arrays(
-            [*_payload(pairs.left), *_payload(pairs.right)], schema=self.node.both
+            [*payload_of(pairs.left), *payload_of(pairs.right)], schema=self.node.both
         )
         keep = self.keys.rest.evaluate(both, both.num_rows).fill_null(False)
         return pairs.take(np.flatnonzero(keep.to_numpy(zero_copy_only=False)))
 
     def _output(
-        self, runs: Runs, left: _Moves, right: _Moves, found: list[_Pairs], stable: Time
+        self, runs: Runs, left: Moves, right: Moves, found: list[Pairs], stable: Time
     ) -> EventBatch:
         parts = [EventBatch.empty(self.schema, stable)]
         if self.node.kind not in ("semi", "anti"):
             for pairs in found:
-                columns = [*_payload(pairs.left), *_payload(pairs.right)]
+                columns = [*payload_of(pairs.left), *payload_of(pairs.right)]
                 payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
                 parts.append(EventBatch(payload, pairs.start, pairs.end, pairs.new_end, stable))
             if not all(bool((side.end == side.start).all()) for side in (left, right)):
@@ -302,7 +299,7 @@ class JoinKernel(Stateful):
         return EventBatch.concat(parts)
 
     def _alone(
-        self, runs: Runs, moves: _Moves, found: list[_Pairs], side: int, stable: Time
+        self, runs: Runs, moves: Moves, found: list[Pairs], side: int, stable: Time
     ) -> EventBatch:
         """The payloads of a side where they have no partner (where they have one, for `semi`)."""
         pairs = [each.left if side == 0 else each.right for each in found]
@@ -327,92 +324,10 @@ class JoinKernel(Stateful):
         return self._padded(rows, result, side, stable)
 
     def _padded(self, rows: pa.RecordBatch, result: Result, side: int, stable: Time) -> EventBatch:
-        mine = [column.take(pa.array(result.rows)) for column in _payload(rows)]
+        mine = [column.take(pa.array(result.rows)) for column in payload_of(rows)]
         if self.node.kind not in ("semi", "anti"):
             other = self.node.inputs[1 - side].schema
             nulls = [pa.nulls(len(result.rows), field.type) for field in other]
             mine = [*mine, *nulls] if side == 0 else [*nulls, *mine]
         payload = pa.RecordBatch.from_arrays(mine, schema=self.schema)
         return EventBatch(payload, result.start, result.end, result.new_end, stable)
-
-
-def near_stretches(band: Band, batch: EventBatch, side: int) -> tuple[Ints, Ints]:
-    """Rows and the stretches of values that they are in: right rows in one, left ones in several.
-
-    A stretch is as wide as the band, so a left row looks into two. What is too large to be
-    counted in stretches, or no number, is in a stretch of its own.
-    """
-    width = band.below + band.above or 1.0
-    given = (band.left, band.right)[side].evaluate(batch.payload, len(batch))
-    values = given.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    with np.errstate(over="ignore"):
-        values = values / width
-    rows = np.flatnonzero(given.is_valid().to_numpy(zero_copy_only=False))
-    values = values[rows]
-    far = ~(np.abs(values) <= _FAR)
-    if side == 1:
-        return rows, np.where(far, _FAR_AWAY, np.floor(np.where(far, 0, values)).astype(np.int64))
-    near = np.where(~(np.abs(values) <= 2 * _FAR), 0, values)
-    # Right values lie in [left - above, left + below]; a little more, as all of them are rounded.
-    first = np.floor(near - band.above / width - 1e-3).astype(np.int64)
-    last = np.floor(near + band.below / width + 1e-3).astype(np.int64)
-    stretch, owner = positions_of(first, np.where(np.abs(values) <= 2 * _FAR, last + 1, first))
-    distant = np.flatnonzero(~(np.abs(values) <= _FAR / 2))
-    owner = np.concatenate([owner, distant])
-    return rows[owner], np.concatenate([stretch, np.full(len(distant), _FAR_AWAY)])
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Moves:
-    """What came on one side."""
-
-    ids: Ids
-    check: Ids | None
-    joins: np.ndarray | None
-    start: Ints
-    end: Ints
-    new_end: Ints
-    values: pa.RecordBatch
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Pairs:
-    """Moves of pairs, with the columns of both sides."""
-
-    left: pa.RecordBatch
-    right: pa.RecordBatch
-    start: Ints
-    end: Ints
-    new_end: Ints
-
-    def take(self, rows: Ints) -> _Pairs:
-        places = pa.array(rows)
-        return _Pairs(
-            self.left.take(places),
-            self.right.take(places),
-            self.start[rows],
-            self.end[rows],
-            self.new_end[rows],
-        )
-
-
-def _pair(moves: _Moves, mine: Ints, held: pa.RecordBatch, side: int) -> _Pairs:
-    """A pair holds while both parts do; as many pairs as there are copies of what is held."""
-    counts = held.column(COUNT).to_numpy()
-    if (counts != 1).any():
-        again = np.repeat(np.arange(len(counts)), counts)
-        held, mine = held.take(pa.array(again)), mine[again]
-    begins, ends = held.column(TIME).to_numpy(), held.column(END).to_numpy()
-    start = np.maximum(moves.start[mine], begins)
-    end = np.maximum(np.minimum(moves.end[mine], ends), start)
-    new_end = np.maximum(np.minimum(moves.new_end[mine], ends), start)
-    came = moves.values.take(pa.array(mine)) if moves.values.num_columns else moves.values
-    left, right = (came, held) if side == 0 else (held, came)
-    return _Pairs(left, right, start, end, new_end)
-
-
-def _payload(rows: pa.RecordBatch) -> list[pa.Array]:
-    count = sum(name.startswith("key") for name in rows.schema.names)
-    return [rows.column(f"key{place}") for place in range(count)]

@@ -1,0 +1,270 @@
+"""Plans written as chains of methods: every method gives a stream over one more operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, final
+
+import pyarrow as pa
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.cleanse import Cleanse
+from anabranch.algebra.clip import Clip
+from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.count_window import CountWindow
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.from_signed import FromSigned
+from anabranch.algebra.granularity import Granularity
+from anabranch.algebra.join import JoinKind, Side
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.algebra.set_operation import SetKind, SetOperation
+from anabranch.algebra.shift import Shift
+from anabranch.algebra.split import Split
+from anabranch.algebra.time_window import CHRONON, UNBOUNDED, TimeWindow
+from anabranch.algebra.to_signed import SIGN, ToSigned
+from anabranch.algebra.to_stream import Anchor, ToStream
+from anabranch.algebra.top_k import TopK
+from anabranch.algebra.union import Union
+from anabranch.errors import PlanError
+from anabranch.model.time import parse_duration, parse_time
+from anabranch.runtime.aggregate_text import parse_aggregate, parse_column
+from anabranch.runtime.join_text import plan_join
+from anabranch.runtime.order_text import parse_order
+
+Span: TypeAlias = str | int | timedelta
+"""A duration: `"10 minutes"`, a count of chronons, or a timedelta."""
+
+S = TypeVar("S", bound="Fluent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fluent:
+    """A plan and where its sources come from; expressions are SQL text over the columns at hand."""
+
+    node: Node
+    sources: Mapping[str, Any]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self.node.schema
+
+    def where(self: S, condition: str) -> S:
+        """Keep the rows for which the condition is true."""
+        predicate = Expression.parse(condition, self.schema)
+        return self._with(Filter(input=self.node, predicate=predicate))
+
+    def select(self: S, *columns: str, **named: str) -> S:
+        """Compute columns: `select("itemID", "price * 2 AS double")`, or `double="price * 2"`."""
+        chosen = [parse_column(text, self.schema) for text in columns]
+        chosen += [(name, Expression.parse(text, self.schema)) for name, text in named.items()]
+        return self._with(Map(input=self.node, columns=tuple(chosen)))
+
+    def window(self: S, size: Span, slide: Span | None = None) -> S:
+        """Hold every row for `size`; with `slide` answers change only every so often."""
+        step = CHRONON if slide is None else parse_duration(slide)
+        return self._with(TimeWindow(input=self.node, size=parse_duration(size), slide=step))
+
+    def rows_window(
+        self: S,
+        rows: int | Literal["unbounded"],
+        *,
+        slide: int = 1,
+        by: str | Sequence[str] = (),
+        order_by: str | Sequence[str] = (),
+    ) -> S:
+        """Hold the last rows, of all or of each group.
+
+        Args:
+            rows: How many; `unbounded` forgets none.
+            slide: Answers change only with every so many rows.
+            by: Columns or expressions; every group has its own last rows.
+            order_by: What orders rows of one instant. Without it two of them are an error.
+        """
+        node = CountWindow(
+            input=self.node,
+            rows=UNBOUNDED if rows == "unbounded" else rows,
+            slide=slide,
+            partition_by=tuple(parse_column(text, self.schema) for text in _listed(by)),
+            order_by=tuple(Expression.parse(text, self.schema) for text in _listed(order_by)),
+        )
+        return self._with(node)
+
+    def top(self: S, k: int, order_by: str | Sequence[str], *, by: str | Sequence[str] = ()) -> S:
+        """The first `k` rows of every snapshot, or of each group: `top(3, "price DESC")`."""
+        node = TopK(
+            input=self.node,
+            k=k,
+            order_by=tuple(parse_order(text, self.schema) for text in _listed(order_by)),
+            partition_by=tuple(parse_column(text, self.schema) for text in _listed(by)),
+        )
+        return self._with(node)
+
+    def granularity(self: S, granule: Span) -> S:
+        """Sample and hold: what holds at a multiple of the granule holds up to the next one."""
+        return self._with(Granularity(input=self.node, granule=parse_duration(granule)))
+
+    def split(self: S, length: Span) -> S:
+        """Cut lifetimes into pieces of at most this length; no snapshot changes."""
+        return self._with(Split(input=self.node, length=parse_duration(length)))
+
+    def istream(self: S) -> S:
+        """A point wherever a row comes to hold."""
+        return self._with(ToStream(input=self.node, kind="insertions"))
+
+    def dstream(self: S, *, anchor: Anchor = "last_valid") -> S:
+        """A point wherever a row ceases to hold: its last instant, or the first without it."""
+        return self._with(ToStream(input=self.node, kind="deletions", anchor=anchor))
+
+    def rstream(self: S) -> S:
+        """Every row at every instant as a point of its own."""
+        return self._with(ToStream(input=self.node, kind="snapshots"))
+
+    def to_signed(self: S, column: str = SIGN) -> S:
+        """Changes in place of lifetimes: points with +1 where a row comes, -1 where it goes."""
+        return self._with(ToSigned(input=self.node, column=column))
+
+    def from_signed(self: S, column: str = SIGN) -> S:
+        """Lifetimes out of points with a sign."""
+        return self._with(FromSigned(input=self.node, column=column))
+
+    def cleanse(self: S, *, cut: bool = True) -> S:
+        """Only what is settled, in order of start, never taken back.
+
+        With `cut` lifetimes are cut where the stable point stands; without it they leave whole,
+        and one that has no end yet holds back everything behind it.
+        """
+        return self._with(Cleanse(input=self.node, cut=cut))
+
+    def shift(self: S, by: Span) -> S:
+        """Move all lifetimes: `"5 minutes"` later, `"-5 minutes"` earlier."""
+        return self._with(Shift(input=self.node, by=_signed_span(by)))
+
+    def clip(self: S, start: Any = None, end: Any = None) -> S:
+        """Only what holds from `start` on and before `end`."""
+        low = None if start is None else parse_time(start)
+        high = None if end is None else parse_time(end)
+        return self._with(Clip(input=self.node, start=low, end=high))
+
+    def lifetime(
+        self: S,
+        *,
+        duration: Span | None = None,
+        extend: Span | None = None,
+        at_most: Span | None = None,
+    ) -> S:
+        """Change how long rows hold: for a fixed time, longer by some, or no longer than that."""
+        node = AlterLifetime(
+            input=self.node,
+            duration=None if duration is None else parse_duration(duration),
+            extend=None if extend is None else parse_duration(extend),
+            at_most=None if at_most is None else parse_duration(at_most),
+        )
+        return self._with(node)
+
+    def group_by(self: S, *keys: str) -> GroupedStream[S]:
+        """Columns or expressions (`"price % 10 AS digit"`) that `agg` groups by."""
+        parsed = tuple(parse_column(text, self.schema) for text in keys)
+        return GroupedStream(stream=self, keys=parsed)
+
+    def agg(self: S, **aggregates: str) -> S:
+        """Aggregate every snapshot as a whole: `agg(n="COUNT(*)", top="MAX(price)")`."""
+        return GroupedStream(stream=self, keys=()).agg(**aggregates)
+
+    def union(self: S, *others: S) -> S:
+        """Put streams with the same columns together."""
+        node = Union(inputs=(self.node, *(other.node for other in others)))
+        return self._with(node, *others)
+
+    def join(
+        self: S,
+        other: S,
+        on: str | Sequence[str] | None = None,
+        *,
+        how: JoinKind = "inner",
+        suffix: str = "_right",
+        broadcast: Side | None = None,
+    ) -> S:
+        """Combine what holds at the same instant.
+
+        Args:
+            other: The right side: a stream or a relation.
+            on: The condition (`"itemID = auction AND price > reserve"`), or the names of columns
+                that both sides have and that must be equal; they are there once in the result.
+                None: everything meets everything.
+            how: `inner`; `left`, `right`, `full` (with NULLs where there is no partner); `semi`
+                (left rows that have a partner), `anti` (those that have none).
+            suffix: What is put behind names of the right side that the left one has, too.
+            broadcast: The side that is small enough to be sent to every shard.
+        """
+        node = plan_join(self.node, other.node, on, how, suffix=suffix, broadcast=broadcast)
+        return self._with(node, other)
+
+    def distinct(self: S) -> S:
+        """No row twice at one instant."""
+        return self._with(Distinct(input=self.node))
+
+    def difference(self: S, other: S, *, strict: bool = False) -> S:
+        """Take the rows of another stream away, copy by copy; `strict`: all copies at once."""
+        return self._set_operation("strict difference" if strict else "difference", other)
+
+    def intersection(self: S, other: S) -> S:
+        """The rows that both streams have, as often as both have them."""
+        return self._set_operation("intersection", other)
+
+    def max_union(self: S, other: S) -> S:
+        """The rows that one of the streams has, as often as the one that has more of them."""
+        return self._set_operation("max-union", other)
+
+    def _set_operation(self: S, kind: SetKind, other: S) -> S:
+        return self._with(SetOperation(kind=kind, left=self.node, right=other.node), other)
+
+    def coalesce(self: S) -> S:
+        """Join lifetimes of equal rows that meet: the canonical form of the stream."""
+        return self._with(Coalesce(input=self.node))
+
+    def _with(self: S, node: Node, *others: S) -> S:
+        sources = dict(self.sources)
+        for other in others:
+            for name, source in other.sources.items():
+                if sources.setdefault(name, source) is not source:
+                    raise PlanError(
+                        f"two different sources are named '{name}'",
+                        hint="give every source its own name: engine.stream(..., name='...')",
+                    )
+        return replace(self, node=node, sources=sources)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupedStream(Generic[S]):
+    """A stream and what it is grouped by, on the way to an aggregation."""
+
+    stream: S
+    keys: tuple[tuple[str, Expression], ...]
+
+    def agg(self, **aggregates: str) -> S:
+        """Aggregate every group of every snapshot: `agg(highest="MAX(price)")`."""
+        schema = self.stream.schema
+        calls = tuple((name, parse_aggregate(text, schema)) for name, text in aggregates.items())
+        node = Aggregate(input=self.stream.node, group_by=self.keys, aggregates=calls)
+        return self.stream._with(node)
+
+
+def _listed(texts: str | Sequence[str]) -> Sequence[str]:
+    return [texts] if isinstance(texts, str) else texts
+
+
+def _signed_span(by: Span) -> int:
+    """A duration that may be negative."""
+    if isinstance(by, str) and by.strip().startswith("-"):
+        return -parse_duration(by.strip().removeprefix("-"))
+    if isinstance(by, timedelta) and by < timedelta():
+        return -parse_duration(-by)
+    return by if isinstance(by, int) else parse_duration(by)
