@@ -13,7 +13,7 @@ from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.expression import Expression, images
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream
@@ -22,14 +22,13 @@ from anabranch.model.payload import Payload
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate(Node):
+class Aggregate(Unary):
     """One row per group and instant at which the group is not empty (Kraemer 2007, 8.1.8-9).
 
     Multiplicities are weights: a payload that holds twice counts twice. Nothing valid gives no
     row, not a count of 0. NULL is a group of its own.
     """
 
-    input: Node
     group_by: tuple[tuple[str, Expression], ...] = ()
     aggregates: tuple[tuple[str, AggregateCall], ...] = ()
 
@@ -43,11 +42,6 @@ class Aggregate(Node):
         for expression in [*(key for _, key in self.group_by), *arguments]:
             check_schema(expression, self.input)
         check_names(self.schema.names, where=self.label)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream to aggregate."""
-        return (self.input,)
 
     @property
     def schema(self) -> pa.Schema:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import final
 
-import pyarrow as pa
-
 from anabranch.algebra.granularity import show_span
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream
@@ -17,7 +15,7 @@ from anabranch.model.time import FOREVER, Duration
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterLifetime(Node):
+class AlterLifetime(Unary):
     """Change the end of every longest lifetime [s, e) of each payload.
 
     `duration` d: [s, s + d). `extend` by d: [s, e + d). `at_most` d: [s, min(e, s + d)). The
@@ -25,7 +23,6 @@ class AlterLifetime(Node):
     depend on how the input happens to be cut.
     """
 
-    input: Node
     duration: Duration | None = None
     extend: Duration | None = None
     at_most: Duration | None = None
@@ -44,16 +41,6 @@ class AlterLifetime(Node):
                 where=self.label,
                 hint="use a positive duration",
             )
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream whose lifetimes change."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def properties(self) -> Properties:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-import pyarrow as pa
-
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.model.logical import LogicalStream
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleanse(Node):
+class Cleanse(Unary):
     """The same stream, late: out(p, t) = in(p, t) before the output's stable point.
 
     Only inserts leave, ordered by start. With `cut`, whatever holds before the stable point
@@ -24,18 +22,7 @@ class Cleanse(Node):
 
     holds_back: ClassVar[bool] = True
 
-    input: Node
     cut: bool = True
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream to put in order."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def properties(self) -> Properties:

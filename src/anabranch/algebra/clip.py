@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-import pyarrow as pa
-
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream
@@ -16,10 +14,9 @@ from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clip(Node):
+class Clip(Unary):
     """Only what holds in [start, end): out(p, t) = in(p, t) if start <= t < end, else 0."""
 
-    input: Node
     start: Time | None = None
     end: Time | None = None
 
@@ -42,16 +39,6 @@ class Clip(Node):
     def last(self) -> Time:
         """The first instant that is no longer kept."""
         return FOREVER if self.end is None else self.end
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream to clip."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def properties(self) -> Properties:

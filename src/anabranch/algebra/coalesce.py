@@ -5,31 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-import pyarrow as pa
-
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.model.logical import LogicalStream
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coalesce(Node):
+class Coalesce(Unary):
     """The same stream: out(p, t) = in(p, t). Only the cut into lifetimes becomes canonical.
 
     Equal logical streams leave as equal events, which is what merging replicas needs.
     """
-
-    input: Node
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream to rewrite."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def properties(self) -> Properties:

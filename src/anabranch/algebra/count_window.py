@@ -12,7 +12,7 @@ from anabranch.algebra.evaluation import plain_type
 from anabranch.algebra.expression import Expression, images
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.errors import PlanError, StreamError
@@ -27,7 +27,7 @@ MOST_ELEMENTS: Final = 1_000_000
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountWindow(Node):
+class CountWindow(Unary):
     """The last `rows` elements of each group (Kraemer 2007, 8.2.2, 8.2.3 and 17.1.2).
 
     Every instant at which a payload holds is one element of its group, numbered 1, 2, ... by
@@ -41,7 +41,6 @@ class CountWindow(Node):
     of a group may be at one instant once it is settled; until then they are numbered the same way.
     """
 
-    input: Node
     rows: int
     slide: int = 1
     partition_by: tuple[tuple[str, Expression], ...] = ()
@@ -68,16 +67,6 @@ class CountWindow(Node):
                     where=f"{self.label}: {expression.sql}",
                     hint="order by a number, a text or a time",
                 )
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream whose last rows are kept."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def properties(self) -> Properties:

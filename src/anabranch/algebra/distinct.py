@@ -5,31 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-import pyarrow as pa
-
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.model.logical import LogicalStream
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Distinct(Node):
+class Distinct(Unary):
     """Every payload at most once: out(p, t) = min(in(p, t), 1) (Kraemer 2007, 8.1.5).
 
     It works per instant: the same payload at another instant is not a duplicate.
     """
-
-    input: Node
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream with duplicates."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def properties(self) -> Properties:

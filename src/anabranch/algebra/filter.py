@@ -8,20 +8,19 @@ from typing import final
 import pyarrow as pa
 
 from anabranch.algebra.expression import Expression, images
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Node, Properties, Unary
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter(Node):
+class Filter(Unary):
     """Keep a payload where the predicate is true: out(p, t) = in(p, t) if pred(p), else 0.
 
     Neither false nor NULL is true (Kraemer 2007, 8.1.1).
     """
 
-    input: Node
     predicate: Expression
 
     def __post_init__(self) -> None:
@@ -32,16 +31,6 @@ class Filter(Node):
                 where=f"Filter {self.predicate.sql}",
                 hint="compare the value with something",
             )
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream to filter."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def properties(self) -> Properties:

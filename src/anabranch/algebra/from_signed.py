@@ -9,7 +9,7 @@ from typing import Final, final
 
 import pyarrow as pa
 
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.to_signed import SIGN
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.logical import LogicalStream, Payload
@@ -22,14 +22,13 @@ MOST_INSTANTS: Final = 1_000_000
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FromSigned(Node):
+class FromSigned(Unary):
     """The inverse of ToSigned: out(p, t) = max(0, the sum of the signs of p at instants <= t).
 
     A sum below 0 before the stable point is an error; after it, the missing +1 may still come.
     Every instant of a longer lifetime counts as a point of its own (Kraemer 2007, 17.3).
     """
 
-    input: Node
     column: str = SIGN
 
     def __post_init__(self) -> None:
@@ -47,11 +46,6 @@ class FromSigned(Node):
                 where=f"over {self.input.label}",
                 hint="cast it to a signed integer",
             )
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream of signed points."""
-        return (self.input,)
 
     @property
     def schema(self) -> pa.Schema:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-import pyarrow as pa
-
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Node, Properties, Unary
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import show_duration
 from anabranch.errors import PlanError
@@ -17,14 +15,13 @@ from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Granularity(Node):
+class Granularity(Unary):
     """Sample and hold: out(p, t) = in(p, floor(t / granule) * granule).
 
     Samples are taken at the multiples of `granule`, before instant 0 too, and hold until the next
     one. So the output is exact at these instants (Kraemer 2007, 20.3-4).
     """
 
-    input: Node
     granule: Duration
 
     def __post_init__(self) -> None:
@@ -33,16 +30,6 @@ class Granularity(Node):
                 f"a granule cannot have size {self.granule}",
                 hint="use a positive duration; 1 keeps every instant",
             )
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream to sample."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def properties(self) -> Properties:

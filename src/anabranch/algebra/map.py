@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from anabranch.algebra.expression import Expression, images
 from anabranch.algebra.filter import check_schema
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream
@@ -17,13 +17,12 @@ from anabranch.model.logical import LogicalStream
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Map(Node):
+class Map(Unary):
     """Replace each payload by its image: out(q, t) = sum of in(p, t) over all p with f(p) = q.
 
     Duplicates that arise this way stay: a snapshot keeps its size (Kraemer 2007, 8.1.2).
     """
 
-    input: Node
     columns: tuple[tuple[str, Expression], ...]
 
     def __post_init__(self) -> None:
@@ -32,11 +31,6 @@ class Map(Node):
         for _, expression in self.columns:
             check_schema(expression, self.input)
         check_names([name for name, _ in self.columns], where=self.label)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream to map."""
-        return (self.input,)
 
     @property
     def schema(self) -> pa.Schema:

@@ -123,3 +123,20 @@ class Node(ABC):
         for node in self.inputs:
             yield from node.walk()
         yield self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unary(Node):
+    """An operator with one input, whose columns it keeps unless it says otherwise."""
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one stream it reads."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.input.schema

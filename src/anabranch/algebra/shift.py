@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, final
 
-import pyarrow as pa
-
 from anabranch.algebra.granularity import show_span
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time
@@ -19,13 +17,12 @@ FIRST: Final = BEGINNING + 1
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shift(Node):
+class Shift(Unary):
     """Everything later by `by`, earlier where that is negative: out(p, t) = in(p, t - by).
 
     An end that is FOREVER stays so. What would leave the range of time is cut off there.
     """
 
-    input: Node
     by: int
 
     def __post_init__(self) -> None:
@@ -34,16 +31,6 @@ class Shift(Node):
                 f"a stream cannot be moved by {self.by}",
                 hint="use a duration; a negative one moves it to earlier times",
             )
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream to move."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def properties(self) -> Properties:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-import pyarrow as pa
-
 from anabranch.algebra.granularity import show_span
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER, Duration
@@ -16,14 +14,13 @@ from anabranch.model.time import FOREVER, Duration
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split(Node):
+class Split(Unary):
     """The same stream: out(p, t) = in(p, t). Only lifetimes are cut (Kraemer 2007, 11.7.1).
 
     A lifetime is cut every `length` instants, counted from its own start. One that does not end
     is cut as far as the stable point has come; its rest stays open.
     """
 
-    input: Node
     length: Duration
 
     def __post_init__(self) -> None:
@@ -32,16 +29,6 @@ class Split(Node):
                 f"lifetimes cannot be cut into pieces of length {self.length}",
                 hint="use a positive duration; 1 makes points",
             )
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream to cut."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def properties(self) -> Properties:

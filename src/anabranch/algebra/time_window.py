@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Final, final
 
-import pyarrow as pa
-
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.logical import LogicalStream, Steps
@@ -28,7 +26,7 @@ MOST_STEPS: Final = 1_000_000
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimeWindow(Node):
+class TimeWindow(Unary):
     """Hold each occurrence for `size`: out(p, t) = sum of in(p, u) over h - size < u <= h.
 
     h is the last slide instant up to t: h = floor((t + 1) / slide) * slide - 1, which is t
@@ -37,7 +35,6 @@ class TimeWindow(Node):
     and 17.1, for negative instants too).
     """
 
-    input: Node
     size: Duration
     slide: Duration = CHRONON
 
@@ -52,16 +49,6 @@ class TimeWindow(Node):
                 f"a window cannot slide by {self.slide}",
                 hint="use a positive duration; 1 slides with every instant",
             )
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream whose occurrences are held."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def properties(self) -> Properties:

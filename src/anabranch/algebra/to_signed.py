@@ -8,7 +8,7 @@ from typing import Final, final
 
 import pyarrow as pa
 
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.algebra.to_stream import jumps
 from anabranch.model.logical import LogicalStream, Payload
@@ -18,23 +18,17 @@ SIGN: Final = "sign"
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToSigned(Node):
+class ToSigned(Unary):
     """Positive and negative points (Kraemer 2007, 14.1 and 17.3).
 
     Where the multiplicity of a payload rises by k, k points with sign +1; where it falls by k, k
     points with sign -1, at the first instant at which it is less. What never ends has no -1.
     """
 
-    input: Node
     column: str = SIGN
 
     def __post_init__(self) -> None:
         check_names(self.schema.names, where=self.label)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream of lifetimes."""
-        return (self.input,)
 
     @property
     def schema(self) -> pa.Schema:

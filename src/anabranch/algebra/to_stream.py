@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, final, get_args
 
-import pyarrow as pa
-
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.split import split_properties
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream, Payload, Steps
@@ -22,7 +20,7 @@ _NAMES: Final = {"insertions": "Istream", "deletions": "Dstream", "snapshots": "
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToStream(Node):
+class ToStream(Unary):
     """Istream, Dstream and Rstream (Kraemer 2007, 17.2), with m(t) = in(p, t).
 
     `insertions`: out(p, t) = max(0, m(t) - m(t - 1)). `deletions`: max(0, m(t - 1) - m(t)), at t
@@ -30,7 +28,6 @@ class ToStream(Node):
     is never deleted. `snapshots`: the same snapshots, written as points.
     """
 
-    input: Node
     kind: StreamKind
     anchor: Anchor = "last_valid"
 
@@ -45,16 +42,6 @@ class ToStream(Node):
                 f"a deletion cannot be placed at '{self.anchor}'",
                 hint=f"it can be placed at: {', '.join(get_args(Anchor))}",
             )
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream whose snapshots are compared."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def looks_ahead(self) -> bool:

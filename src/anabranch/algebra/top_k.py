@@ -13,7 +13,7 @@ from anabranch.algebra.count_window import has_order, order_key
 from anabranch.algebra.expression import Expression, images
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.errors import PlanError
 from anabranch.model.hashing import stable_hash
@@ -26,7 +26,7 @@ Ordering = tuple[Expression, bool, bool]
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopK(Node):
+class TopK(Unary):
     """At every instant the first `k` payloads of each group (TOP-K of Kraemer 2007, 11.5.7).
 
     A payload that holds several times counts several times; of the last one there may be fewer
@@ -38,7 +38,6 @@ class TopK(Node):
     answer never depends on the order of arrival.
     """
 
-    input: Node
     k: int
     order_by: tuple[Ordering, ...]
     partition_by: tuple[tuple[str, Expression], ...] = ()
@@ -65,16 +64,6 @@ class TopK(Node):
                     where=f"{self.label}: {expression.sql}",
                     hint="order by a number, a text or a time",
                 )
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The stream whose first rows are kept."""
-        return (self.input,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """That of the input."""
-        return self.input.schema
 
     @property
     def properties(self) -> Properties:
