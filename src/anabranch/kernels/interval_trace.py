@@ -15,14 +15,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.columns import Ids, Ints, is_first, order_by_id_and_time, positions_of
+from anabranch.kernels.columns import Ids, Ints, order_by_id_and_time, positions_of
+from anabranch.kernels.event_trace import END, add_up
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.runs import TIME, Merge, search, slices, with_times
 from anabranch.kernels.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
 from anabranch.model.time import FOREVER, Time
 
-END: Final = "__end"
 CLASS: Final = "__class"
 ROW: Final = "__row"
 """A hash of the payload that tells the events of one key apart; not there if none ever goes."""
@@ -83,7 +83,7 @@ def interval_merger(stable: Time) -> Merge:
             rows = rows.take(pa.array(np.flatnonzero(alive)))
         kind, ids, start = (rows.column(name).to_numpy() for name in (CLASS, ID, TIME))
         if (rows.column(COUNT).to_numpy() < 0).any():
-            places, counts = add_up(rows, ids)
+            places, counts = add_up(rows, _hashes(rows), ids)
             rows = rows.take(pa.array(places))
             place = rows.schema.get_field_index(COUNT)
             rows = rows.set_column(place, rows.schema.field(COUNT), pa.array(counts))
@@ -94,17 +94,9 @@ def interval_merger(stable: Time) -> Merge:
     return merge
 
 
-def add_up(rows: pa.RecordBatch, owner: np.ndarray) -> tuple[Ints, Ints]:
-    """One place per owner and event with the sum of its counts, without those that sum to none."""
-    names = [name for name in (ROW, f"{ROW}.check") if name in rows.schema.names]
-    keys = [rows.column(name).to_numpy() for name in (*names, END, TIME)] + [owner]
-    order = np.lexsort(keys)
-    first = is_first(*(key[order] for key in keys))
-    if not len(order):
-        return order, order
-    counts = np.add.reduceat(rows.column(COUNT).to_numpy()[order], np.flatnonzero(first))
-    some = counts != 0
-    return order[first][some], counts[some]
+def _hashes(rows: pa.RecordBatch) -> list[str]:
+    """The columns that tell the events of one key apart, where there are any."""
+    return [name for name in (ROW, f"{ROW}.check") if name in rows.schema.names]
 
 
 def overlapping(
@@ -136,7 +128,7 @@ def overlapping(
             owners.append(owner[keep])
         rows, owner = pa.concat_batches(parts), np.concatenate(owners)
         if len(owners) > 1 and (rows.column(COUNT).to_numpy() < 0).any():
-            places, counts = add_up(rows, owner)
+            places, counts = add_up(rows, _hashes(rows), owner)
             rows, owner = rows.take(pa.array(places)), owner[places]
             place = rows.schema.get_field_index(COUNT)
             rows = rows.set_column(place, rows.schema.field(COUNT), pa.array(counts))

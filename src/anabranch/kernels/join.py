@@ -14,8 +14,8 @@ from anabranch.algebra.join import Join
 from anabranch.algebra.join_band import Band
 from anabranch.algebra.join_keys import JoinKeys
 from anabranch.kernels.columns import Ints, order_by_id
+from anabranch.kernels.event_trace import END
 from anabranch.kernels.interval_trace import (
-    END,
     ROW,
     interval_merger,
     interval_rows,

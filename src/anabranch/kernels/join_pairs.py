@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns import Ids, Ints
-from anabranch.kernels.interval_trace import END
+from anabranch.kernels.event_trace import END
 from anabranch.kernels.runs import TIME
 from anabranch.kernels.timeline_rows import COUNT
 
