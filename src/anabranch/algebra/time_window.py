@@ -9,10 +9,20 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Final, final
 
+import pyarrow as pa
+
 from anabranch.algebra.node import Properties, Unary
-from anabranch.algebra.source import Source
+from anabranch.algebra.window_columns import (
+    Columns,
+    bound_type,
+    bounds,
+    check_columns,
+    check_points,
+    has_clock,
+    with_columns,
+)
 from anabranch.errors import PlanError, StreamError
-from anabranch.model.logical import LogicalStream, Steps
+from anabranch.model.logical import LogicalStream, Payload, Steps
 from anabranch.model.time import BEGINNING, FOREVER, Duration
 
 UNBOUNDED: Final = Duration(FOREVER)
@@ -33,10 +43,15 @@ class TimeWindow(Unary):
     itself for a slide of one. Slides are aligned to instant 0. A size of FOREVER forgets
     nothing. Every instant of a longer lifetime is an occurrence of its own (Kraemer 2007, 8.2.1
     and 17.1, for negative instants too).
+
+    With `columns` every row says which window shows it: out(p + (h + 1 - size, h + 1), t) is what
+    out(p, t) is without. So a point is there once for every window that holds it, each time for
+    one slide.
     """
 
     size: Duration
     slide: Duration = CHRONON
+    columns: Columns | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= FOREVER:
@@ -49,6 +64,29 @@ class TimeWindow(Unary):
                 f"a window cannot slide by {self.slide}",
                 hint="use a positive duration; 1 slides with every instant",
             )
+        if self.columns is not None:
+            self._check_columns(self.columns)
+
+    def _check_columns(self, columns: Columns) -> None:
+        check_columns(self.input, columns, where=self.label)
+        check_points(self.input, where=self.label)
+        if self.size == UNBOUNDED:
+            raise PlanError(
+                "a window without bound has no start that a column could show",
+                where=self.label,
+                hint="give the window a size, or leave the columns out",
+            )
+        if self.slide == 1 < self.size:
+            raise PlanError(
+                "a window that slides with every instant would show a row once per instant",
+                where=self.label,
+                hint="give it a SLIDE: one of the size of the window makes it tumble",
+            )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input; the bounds of the window may follow."""
+        return with_columns(self.input, self.columns)
 
     @property
     def properties(self) -> Properties:
@@ -56,6 +94,8 @@ class TimeWindow(Unary):
         known = self.input.properties
         if self.size == 1 and self.slide == 1:
             return known
+        if self.columns is not None and self.size > self.slide:
+            return Properties(insert_only=known.insert_only)
         if not known.only_points:
             return Properties(insert_only=known.insert_only)
         held = replace(
@@ -65,18 +105,28 @@ class TimeWindow(Unary):
 
     @property
     def label(self) -> str:
-        """`TimeWindow 10m slide 1m`."""
-        sources = [node for node in self.walk() if isinstance(node, Source)]
-        clock = any(source.timestamps for source in sources)
+        """`TimeWindow 10m slide 1m`, `TimeWindow 10m slide 10m with window_start, window_end`."""
+        clock = has_clock(self.input)
         slide = f" slide {show_duration(self.slide, clock)}" if self.slide > 1 else ""
-        return f"TimeWindow {show_duration(self.size, clock)}{slide}"
+        shown = f" with {', '.join(self.columns)}" if self.columns else ""
+        return f"TimeWindow {show_duration(self.size, clock)}{slide}{shown}"
 
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
         """Count the occurrences in the window that ends at each slide instant."""
         (rows,) = inputs
-        return LogicalStream.of_steps(
+        held = LogicalStream.of_steps(
             {payload: self._count(steps) for payload, steps in rows.steps.items()}
         )
+        return held if self.columns is None else LogicalStream.of(self._by_window(held))
+
+    def _by_window(self, held: LogicalStream) -> Iterator[tuple[Payload, int, int]]:
+        """What is held, cut at the slide instants, with the bounds of the window at each."""
+        kind = bound_type(self.input)
+        for payload, start, end in held.events():
+            first = (start + 1) // self.slide * self.slide - 1
+            for shown in range(first, end, self.slide):
+                window = bounds(shown + 1 - self.size, shown + 1, kind)
+                yield (*payload, *window), max(start, shown), min(end, shown + self.slide)
 
     def _count(self, steps: Steps) -> list[tuple[int, int]]:
         seen_before = _occurrences_before(steps)

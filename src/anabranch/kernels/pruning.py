@@ -45,6 +45,9 @@ def needed_columns(node: Node) -> dict[str, frozenset[str] | None]:
                 parts = [part for _, part in at.group_by]
                 parts += [call.argument for _, call in at.aggregates if call.argument is not None]
                 visit(at.input, _columns_of(parts))
+            case TimeWindow(columns=(_, _) as own):
+                # These columns are the window's own.
+                visit(at.input, None if wanted is None else wanted - set(own))
             case Union() | TimeWindow() | Granularity() | Shift() | Clip():
                 for input in at.inputs:
                     visit(input, wanted)

@@ -9,11 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.window_columns import Columns, bound_type
 from anabranch.errors import StreamError
 from anabranch.kernels.columns import positions_of
 from anabranch.kernels.kernel import Stateless
+from anabranch.kernels.window_columns import with_bounds
 from anabranch.model.batch import EventBatch
-from anabranch.model.time import FOREVER, TimeArray, add_saturating
+from anabranch.model.time import BEGINNING, FOREVER, TimeArray, add_saturating
 
 MOST_LAYERS: Final = 20_000_000
 """So many rows may come out of one batch before the window is refused."""
@@ -27,6 +29,8 @@ class TimeWindowKernel(Stateless):
     Every instant of a lifetime is an occurrence of its own. Those of `[s, e)` under a window of
     size w are the layers `[s+k-1, e+w-k)` for k = 1 .. min(w, e-s), with both ends moved up to
     the next slide instant. A point has one layer; a move of an end moves the ends of all layers.
+
+    Where rows say which window shows them, a point becomes one row per window that holds it.
     """
 
     node: TimeWindow
@@ -38,11 +42,13 @@ class TimeWindowKernel(Stateless):
 
     @property
     def schema(self) -> pa.Schema:
-        """Unchanged."""
+        """Unchanged, or with the bounds of the window."""
         return self.node.schema
 
     def apply(self, batch: EventBatch) -> EventBatch:
         """Rows whose layers are empty after the slide are dropped."""
+        if self.node.columns is not None:
+            return self._show_windows(batch, self.node.columns)
         if self.node.input.properties.only_points:
             return self._hold_points(batch)
         size = np.int64(self.node.size)
@@ -83,6 +89,26 @@ class TimeWindowKernel(Stateless):
             return held
         return held.where((begin < FOREVER) & (old != new))
 
+    def _show_windows(self, batch: EventBatch, columns: Columns) -> EventBatch:
+        """Once for every slide at which a point is held: kept or withdrawn in all of them."""
+        slide = np.int64(self.node.slide)
+        batch = batch.where(batch.end != batch.new_end)
+        begin = self._slide_up(batch.start)
+        end = self._slide_up(add_saturating(batch.start, self.node.size))
+        windows = _slides(begin, end, slide)
+        if not (windows == 1).all():
+            self._refuse_too_many(windows)
+            number, row = positions_of(np.zeros(len(batch), np.int64), windows)
+            batch, begin = batch.take(row), begin[row] + number * slide
+        end = add_saturating(begin, slide)
+        old, new = (np.where(last > batch.start, end, begin) for last in _ends(batch))
+        shown = EventBatch(batch.payload, begin, old, new, batch.stable)
+        after = begin + 1
+        too_early = after < np.int64(BEGINNING + self.node.size)
+        first = np.where(too_early, np.int64(BEGINNING), after - np.int64(self.node.size))
+        kind = bound_type(self.node.input)
+        return shown.with_payload(with_bounds(batch.payload, columns, kind, first, after))
+
     def _layer_end(self, last: TimeArray, depth: TimeArray) -> TimeArray:
         if int(self.node.size) == FOREVER:
             return np.full(len(last), np.int64(FOREVER))
@@ -95,9 +121,15 @@ class TimeWindowKernel(Stateless):
 
     def _refuse_too_many(self, layers: TimeArray) -> None:
         if float(layers.astype(np.float64).sum()) > MOST_LAYERS:
+            several = int(layers.max())
+            if self.node.columns is not None:
+                raise StreamError(
+                    f"a row would be in {several} windows, and there once for each of them",
+                    where=self.node.label,
+                    hint="use a longer slide or a smaller size",
+                )
             raise StreamError(
-                f"a time window over long lifetimes would need {int(layers.max())} layers "
-                "for one event",
+                f"a time window over long lifetimes would need {several} layers for one event",
                 where=self.node.label,
                 hint="every instant of a lifetime counts as an occurrence; put the window on a "
                 "stream of points, or use a coarser time",
@@ -112,6 +144,13 @@ def _lengths(start: TimeArray, end: TimeArray, most: np.int64) -> TimeArray:
     """How many instants lie in [start, end), at most `most`; unsigned, as it may exceed int64."""
     lengths = end.view(np.uint64) - start.view(np.uint64)
     return np.minimum(lengths, np.uint64(most)).astype(np.int64)
+
+
+def _slides(begin: TimeArray, end: TimeArray, slide: np.int64) -> TimeArray:
+    """How many slide instants lie in [begin, end), given that the first one is `begin`."""
+    length = end.view(np.uint64) - begin.view(np.uint64)
+    whole, more = np.divmod(length, np.uint64(slide))
+    return (whole + (more > 0)).astype(np.int64)
 
 
 def _layers(layers: TimeArray) -> tuple[TimeArray, TimeArray]:
