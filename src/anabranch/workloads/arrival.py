@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,70 +12,24 @@ import pyarrow.parquet as pq
 
 from anabranch.errors import QueryError
 from anabranch.model.batch import EventBatch, no_rows
-from anabranch.model.time import BEGINNING, FOREVER, SECOND, Duration, Time, TimeArray
+from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.workloads.disturbance import (
+    REPLACE,
+    WITHDRAW,
+    Arrived,
+    Clock,
+    Disturbance,
+    arrivals,
+    rechunked,
+)
 from anabranch.workloads.nexmark import BID, Nexmark
-from anabranch.workloads.random_access import Integers
+
+__all__ = ["BID_PAYLOAD", "Disturbance", "bid_elements", "bid_rows", "write_bid_rows"]
 
 BID_PAYLOAD: Final = pa.schema([field for field in BID if field.name != "bidTS"])
 """A bid as an event: its time is the start of its lifetime."""
 
 _BLOCK: Final = 65_536
-_NONE: Final = Duration(0)
-_TEN_SECONDS: Final = Duration(10 * SECOND)
-_MINUTE: Final = Duration(60 * SECOND)
-_INSERT, _WITHDRAW, _REPLACE = 0, 1, 2
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disturbance:
-    """What happens to bids on their way.
-
-    Attributes:
-        disorder: A bid arrives up to so much later than it was made.
-        late: The share of bids that arrive later than that, and so break the promises of
-            stable points: a source must drop, revise or refuse them.
-        late_by: By how much more, at most.
-        corrections: The share of bids that are withdrawn after their arrival; half of these come
-            again with another price.
-        correction_delay: How long after its arrival a bid is corrected, at most.
-        stable_every: A stable point follows so many rows.
-    """
-
-    disorder: Duration = _NONE
-    late: float = 0.0
-    late_by: Duration = _MINUTE
-    corrections: float = 0.0
-    correction_delay: Duration = _TEN_SECONDS
-    stable_every: int = 1_000
-
-    def __post_init__(self) -> None:
-        for name in ("late", "corrections"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise QueryError(f"'{name}' is not a share", hint="a share is between 0 and 1")
-        if min(self.disorder, self.late_by, self.correction_delay) < 0 or self.stable_every < 1:
-            raise QueryError(
-                "a delay is negative, or stables come every 0 rows",
-                hint="delays are 0 or more, and 'stable_every' is 1 or more",
-            )
-
-    @property
-    def patience(self) -> int:
-        """How far a stable point stays behind the clock of arrivals."""
-        return self.disorder + (self.correction_delay if self.corrections else 0)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Arrivals:
-    """Elements by time of arrival: what happens to which bid."""
-
-    time: TimeArray
-    bid: Integers
-    kind: Integers
-
-    def take(self, rows: np.ndarray) -> _Arrivals:
-        return _Arrivals(self.time[rows], self.bid[rows], self.kind[rows])
 
 
 def bid_rows(
@@ -99,7 +52,7 @@ def bid_rows(
             where=f"corrections {how.corrections}",
             hint="write elements (JSON lines, or Parquet of elements), or leave corrections out",
         )
-    return (config.bid_rows(part.bid) for part in _rechunked(_arrivals(config, how), chunk_rows))
+    return (config.bid_rows(part.event) for part in rechunked(_arrivals(config, how), chunk_rows))
 
 
 def bid_elements(
@@ -117,7 +70,7 @@ def bid_elements(
     """
     how = disturbance or Disturbance()
     every = how.stable_every
-    for part in _rechunked(_arrivals(config, how), every * max(1, _BLOCK // every)):
+    for part in rechunked(_arrivals(config, how), every * max(1, _BLOCK // every)):
         events = _events(config, part)
         count = len(events)
         for first in range(0, count, every):
@@ -171,17 +124,17 @@ def _slice(events: EventBatch, low: int, high: int, stable: Time) -> EventBatch:
     )
 
 
-def _events(config: Nexmark, part: _Arrivals) -> EventBatch:
-    rows = config.bid_rows(part.bid)
+def _events(config: Nexmark, part: Arrived) -> EventBatch:
+    rows = config.bid_rows(part.event)
     price = rows.column("price").to_numpy()
-    other = np.round(price * (0.5 + config.random.floats("other price", part.bid)), 2)
+    other = np.round(price * (0.5 + config.random.floats("other price", part.event)), 2)
     columns = [
         rows.column("itemID"),
         rows.column("bidderID"),
-        pa.array(np.where(part.kind == _REPLACE, other, price)),
+        pa.array(np.where(part.kind == REPLACE, other, price)),
     ]
-    start = config.bid_times(part.bid)
-    withdrawn = part.kind == _WITHDRAW
+    start = config.bid_times(part.event)
+    withdrawn = part.kind == WITHDRAW
     return EventBatch(
         pa.RecordBatch.from_arrays(columns, schema=BID_PAYLOAD),
         start,
@@ -190,63 +143,6 @@ def _events(config: Nexmark, part: _Arrivals) -> EventBatch:
     )
 
 
-def _arrivals(config: Nexmark, how: Disturbance) -> Iterator[_Arrivals]:
-    """All elements, by time of arrival; what comes after the bids of a block is held back."""
-    none = np.empty(0, np.int64)
-    held = _Arrivals(none, none, none)
-    for first in range(0, config.bids, _BLOCK):
-        last = min(first + _BLOCK, config.bids)
-        block = _block(config, how, np.arange(first, last, dtype=np.int64))
-        both = _joined([held, block])
-        if last < config.bids:
-            ready = both.time < config.time_of(np.array([last]))[0]
-        else:
-            ready = np.ones(len(both.bid), np.bool_)
-        held = both.take(~ready)
-        now = both.take(ready)
-        yield now.take(np.lexsort((now.kind, now.bid, now.time)))
-
-
-def _block(config: Nexmark, how: Disturbance, bid: Integers) -> _Arrivals:
-    random = config.random
-    made = config.bid_times(bid)
-    is_late = random.floats("late", bid) < how.late
-    delay = random.integers("delay", bid, how.disorder + 1)
-    lateness = how.patience + how.late_by * (0.5 + 0.5 * random.floats("late by", bid))
-    arrival = made + np.where(is_late, lateness.astype(np.int64), delay)
-    corrected = (random.floats("corrected", bid) < how.corrections) & ~is_late
-    again = corrected & (random.floats("again", bid) < 0.5)
-    noticed = arrival + random.integers("noticed", bid, how.correction_delay + 1)
-    return _joined(
-        [
-            _Arrivals(arrival, bid, np.full(len(bid), _INSERT)),
-            _Arrivals(noticed, bid, np.full(len(bid), _WITHDRAW)).take(corrected),
-            _Arrivals(noticed, bid, np.full(len(bid), _REPLACE)).take(again),
-        ]
-    )
-
-
-def _joined(parts: list[_Arrivals]) -> _Arrivals:
-    return _Arrivals(
-        np.concatenate([part.time for part in parts]),
-        np.concatenate([part.bid for part in parts]),
-        np.concatenate([part.kind for part in parts]),
-    )
-
-
-def _rechunked(parts: Iterator[_Arrivals], rows: int) -> Iterator[_Arrivals]:
-    """The same in pieces of exactly so many rows, but for the last."""
-    rest: list[_Arrivals] = []
-    count = 0
-    for part in parts:
-        rest.append(part)
-        count += len(part.bid)
-        if count >= rows:
-            whole = _joined(rest)
-            cut = count - count % rows
-            for first in range(0, cut, rows):
-                yield whole.take(np.arange(first, first + rows))
-            rest = [whole.take(np.arange(cut, count))]
-            count -= cut
-    if count:
-        yield _joined(rest)
+def _arrivals(config: Nexmark, how: Disturbance) -> Iterator[Arrived]:
+    clock = Clock(config.bids, config.random, config.bid_times, config.time_of)
+    return arrivals(clock, how)
