@@ -20,6 +20,7 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.split import Split
@@ -39,6 +40,7 @@ from anabranch.kernels.kernel import Stateful, Stateless
 from anabranch.kernels.map import MapKernel
 from anabranch.kernels.multiplicity import MultiplicityKernel
 from anabranch.kernels.retime import RetimeKernel
+from anabranch.kernels.session_window import SessionWindowKernel
 from anabranch.kernels.split import KeepKernel, SplitKernel
 from anabranch.kernels.time_window import TimeWindowKernel
 from anabranch.kernels.to_stream import ToStreamKernel
@@ -87,14 +89,9 @@ def kernel_of(node: Node) -> Stateless | Placement:
         case Join():
             return _join(node)
         case CountWindow():
-            columns = [key.is_column for _, key in node.partition_by]
-            known = frozenset(name for name in columns if name is not None)
-            return Placement(
-                kernel=CountWindowKernel.of(node),
-                kind="count-window",
-                together=None if None in columns else known,
-                keys=dict(node.partition_by),
-            )
+            return _by_parts(CountWindowKernel.of(node), "count-window", node.partition_by)
+        case SessionWindow():
+            return _by_parts(SessionWindowKernel.of(node), "session-window", node.partition_by)
         case TopK():
             parts = [key.columns for _, key in node.partition_by]
             return Placement(
@@ -139,6 +136,14 @@ def _join(node: Join) -> Placement:
         if not kernel.keys.left:
             together = None if kernel.spreads else frozenset()
     return Placement(kernel=kernel, kind="join", together=together)
+
+
+def _by_parts(kernel: Stateful, kind: str, parts: tuple[tuple[str, Expression], ...]) -> Placement:
+    """Groups are kept together; their rows show which one they are in only by whole columns."""
+    columns = [key.is_column for _, key in parts]
+    known = frozenset(name for name in columns if name is not None)
+    together = None if None in columns else known
+    return Placement(kernel=kernel, kind=kind, together=together, keys=dict(parts))
 
 
 def _by_payload(kernel: Stateful, kind: str) -> Placement:

@@ -151,7 +151,7 @@ def _remaining(layout: Layout, ids: Ids, times: Ints, counts: Ints, stable: Time
     return kept
 
 
-def refuse_collisions(ids: Ids, check: Ids) -> None:
+def refuse_collisions(ids: Ids, check: Ids, where: str = "a count window") -> None:
     """Two keys under one id are found, never mixed; the ids are sorted.
 
     Raises:
@@ -160,6 +160,6 @@ def refuse_collisions(ids: Ids, check: Ids) -> None:
     if ((ids[1:] == ids[:-1]) & (check[1:] != check[:-1])).any():
         raise EngineError(
             "two different keys have the same 64-bit hash",
-            where="a count window",
+            where=where,
             hint="please report this with the query; until then add a column to the partitioning",
         )

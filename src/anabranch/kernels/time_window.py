@@ -100,7 +100,7 @@ class TimeWindowKernel(Stateless):
             self._refuse_too_many(windows)
             number, row = positions_of(np.zeros(len(batch), np.int64), windows)
             batch, begin = batch.take(row), begin[row] + number * slide
-        end = add_saturating(begin, slide)
+        end = add_saturating(begin, self.node.slide)
         old, new = (np.where(last > batch.start, end, begin) for last in _ends(batch))
         shown = EventBatch(batch.payload, begin, old, new, batch.stable)
         after = begin + 1
