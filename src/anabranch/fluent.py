@@ -23,6 +23,7 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import JoinKind, Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.split import Split
@@ -31,6 +32,7 @@ from anabranch.algebra.to_signed import SIGN, ToSigned
 from anabranch.algebra.to_stream import Anchor, ToStream
 from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
+from anabranch.algebra.window_columns import Columns
 from anabranch.errors import PlanError
 from anabranch.model.time import parse_duration, parse_time
 from anabranch.runtime.aggregate_text import parse_aggregate, parse_column
@@ -66,10 +68,34 @@ class Fluent:
         chosen += [(name, Expression.parse(text, self.schema)) for name, text in named.items()]
         return self._with(Map(input=self.node, columns=tuple(chosen)))
 
-    def window(self: S, size: Span, slide: Span | None = None) -> S:
-        """Hold every row for `size`; with `slide` answers change only every so often."""
+    def window(
+        self: S, size: Span, slide: Span | None = None, *, columns: Columns | None = None
+    ) -> S:
+        """Hold every row for `size`; with `slide` answers change only every so often.
+
+        With `columns=("window_start", "window_end")` every row says which window shows it.
+        """
         step = CHRONON if slide is None else parse_duration(slide)
-        return self._with(TimeWindow(input=self.node, size=parse_duration(size), slide=step))
+        held = parse_duration(size)
+        return self._with(TimeWindow(input=self.node, size=held, slide=step, columns=columns))
+
+    def session_window(
+        self: S, gap: Span, *, by: str | Sequence[str] = (), columns: Columns | None = None
+    ) -> S:
+        """Hold every row for its session, which ends when nothing comes for as long as `gap`.
+
+        Args:
+            gap: Rows that are less than this apart are in one session.
+            by: Columns or expressions; every group has sessions of its own.
+            columns: Names for two columns with the bounds of the session.
+        """
+        node = SessionWindow(
+            input=self.node,
+            gap=parse_duration(gap),
+            partition_by=tuple(parse_column(text, self.schema) for text in _listed(by)),
+            columns=columns,
+        )
+        return self._with(node)
 
     def rows_window(
         self: S,
