@@ -35,9 +35,9 @@ from anabranch.algebra.union import Union
 from anabranch.algebra.window_columns import Columns
 from anabranch.errors import PlanError
 from anabranch.model.time import parse_duration, parse_time
-from anabranch.runtime.aggregate_text import parse_aggregate, parse_column
-from anabranch.runtime.join_text import plan_join
-from anabranch.runtime.order_text import parse_order
+from anabranch.language.aggregate_text import parse_aggregate, parse_column
+from anabranch.language.join_text import plan_join
+from anabranch.language.order_text import parse_order
 
 Span: TypeAlias = str | int | timedelta
 """A duration: `"10 minutes"`, a count of chronons, or a timedelta."""

@@ -15,7 +15,7 @@ from anabranch.algebra.source import Source
 from anabranch.algebra.top_k import TopK
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
-from anabranch.runtime.aggregate_text import parse_aggregate
+from anabranch.language.aggregate_text import parse_aggregate
 from anabranch.testing import (
     PhysicalStream,
     adjust,

@@ -1,0 +1,250 @@
+"""Spark's SQL with windows in FROM (Kraemer 2007, figure 7.1), as a dialect of sqlglot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, ClassVar, Final, Literal
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType
+
+from anabranch.language.script import Script, Span
+from anabranch.language.window_text import Amount, AxisText, GranularityText, WindowText
+
+AXIS_FUNCTIONS: Final = ("TUMBLE", "HOP", "SESSION")
+STREAM_FUNCTIONS: Final = ("ISTREAM", "DSTREAM", "RSTREAM")
+_SHAPE: Final = "WINDOW([PARTITION BY columns] RANGE | ROWS size [SLIDE size])"
+_UNITS: Final = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
+
+
+class Anabranch(Spark):
+    """The dialect: `anabranch` for sqlglot."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """No word swallows what is behind it."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+    class Parser(SparkParser):
+        """Reads what may stand behind a name in FROM; it is kept in `meta` of the table."""
+
+        def _parse_table(
+            self,
+            schema: bool = False,
+            joins: bool = False,
+            alias_tokens: Collection[TokenType] | None = None,
+            **options: Any,
+        ) -> exp.Expr | None:
+            if schema:
+                return super()._parse_table(schema, joins, alias_tokens, **options)
+            axis = self._axis_function()
+            table = axis or super()._parse_table(schema, False, alias_tokens, **options)
+            if table is not None:
+                self._read_behind(table, alias_tokens or self.TABLE_ALIAS_TOKENS)
+                if joins:
+                    for join in self._parse_joins():
+                        table.append("joins", join)
+            return table
+
+        def _read_behind(self, table: exp.Expr, alias_tokens: Collection[TokenType]) -> None:
+            """A window, an alias if there is none yet, a granularity."""
+            window = self._window()
+            if window is not None:
+                table.meta["window"] = window
+                if not table.args.get("alias"):
+                    alias = self._parse_table_alias(alias_tokens=alias_tokens)
+                    if alias:
+                        table.set("alias", alias)
+                elif self._curr.token_type in (TokenType.ALIAS, TokenType.VAR) and not (
+                    self._is_word("GRANULARITY")
+                ):
+                    raise self._wrong(
+                        "this stream has an alias already",
+                        self._curr,
+                        "write the alias once, before or behind the window",
+                    )
+            again = self._curr
+            if self._window() is not None:
+                raise self._wrong("there are two windows", again, "keep one of them")
+            granularity = self._granularity()
+            if granularity is not None:
+                table.meta["granularity"] = granularity
+                if not table.args.get("alias"):
+                    alias = self._parse_table_alias(alias_tokens=alias_tokens)
+                    if alias:
+                        table.set("alias", alias)
+
+        def _parse_table_alias(
+            self, alias_tokens: Collection[TokenType] | None = None
+        ) -> exp.TableAlias | None:
+            if self._is_word("GRANULARITY") and self._next.token_type == TokenType.L_PAREN:
+                return None
+            return super()._parse_table_alias(alias_tokens)
+
+        def _window(self) -> WindowText | None:
+            """`WINDOW(...)`, or `[...]` as the dissertation prints it at times."""
+            first = self._curr
+            if self._match_pair(TokenType.WINDOW, TokenType.L_PAREN):
+                closing = TokenType.R_PAREN
+            elif self._match(TokenType.L_BRACKET):
+                closing = TokenType.R_BRACKET
+            else:
+                return None
+            partition = self._partition()
+            if not self._match_texts(("RANGE", "ROWS")):
+                raise self._wrong(
+                    "a window is a RANGE of time or a number of ROWS", self._curr, f"write {_SHAPE}"
+                )
+            kind: Literal["RANGE", "ROWS"] = "ROWS" if self._prev.text.upper() == "ROWS" else "RANGE"
+            least = None
+            if self._match_texts(("UNBOUNDED",)):
+                size = None
+            elif self._match_texts(("MIN",)):
+                least = self._amount("the least size of the window")
+                if not self._match(TokenType.COMMA) or not self._match_texts(("MAX",)):
+                    raise self._wrong(
+                        "MIN stands beside MAX", self._curr, f"write {kind} MIN size, MAX size"
+                    )
+                size = self._amount("the largest size of the window")
+            else:
+                size = self._amount("the size of the window")
+            slide = self._amount("the slide of the window") if self._match_texts(("SLIDE",)) else None
+            order = self._parse_order()
+            self._close(closing, f"write {_SHAPE}")
+            return WindowText(
+                kind=kind,
+                size=size,
+                least=least,
+                slide=slide,
+                partition_by=partition,
+                order_by=tuple(order.expressions) if isinstance(order, exp.Order) else (),
+                span=(first.start, self._prev.end + 1),
+            )
+
+        def _granularity(self) -> GranularityText | None:
+            if not self._is_word("GRANULARITY") or self._next.token_type != TokenType.L_PAREN:
+                return None
+            first = self._curr
+            self._advance(2)
+            coarsest = None
+            hint = "write GRANULARITY(size), or GRANULARITY(COARSEST size, FINEST size)"
+            if self._match_texts(("COARSEST",)):
+                coarsest = self._amount("the coarsest granule")
+                if not self._match(TokenType.COMMA) or not self._match_texts(("FINEST",)):
+                    raise self._wrong("COARSEST stands beside FINEST", self._curr, hint)
+            granule = self._amount("the granule")
+            self._close(TokenType.R_PAREN, hint)
+            span = (first.start, self._prev.end + 1)
+            return GranularityText(granule=granule, coarsest=coarsest, span=span)
+
+        def _axis_function(self) -> exp.Expr | None:
+            """`[TABLE(] TUMBLE(stream, DESCRIPTOR(time), size) [)]`."""
+            first, index = self._curr, self._index
+            wrapped = self._match_pair(TokenType.TABLE, TokenType.L_PAREN)
+            named = self._curr.text.upper() in AXIS_FUNCTIONS
+            if not named or self._next.token_type != TokenType.L_PAREN:
+                self._retreat(index)
+                return None
+            function = self._curr.text.upper()
+            self._advance(2)
+            hint = f"write {function}(stream, DESCRIPTOR(time), {_AXIS_SIZES[function]})"
+            self._argument_name()
+            self._match(TokenType.TABLE)
+            table = super()._parse_table()
+            if table is None:
+                raise self._wrong(f"{function} needs a stream", self._curr, hint)
+            partition = self._columns_before_sizes()
+            descriptor: exp.Expr | None = None
+            amounts: list[tuple[str | None, Amount]] = []
+            while self._match(TokenType.COMMA):
+                name = self._argument_name()
+                if self._match_texts(("DESCRIPTOR",)):
+                    descriptor = self._parse_wrapped(self._parse_column)
+                else:
+                    amounts.append((name, self._amount(f"a size for {function}")))
+            self._close(TokenType.R_PAREN, hint)
+            if wrapped:
+                self._close(TokenType.R_PAREN, hint)
+            table.meta["axis"] = AxisText(
+                function=function,
+                descriptor=descriptor,
+                amounts=tuple(amounts),
+                partition_by=partition,
+                span=(first.start, self._prev.end + 1),
+            )
+            alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)
+            if alias:
+                table.set("alias", alias)
+            return table
+
+        def _argument_name(self) -> str | None:
+            """`SIZE =>`."""
+            if self._next.token_type not in (TokenType.FARROW, TokenType.ARROW):
+                return None
+            name = self._curr.text.upper()
+            self._advance(2)
+            return name
+
+        def _partition(self) -> tuple[exp.Expr, ...]:
+            if not self._match(TokenType.PARTITION_BY):
+                return ()
+            return tuple(part for part in self._parse_csv(self._parse_assignment) if part)
+
+        def _columns_before_sizes(self) -> tuple[exp.Expr, ...]:
+            """`PARTITION BY a, b`, in front of other arguments."""
+            found: list[exp.Expr] = []
+            more = self._match(TokenType.PARTITION_BY)
+            while more:
+                column = self._parse_column()
+                found += [column] if column else []
+                more = (
+                    self._curr.token_type == TokenType.COMMA
+                    and self._next.token_type in self.IDENTIFIER_TOKENS
+                    and self._next.text.upper() not in ("DESCRIPTOR", "TIMECOL", "SIZE", "GAP")
+                )
+                self._advance(int(more))
+            return tuple(found)
+
+        def _amount(self, what: str) -> Amount:
+            """`10`, `10 MINUTES`, `INTERVAL '10' MINUTE` or `'10 minutes'`."""
+            first = self._curr
+            self._match(TokenType.INTERVAL)
+            word = self._curr
+            if self._match(TokenType.STRING):
+                count, _, rest = word.text.strip().partition(" ")
+                unit = rest.strip().upper() or None
+            elif self._match(TokenType.NUMBER):
+                count, unit = word.text, None
+            else:
+                raise self._wrong(
+                    f"{what} is missing",
+                    word,
+                    "write a positive number, for times with a unit: 10 MINUTES",
+                )
+            if unit is None and self._curr.text.upper().removesuffix("S") in _UNITS:
+                unit = self._curr.text.upper()
+                self._advance()
+            return Amount(count, unit, (first.start, self._prev.end + 1))
+
+        def _close(self, closing: TokenType, hint: str) -> None:
+            if not self._match(closing):
+                word = self._curr
+                what = f"'{word.text}' is not expected here" if word else "the text ends too early"
+                raise self._wrong(what, word, hint)
+
+        def _is_word(self, word: str) -> bool:
+            return bool(self._curr) and self._curr.text.upper() == word
+
+        def _wrong(self, what: str, token: Token, hint: str) -> Exception:
+            token = token or self._prev
+            span: Span = (token.start, token.end + 1)
+            return Script(self.sql).wrong(what, span, hint)
+
+
+_AXIS_SIZES: Final = {
+    "TUMBLE": "INTERVAL '10' MINUTES",
+    "HOP": "INTERVAL '1' MINUTE, INTERVAL '10' MINUTES",
+    "SESSION": "INTERVAL '10' MINUTES",
+}

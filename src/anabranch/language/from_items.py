@@ -1,0 +1,288 @@
+"""The streams in FROM, and how they are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.join import Join, JoinKind
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.algebra.to_stream import StreamKind, ToStream
+from anabranch.language.context import Context
+from anabranch.language.dialect import STREAM_FUNCTIONS
+from anabranch.language.scope import Item, Scope, plan_column
+from anabranch.language.windows import bind_axis, bind_granularity, bind_window
+
+BindQuery: TypeAlias = Callable[[exp.Query, Context], Node]
+
+_STREAM_KINDS: Final[Mapping[str, StreamKind]] = {
+    "ISTREAM": "insertions",
+    "DSTREAM": "deletions",
+    "RSTREAM": "snapshots",
+}
+_KINDS: Final[Mapping[tuple[str, str], JoinKind]] = {
+    ("", ""): "inner",
+    ("", "INNER"): "inner",
+    ("", "CROSS"): "inner",
+    ("LEFT", ""): "left",
+    ("LEFT", "OUTER"): "left",
+    ("RIGHT", ""): "right",
+    ("RIGHT", "OUTER"): "right",
+    ("FULL", ""): "full",
+    ("FULL", "OUTER"): "full",
+    ("LEFT", "SEMI"): "semi",
+    ("", "SEMI"): "semi",
+    ("LEFT", "ANTI"): "anti",
+    ("", "ANTI"): "anti",
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What FROM gives: a plan, and what names mean over it."""
+
+    node: Node
+    scope: Scope
+
+
+def bind_from(select: exp.Select, context: Context, bind: BindQuery, outer: Scope | None) -> Block:
+    """The product or join of everything in FROM."""
+    source = select.args.get("from_")
+    if source is None:
+        raise context.wrong(
+            "a query reads at least one stream", select, "write FROM and the name of a stream"
+        )
+    node, item = bind_item(source.this, context, bind)
+    block = Block(node, Scope((item,), {}, outer))
+    for join in [*(source.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:
+        block = _join(block, join, context, bind)
+    for lateral in select.args.get("laterals") or ():
+        raise context.wrong(
+            "LATERAL is not supported", lateral, "make the rows before they become a stream"
+        )
+    return block
+
+
+def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node, Item]:
+    """One entry of FROM: a name or a query, with its window and its alias."""
+    alias = table.args.get("alias")
+    match table:
+        case exp.Subquery():
+            node, own, hidden = bind(table.this, context), "", ()
+        case exp.Table(this=exp.Identifier()) if not table.args.get("db"):
+            node, own, hidden = _named(table, context)
+        case exp.Table(this=exp.Func() as call):
+            node, own, hidden = _called(table, call, context, bind)
+        case exp.Table(this=exp.Identifier()):
+            name = ".".join(part.name for part in table.parts)
+            raise context.wrong(f"unknown stream '{name}'", table, context.catalog.nearest(name))
+        case _:
+            raise context.wrong(
+                f"{table.key.upper()} cannot stand in FROM",
+                table,
+                "streams, relations and queries in parentheses can",
+            )
+    for extra in ("pivots", "sample", "version", "when", "ordinality"):
+        if table.args.get(extra):
+            raise context.wrong(
+                f"{extra.upper().removesuffix('S')} is not supported", table, "leave it out"
+            )
+    name = str(alias.name) if alias is not None and alias.name else own
+    if alias is not None and alias.args.get("columns"):
+        node = _rename(node, [column.name for column in alias.columns], table, context)
+    item = Item(name=name, own=own, hidden=hidden, columns=_same(node))
+    if "axis" in table.meta:
+        node = bind_axis(table.meta["axis"], node, item, context)
+        item = replace(item, columns=_same(node))
+    if "window" in table.meta:
+        node = bind_window(table.meta["window"], node, item, context)
+    if "granularity" in table.meta:
+        node = bind_granularity(table.meta["granularity"], node, context)
+    return node, item
+
+
+def _named(table: exp.Expr, context: Context) -> tuple[Node, str, tuple[str, ...]]:
+    name = str(table.name)
+    entry = context.named.get(name.lower()) or context.catalog.entries.get(name.lower())
+    if entry is None:
+        hint = context.catalog.nearest(name)
+        raise context.wrong(f"unknown stream '{name}'", table.this, hint)
+    if name.lower() not in context.named:
+        context.used.add(entry.name)
+    return entry.node, entry.name, entry.hidden
+
+
+def _called(
+    table: exp.Expr, call: exp.Func, context: Context, bind: BindQuery
+) -> tuple[Node, str, tuple[str, ...]]:
+    """`Istream(Person)`."""
+    name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
+    if name.upper() not in STREAM_FUNCTIONS:
+        raise context.wrong(
+            f"there is no function '{name}' for FROM",
+            table,
+            "there are Istream, Dstream, Rstream, TUMBLE, HOP and SESSION",
+        )
+    given = call.expressions
+    inner = given[0] if len(given) == 1 else None
+    hidden: tuple[str, ...] = ()
+    if isinstance(inner, exp.Column) and not inner.table:
+        reference = exp.Table(this=inner.this.copy())
+        node, own, hidden = _named(reference, context)
+    elif isinstance(inner, exp.Subquery | exp.Query):
+        query = inner.this if isinstance(inner, exp.Subquery) else inner
+        node, own = bind(query, context), ""
+    else:
+        hint = f"write {name}(relation)"
+        raise context.wrong(f"{name} takes the name of a relation or a query", table, hint)
+    kind = _STREAM_KINDS[name.upper()]
+    return ToStream(input=node, kind=kind), own, hidden
+
+
+def _same(node: Node) -> tuple[tuple[str, str], ...]:
+    return tuple((name, name) for name in node.schema.names)
+
+
+def _rename(node: Node, names: list[str], table: exp.Expr, context: Context) -> Node:
+    if len(names) != len(node.schema):
+        raise context.wrong(
+            f"the alias names {len(names)} columns, and there are {len(node.schema)}",
+            table,
+            f"columns are: {', '.join(node.schema.names)}",
+        )
+    columns = [
+        (new, Expression.column(old, node.schema)) for new, old in zip(names, node.schema.names)
+    ]
+    return context.build(table, lambda: Map(input=node, columns=tuple(columns)))
+
+
+def _join(left: Block, join: exp.Join, context: Context, bind: BindQuery) -> Block:
+    side, word = (join.side or "").upper(), (join.kind or "").upper()
+    kind = _KINDS.get((side, word))
+    if kind is None:
+        written = f"{side} {word}".strip()
+        raise context.wrong(
+            f"{written} JOIN is not supported",
+            join,
+            "joins are INNER, LEFT, RIGHT, FULL, CROSS, LEFT SEMI and LEFT ANTI",
+        )
+    node, item = bind_item(join.this, context, bind)
+    names = [known.name.lower() for known in left.scope.items if known.name]
+    if item.name and item.name.lower() in names:
+        raise context.wrong(
+            f"'{item.name}' stands in FROM twice",
+            join.this,
+            f"give one of them an alias: {item.name} AS other",
+        )
+    node, item = _apart(node, item, left.node.schema)
+    scope = Scope((*left.scope.items, item), left.scope.shared, left.scope.outer)
+    using = _using(left, item, join, context)
+    condition = join.args.get("on")
+    if condition is not None and condition.find(exp.Query):
+        raise context.wrong(
+            "a nested query cannot stand in ON", condition, "put the condition into WHERE"
+        )
+    both = pa.schema([*left.node.schema, *node.schema])
+    predicate: Expression | None = None
+    if using:
+        parts = [
+            exp.EQ(this=plan_column(one), expression=plan_column(other))
+            for one, other in using.values()
+        ]
+        predicate = context.bind(exp.and_(*parts), both, join)
+    elif condition is not None:
+        predicate = context.bind(context.resolve(condition, scope), both, condition)
+    joined = context.build(
+        condition if condition is not None else join,
+        lambda: Join(kind=kind, left=left.node, right=node, predicate=predicate),
+    )
+    if kind in ("semi", "anti"):
+        return Block(joined, left.scope)
+    return _share(joined, scope, using, kind, context)
+
+
+def _using(
+    left: Block, item: Item, join: exp.Join, context: Context
+) -> dict[str, tuple[str, str]]:
+    """The columns of USING or NATURAL, on both sides."""
+    given = join.args.get("using") or ()
+    names = [str(part.name) for part in given]
+    natural = str(join.method or "").upper() == "NATURAL"
+    if natural:
+        seen = {name.lower() for known in left.scope.items for name, _ in known.columns}
+        names = [name for name, _ in item.columns if name.lower() in seen]
+    found: dict[str, tuple[str, str]] = {}
+    for position, name in enumerate(names):
+        at = given[position] if given else join
+        mine = left.scope.shared.get(name.lower())
+        owners = [plan for known in left.scope.items for plan in known.find(name)]
+        theirs = item.find(name)
+        if not (mine or len(owners) == 1) or len(theirs) != 1:
+            raise context.wrong(
+                f"'{name}' is not one column of each side", at, "write the condition with ON"
+            )
+        found[name.lower()] = (mine or owners[0], theirs[0])
+    return found
+
+
+def _share(
+    joined: Node,
+    scope: Scope,
+    using: Mapping[str, tuple[str, str]],
+    kind: JoinKind,
+    context: Context,
+) -> Block:
+    """Columns of USING stand for both sides: for the one that has a value."""
+    if not using:
+        return Block(joined, scope)
+    shared = dict(scope.shared)
+    added: list[tuple[str, Expression]] = []
+    for name, (mine, theirs) in using.items():
+        if kind != "full":
+            shared[name] = theirs if kind == "right" else mine
+            continue
+        fresh = fresh_name(name, {*joined.schema.names, *(known for known, _ in added)})
+        value = exp.func("COALESCE", plan_column(mine), plan_column(theirs))
+        added.append((fresh, context.bind(value, joined.schema)))
+        shared[name] = fresh
+    if added:
+        kept = [(name, Expression.column(name, joined.schema)) for name in joined.schema.names]
+        joined = Map(input=joined, columns=(*kept, *added))
+    return Block(joined, Scope(scope.items, shared, scope.outer))
+
+
+def _apart(node: Node, item: Item, taken: pa.Schema) -> tuple[Node, Item]:
+    """The right side with names that the left one does not have."""
+    used = {name.lower() for name in taken.names}
+    if not any(plan.lower() in used for _, plan in item.columns):
+        return node, item
+    used |= {plan.lower() for _, plan in item.columns}
+    columns: list[tuple[str, str]] = []
+    for seen, plan in item.columns:
+        new = plan
+        if plan.lower() in {name.lower() for name in taken.names}:
+            new = fresh_name(f"{item.name}_{plan}" if item.name else plan, used)
+            used.add(new.lower())
+        columns.append((seen, new))
+    renamed = [
+        (new, Expression.column(plan, node.schema))
+        for (_, new), (_, plan) in zip(columns, item.columns)
+    ]
+    return Map(input=node, columns=tuple(renamed)), replace(item, columns=tuple(columns))
+
+
+def fresh_name(wanted: str, taken: set[str]) -> str:
+    """A name that is not taken, whatever the case of its letters."""
+    lower = {name.lower() for name in taken}
+    name, number = wanted, 1
+    while name.lower() in lower:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name

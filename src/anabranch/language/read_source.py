@@ -1,0 +1,157 @@
+"""`CREATE STREAM name (columns) SOURCE ... ORDERED BY ...`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+from sqlglot.tokens import TokenType
+
+from anabranch.errors import QueryError
+from anabranch.language.statements import CreateSource, SourceCall
+from anabranch.language.types import parse_type
+from anabranch.language.words import Words
+
+_HINT: Final = (
+    "write CREATE STREAM name (column TYPE, ...) SOURCE 'path' [ORDERED BY column [KEEP] "
+    "[UNTIL column]] [DELAY duration] [HEARTBEAT duration] [LATE DROP | ADJUST | FAIL] "
+    "[CHRONON duration] [WITH (option = value, ...)]"
+)
+_POLICIES: Final = ("DROP", "ADJUST", "FAIL", "REVISE")
+
+
+def read_create_source(words: Words, name: str, *, relation: bool, replace: bool) -> CreateSource:
+    """The rest of the statement, behind the name."""
+    columns = _columns(words) if words.take("(") else None
+    if not (words.take("SOURCE") or words.take("FROM")):
+        raise words.wrong(f"it is not said where '{name}' comes from", _HINT)
+    source = _source(words)
+    found: dict[str, Any] = {}
+    while not words.done:
+        clause, value = _clause(words)
+        if clause in found:
+            raise words.wrong(f"{clause.upper()} is said twice", _HINT)
+        found[clause] = value
+    start, keep, end = found.pop("ordered by", (None, False, None))
+    _check_time(words, name, columns, start, end)
+    return CreateSource(
+        script=words.script,
+        span=words.span,
+        name=name,
+        source=source,
+        columns=columns,
+        relation=relation,
+        start=start,
+        end=end,
+        keep=keep,
+        options=found.pop("with", {}),
+        replace=replace,
+        **found,
+    )
+
+
+def _columns(words: Words) -> pa.Schema:
+    fields: dict[str, pa.Field] = {}
+    while True:
+        name = words.name("the name of a column", _HINT)
+        at = words.here
+        tokens = words.until(",", ")")
+        if not tokens:
+            raise words.wrong(f"the type of '{name}' is missing", f"write {name} INT")
+        span = (tokens[0].start, tokens[-1].end + 1)
+        try:
+            kind = parse_type(words.script.text[slice(*span)])
+        except QueryError as problem:
+            raise words.script.wrong(problem.what, span, problem.hint) from None
+        if name.lower() in fields:
+            raise words.script.wrong(
+                f"there are two columns '{name}'", at, "give every column a name of its own"
+            )
+        fields[name.lower()] = pa.field(name, kind)
+        if words.take(")"):
+            return pa.schema(list(fields.values()))
+        words.demand(",", _HINT)
+
+
+def _source(words: Words) -> SourceCall:
+    span = words.here
+    if not words.done and words.tokens[words.at].token_type == TokenType.STRING:
+        return SourceCall(function=None, arguments=(words.text("the path", _HINT),), span=span)
+    function = words.name("a path or a function", _HINT)
+    arguments: list[Any] = []
+    words.demand("(", "write a path in quotes, or a function: SOURCE connect('port34100')")
+    while not words.take(")"):
+        if arguments:
+            words.demand(",", _HINT)
+        arguments.append(_literal(words))
+    return SourceCall(function=function, arguments=tuple(arguments), span=span)
+
+
+def _literal(words: Words) -> Any:
+    """A text, a number, TRUE or FALSE."""
+    if words.done:
+        raise words.wrong("a value is missing", _HINT)
+    token = words.tokens[words.at]
+    if token.token_type == TokenType.STRING:
+        words.at += 1
+        return token.text
+    sign = -1 if words.take("-") else 1
+    token = words.tokens[min(words.at, len(words.tokens) - 1)]
+    if token.token_type == TokenType.NUMBER:
+        words.at += 1
+        return sign * (float(token.text) if "." in token.text else int(token.text))
+    for word, value in (("TRUE", True), ("FALSE", False)):
+        if words.take(word):
+            return value
+    raise words.wrong(f"'{token.text}' is no value", "write a text in quotes or a number")
+
+
+def _clause(words: Words) -> tuple[str, Any]:
+    if words.take("ORDERED", "BY"):
+        start = words.name("the column of time", _HINT)
+        keep = words.take("KEEP")
+        end = words.name("the column with the end", _HINT) if words.take("UNTIL") else None
+        return "ordered by", (start, keep or words.take("KEEP"), end)
+    for clause in ("DELAY", "HEARTBEAT", "CHRONON"):
+        if words.take(clause):
+            return clause.lower(), words.duration(f"the duration of {clause}")
+    if words.take("LATE"):
+        policy = next((each for each in _POLICIES if words.take(each)), None)
+        if policy is None:
+            raise words.wrong(
+                "it is not said what happens to late rows",
+                "write LATE DROP, LATE ADJUST or LATE FAIL",
+            )
+        return "late", policy.lower()
+    if words.take("WITH"):
+        return "with", _options(words)
+    raise words.wrong(f"'{words.tokens[words.at].text}' is not expected here", _HINT)
+
+
+def _options(words: Words) -> dict[str, Any]:
+    hint = "write WITH (max_rows_per_batch = 10000)"
+    words.demand("(", hint)
+    found: dict[str, Any] = {}
+    while not words.take(")"):
+        if found:
+            words.demand(",", hint)
+        quoted = not words.done and words.tokens[words.at].token_type == TokenType.STRING
+        name = words.text("an option", hint) if quoted else words.name("an option", hint)
+        words.demand("=", hint)
+        found[name] = _literal(words)
+    return found
+
+
+def _check_time(
+    words: Words, name: str, columns: pa.Schema | None, start: str | None, end: str | None
+) -> None:
+    if columns is None:
+        return
+    known = [column.lower() for column in columns.names]
+    for column in (start, end):
+        if column is not None and column.lower() not in known:
+            raise words.script.wrong(
+                f"'{name}' has no column '{column}' to be ordered by",
+                words.span,
+                f"declare it: {column} TIMESTAMP; columns are: {', '.join(columns.names)}",
+            )

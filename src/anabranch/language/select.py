@@ -1,0 +1,408 @@
+"""A SELECT, from its text to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from sqlglot import exp
+
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.language.catalog import Entry
+from anabranch.language.conditions import conjuncts, has_outer, only_outer
+from anabranch.language.context import Context
+from anabranch.language.from_items import bind_from, fresh_name
+from anabranch.language.grouping import find_aggregates, group, text_of
+from anabranch.language.nested import apply_condition, has_query, lift
+from anabranch.language.scope import Scope, plan_column
+from anabranch.language.select_items import Column, expand_items
+from anabranch.language.set_operations import bind_set_operation
+from anabranch.language.stage import Bound, Stage
+from anabranch.language.top_rows import TopText, apply_top, bound_rank, limit_of, qualify_of
+
+_UNSUPPORTED: Final = {
+    "connect": "START WITH ... CONNECT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "sort": "SORT BY",
+    "into": "INTO",
+    "match": "MATCH_RECOGNIZE",
+    "windows": "a named window",
+}
+
+
+def bind_query(query: exp.Query, context: Context) -> Node:
+    """The plan of a query that stands by itself.
+
+    Raises:
+        QueryError: A name is unknown, types do not fit, or something makes no sense.
+    """
+    return _bind(query, context, None).node
+
+
+def _bind_around(query: exp.Query, stage: Stage) -> Bound:
+    """A query nested in another one, whose columns it may use."""
+    return _bind(query, stage.context, stage.scope)
+
+
+def _bind(query: exp.Query, context: Context, outer: Scope | None) -> Bound:
+    context = _with_named(query, context)
+    if isinstance(query, exp.Subquery):
+        inner = _bind(query.this, context, outer)
+        top = limit_of(query, context)
+        if top is None:
+            return inner
+        return replace(inner, node=_top_of_output(top, inner.node, context))
+    if isinstance(query, exp.SetOperation):
+        node = bind_set_operation(query, context, bind_query)
+        top = limit_of(query, context)
+        if top is not None:
+            node = _top_of_output(top, node, context)
+        return Bound(node, tuple(node.schema.names), (), node.properties.single)
+    if not isinstance(query, exp.Select):
+        raise context.wrong(
+            f"{query.key.upper()} is not supported", query, "write SELECT ... FROM ..."
+        )
+    return _bind_select(query, context, outer)
+
+
+def _with_named(query: exp.Query, context: Context) -> Context:
+    """The context with the queries of WITH."""
+    named = query.args.get("with_")
+    if named is None:
+        return context
+    if named.args.get("recursive"):
+        raise context.wrong("a recursive query is not supported", named, "leave RECURSIVE out")
+    for each in named.expressions:
+        node = bind_query(each.this, context)
+        columns = each.args["alias"].args.get("columns") or ()
+        if columns:
+            node = _renamed(node, [column.name for column in columns], each, context)
+        context = context.with_named(Entry(name=each.alias, kind="view", node=node))
+    return context
+
+
+def _renamed(node: Node, names: Sequence[str], at: exp.Expr, context: Context) -> Node:
+    if len(names) != len(node.schema):
+        raise context.wrong(
+            f"{len(names)} names for {len(node.schema)} columns", at, "name each column once"
+        )
+    columns = [
+        (new, Expression.column(old, node.schema)) for new, old in zip(names, node.schema.names)
+    ]
+    return Map(input=node, columns=tuple(columns))
+
+
+def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> Bound:
+    for key, name in _UNSUPPORTED.items():
+        part = select.args.get(key)
+        if part:
+            at = part[0] if isinstance(part, list) else part
+            raise context.wrong(f"{name} is not supported", at, "leave it out")
+    select = bound_rank(select, context)
+    block = bind_from(select, context, bind_query, outer)
+    stage = Stage(block.node, block.scope, context)
+    stage, correlated = _where(select, stage)
+    columns = expand_items(select, stage.scope, context)
+    top = select.meta.get("top") or qualify_of(select, context)
+    keys = _keys(select, columns, stage)
+    having = select.args.get("having")
+    needed = [column.tree for column in columns] + ([having.this] if having else [])
+    needed += [part.this for part in select.args["order"].expressions] if select.args.get("order") else []
+    aggregated = keys is not None or any(
+        next(find_aggregates(tree), None) is not None for tree in needed
+    )
+    if not aggregated and having is not None:
+        raise context.wrong("HAVING without GROUP BY", having, "conditions on rows stand in WHERE")
+    if aggregated:
+        return _finish(*_group(select, columns, keys or [], correlated, stage), select, top)
+    return _finish(stage, columns, correlated, select, top)
+
+
+def _where(select: exp.Select, stage: Stage) -> tuple[Stage, list[exp.Expr]]:
+    """The rows that WHERE keeps, and what connects the query with the one around it."""
+    where, context = select.args.get("where"), stage.context
+    parts = conjuncts(where.this) if where is not None else []
+    local: list[exp.Expr] = []
+    correlated: list[exp.Expr] = []
+    for part in parts:
+        _refuse_aggregates(part, context)
+        if not has_query(part):
+            tree = context.resolve(part, stage.scope)
+            (correlated if has_outer(tree) else local).append(tree)
+    if local:
+        assert where is not None
+        at = where.this if len(local) == len(parts) else None
+        stage = stage.filtered(exp.and_(*local), at)
+    for part in parts:
+        if has_query(part):
+            stage = apply_condition(part, stage, _bind_around)
+    return stage, correlated
+
+
+def _refuse_aggregates(part: exp.Expr, context: Context) -> None:
+    call = next(find_aggregates(part), None)
+    if call is not None:
+        raise context.wrong(
+            "an aggregate cannot stand in WHERE", call, "conditions on groups stand in HAVING"
+        )
+
+
+def _keys(
+    select: exp.Select, columns: list[Column], stage: Stage
+) -> list[tuple[str, exp.Expr]] | None:
+    """What GROUP BY names, as written: columns, expressions, aliases or positions."""
+    group_by, context = select.args.get("group"), stage.context
+    if group_by is None:
+        return None
+    for kind in ("grouping_sets", "cube", "rollup", "totals"):
+        if group_by.args.get(kind):
+            raise context.wrong(
+                f"GROUP BY {kind.upper().replace('_', ' ')} is not supported",
+                group_by,
+                "write one query per grouping and put them together with UNION ALL",
+            )
+    if group_by.args.get("all"):
+        return [
+            (column.name, column.tree)
+            for column in columns
+            if next(find_aggregates(column.tree), None) is None
+        ]
+    found: list[tuple[str, exp.Expr]] = []
+    for tree in group_by.expressions:
+        if isinstance(tree, exp.Literal) and not tree.is_string:
+            found.append(_at_position(tree, columns, context))
+        elif (alias := _aliased(tree, columns, stage)) is not None:
+            found.append((alias.name, alias.tree))
+        else:
+            found.append((tree.name if isinstance(tree, exp.Column) else "key", tree))
+    return found
+
+
+def _at_position(
+    tree: exp.Expr, columns: list[Column], context: Context
+) -> tuple[str, exp.Expr]:
+    position = int(tree.this) if str(tree.this).isdigit() else 0
+    if not 1 <= position <= len(columns):
+        raise context.wrong(
+            f"there is no column {tree.this}", tree, f"columns are numbered 1 to {len(columns)}"
+        )
+    column = columns[position - 1]
+    return column.name, column.tree
+
+
+def _aliased(tree: exp.Expr, columns: list[Column], stage: Stage) -> Column | None:
+    """The column of the result with this name, where FROM has none."""
+    if not isinstance(tree, exp.Column) or tree.table or tree.meta.get("plan"):
+        return None
+    name = tree.name.lower()
+    if name in stage.scope.shared or any(item.find(name) for item in stage.scope.items):
+        return None
+    return next((column for column in columns if column.name.lower() == name), None)
+
+
+def _without_aliases(tree: exp.Expr, columns: list[Column], stage: Stage) -> exp.Expr:
+    def swap(node: exp.Expr) -> exp.Expr:
+        column = _aliased(node, columns, stage)
+        return exp.paren(column.tree.copy()) if column is not None else node
+
+    return tree.transform(swap)
+
+
+def _group(
+    select: exp.Select,
+    columns: list[Column],
+    keys: list[tuple[str, exp.Expr]],
+    correlated: list[exp.Expr],
+    stage: Stage,
+) -> tuple[Stage, list[Column], list[exp.Expr]]:
+    """The groups, with HAVING; correlated conditions become keys."""
+    context = stage.context
+    having, order = select.args.get("having"), select.args.get("order")
+    condition = _without_aliases(having.this, columns, stage) if having is not None else None
+    trees = [column.tree for column in columns]
+    trees += [condition] if condition is not None else []
+    trees += [_without_aliases(o.this, columns, stage) for o in order.expressions] if order else []
+    resolved = [
+        context.resolve(call, stage.scope) for tree in trees for call in find_aggregates(tree)
+    ]
+    bound_keys = [(name, context.resolve(tree, stage.scope)) for name, tree in keys]
+    conditions: list[exp.Expr] = []
+    for position, part in enumerate(correlated):
+        inner, around = _equation(part, context)
+        bound_keys.append((f"key_{position + 1}", inner))
+        conditions.append(exp.EQ(this=around, expression=inner))
+    if not bound_keys and not resolved:
+        raise context.wrong("there is nothing to group", having, "write GROUP BY and a column")
+    grouped = group(stage.node, bound_keys, resolved, context)
+    around_stage = Stage(grouped.node, stage.scope, context, grouped)
+    connected = [
+        exp.EQ(this=part.this, expression=plan_column(grouped.columns[text_of(part.expression)]))
+        for part in conditions
+    ]
+    if condition is not None:
+        for part in conjuncts(condition):
+            if has_query(part):
+                around_stage = apply_condition(part, around_stage, _bind_around)
+            else:
+                around_stage = around_stage.filtered(around_stage.value(part), part)
+    return around_stage, columns, connected
+
+
+def _equation(part: exp.Expr, context: Context) -> tuple[exp.Expr, exp.Expr]:
+    """Inner and outer side of `inner = outer`."""
+    tree = part.unnest()
+    if isinstance(tree, exp.EQ):
+        for inner, around in ((tree.left, tree.right), (tree.right, tree.left)):
+            if only_outer(around) and not has_outer(inner):
+                return inner, around
+    raise context.wrong(
+        "a nested query with aggregates is connected by equations only",
+        part,
+        "write inner.column = outer.column",
+    )
+
+
+def _finish(
+    stage: Stage,
+    columns: list[Column],
+    conditions: list[exp.Expr],
+    select: exp.Select,
+    top: TopText | None,
+) -> Bound:
+    """SELECT, DISTINCT, ORDER BY and LIMIT, over rows or groups."""
+    context = stage.context
+    keyed = stage.grouped is not None and len(conditions) == len(stage.grouped.node.group_by)
+    if top is not None:
+        stage = replace(stage, node=apply_top(top, stage.node, context, stage.value))
+    values: list[tuple[str, exp.Expr]] = []
+    for column in columns:
+        _refuse_windows(column.tree, context)
+        tree, stage = lift(column.tree, stage, _bind_around)
+        value = stage.value(tree)
+        if has_outer(value):
+            raise context.wrong(
+                "a column of the query around stands in the nested SELECT",
+                column.tree,
+                "use it in WHERE of the nested query: inner.column = outer.column",
+            )
+        values.append((column.name, value))
+    limit = limit_of(select, context)
+    distinct = _is_distinct(select, context)
+    early = limit is not None and not distinct and _needs_input(limit, columns)
+    if limit is not None and early:
+        stage = replace(stage, node=_top_of_input(limit, columns, stage))
+    bound = [(name, context.bind(value, stage.node.schema)) for name, value in values]
+    extras, rewritten = _extras(conditions, stage, [name for name, _ in bound])
+    node = context.build(
+        columns[0].tree, lambda: Map(input=stage.node, columns=(*bound, *extras))
+    )
+    if distinct:
+        node = Distinct(input=node)
+    if limit is not None and not early:
+        if conditions:
+            raise context.wrong(
+                "LIMIT in a connected nested query is not supported", limit.at, "leave it out"
+            )
+        node = _top_of_output(limit, node, context, columns)
+    single = node.properties.single if not conditions else keyed
+    return Bound(node, tuple(name for name, _ in bound), tuple(rewritten), single)
+
+
+def _extras(
+    conditions: list[exp.Expr], stage: Stage, names: list[str]
+) -> tuple[list[tuple[str, Expression]], list[exp.Expr]]:
+    """Columns that conditions need besides the selected ones, and the conditions over them."""
+    taken: set[str] = set(names)
+    extras: dict[str, tuple[str, Expression]] = {}
+
+    def swap(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or node.meta.get("outer"):
+            return node
+        if node.name not in extras:
+            fresh = fresh_name(node.name, taken)
+            taken.add(fresh)
+            extras[node.name] = (fresh, Expression.column(node.name, stage.node.schema))
+        return plan_column(extras[node.name][0])
+
+    rewritten = [condition.transform(swap) for condition in conditions]
+    return list(extras.values()), rewritten
+
+
+def _is_distinct(select: exp.Select, context: Context) -> bool:
+    distinct = select.args.get("distinct")
+    if distinct is not None and distinct.args.get("on"):
+        raise context.wrong(
+            "DISTINCT ON is not supported",
+            distinct,
+            "write QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1",
+        )
+    return distinct is not None
+
+
+def _refuse_windows(tree: exp.Expr, context: Context) -> None:
+    window = tree.find(exp.Window)
+    if window is None:
+        return
+    if isinstance(window.this, exp.RowNumber):
+        raise context.wrong(
+            "ROW_NUMBER is never bounded",
+            window,
+            "put it into a nested query and keep the first rows: WHERE n <= 10",
+        )
+    raise context.wrong(
+        "functions with OVER are not supported",
+        window,
+        "windows stand in FROM: WINDOW(PARTITION BY a ROWS 10); aggregate with GROUP BY",
+    )
+
+
+def _needs_input(limit: TopText, columns: list[Column]) -> bool:
+    """Whether the order uses something that is not a column of the result."""
+    names = {column.name.lower() for column in columns}
+    for part in limit.order_by:
+        for column in part.find_all(exp.Column):
+            if column.table or column.name.lower() not in names:
+                return True
+        if next(find_aggregates(part.this), None) is not None:
+            return True
+    return False
+
+
+def _top_of_input(limit: TopText, columns: list[Column], stage: Stage) -> Node:
+    def value(tree: exp.Expr) -> exp.Expr:
+        return stage.value(_without_aliases(tree, columns, stage))
+
+    return apply_top(limit, stage.node, stage.context, value)
+
+
+def _top_of_output(
+    limit: TopText, node: Node, context: Context, columns: Sequence[Column] = ()
+) -> Node:
+    from_names = {name.lower(): name for name in node.schema.names}
+
+    def value(tree: exp.Expr) -> exp.Expr:
+        if isinstance(tree, exp.Literal) and not tree.is_string:
+            known = [Column(name, plan_column(name), True) for name in node.schema.names]
+            return _at_position(tree, known, context)[1]
+
+        def swap(part: exp.Expr) -> exp.Expr:
+            if not isinstance(part, exp.Column) or part.meta.get("plan"):
+                return part
+            name = from_names.get(part.name.lower())
+            if name is None:
+                raise context.wrong(
+                    f"unknown column '{part.name}'",
+                    part,
+                    f"columns of the result are: {', '.join(node.schema.names)}",
+                )
+            return plan_column(name)
+
+        return tree.transform(swap)
+
+    del columns
+    return apply_top(limit, node, context, value)

@@ -1,0 +1,74 @@
+"""What a query says about windows, as it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+from sqlglot import exp
+
+from anabranch.language.script import Span
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """`10 MINUTES`, or a count without a unit."""
+
+    text: str
+    unit: str | None
+    span: Span
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowText:
+    """`WINDOW(PARTITION BY sellerID ROWS 10 SLIDE 2)`.
+
+    Attributes:
+        kind: By time or by count.
+        size: How much it holds; None is UNBOUNDED.
+        least: With `MIN a, MAX b` the size is b, and may shrink down to this.
+        slide: How far it moves at once.
+        partition_by: Every group has a window of its own.
+        order_by: What orders rows of one instant.
+        span: Where all of it stands.
+    """
+
+    kind: Literal["RANGE", "ROWS"]
+    size: Amount | None
+    least: Amount | None = None
+    slide: Amount | None = None
+    partition_by: tuple[exp.Expr, ...] = ()
+    order_by: tuple[exp.Expr, ...] = ()
+    span: Span
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GranularityText:
+    """`GRANULARITY(1 MINUTE)`, or `GRANULARITY(COARSEST 2 HOURS, FINEST 10 SECONDS)`."""
+
+    granule: Amount
+    coarsest: Amount | None = None
+    span: Span
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisText:
+    """`TUMBLE(bid, DESCRIPTOR(dateTime), INTERVAL 10 SECONDS)` and its like.
+
+    Attributes:
+        function: TUMBLE, HOP or SESSION.
+        descriptor: The column of time, if it is named.
+        amounts: Durations in the order in which they are written, by name where they have one.
+        partition_by: Of SESSION.
+        span: Where all of it stands.
+    """
+
+    function: str
+    descriptor: exp.Expr | None
+    amounts: tuple[tuple[str | None, Amount], ...]
+    partition_by: tuple[exp.Expr, ...] = ()
+    span: Span
