@@ -202,7 +202,7 @@ class SessionWindowKernel(Stateful):
             payload = with_bounds(payload, self.node.columns, kind, start, last)
         output = EventBatch(payload, start, end, new_end)
         # Points of one payload at several instants of a session are copies in the output.
-        payloads = np.sort(rows.column(ROW).to_numpy())
+        payloads = np.sort(revision.rows.column(ROW).to_numpy()[revision.place])
         return net(output) if (payloads[1:] == payloads[:-1]).any() else output
 
     def _refuse_unknown(self, revision: _Revision) -> None:
