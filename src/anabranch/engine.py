@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import Any
 
 import pyarrow as pa
 
-from anabranch.algebra.cleanse import Cleanse
-from anabranch.algebra.explain import explain_tree
+from anabranch.algebra.expression import Expression
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
-from anabranch.fluent import Fluent, GroupedStream, Span
-from anabranch.kernels.explain import explain_stages
-from anabranch.kernels.pipeline import Emission, compile_plan
-from anabranch.model.time import parse_duration
-from anabranch.runtime.bounded import refuse_unbounded
+from anabranch.fluent import GroupedStream, Span
+from anabranch.language.context import ParseScalar
+from anabranch.language.statements import (
+    CreateDerived,
+    CreateFunction,
+    CreateSource,
+    Describe,
+    Drop,
+    Explain,
+    Select,
+    Show,
+    Statement,
+)
+from anabranch.registry import Planned, Registry
 from anabranch.runtime.describe import Declared, describe_files
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.local import LocalRun, run_locally
+from anabranch.runtime.local import LocalRun
 from anabranch.runtime.run import Run
-from anabranch.runtime.sinks import Callback, choose_sink
-from anabranch.runtime.source_spec import FileSource, LatePolicy, Limits
-
-if TYPE_CHECKING:
-    from anabranch.runtime.start import Work
+from anabranch.runtime.source_functions import Connect, connect
+from anabranch.runtime.source_spec import LatePolicy, Limits
+from anabranch.stream import Query, Stream
 
 __all__ = ["Engine", "GroupedStream", "LocalRun", "Query", "Run", "Stream"]
-
-Place: TypeAlias = str | Path
 
 
 class Engine:
@@ -67,6 +69,8 @@ class Engine:
         self._runs: list[Run] = []
         self._close: list[Callable[[], None]] = []
         self._names: set[str] = set()
+        self._registry = Registry()
+        self._number = 0
 
     @property
     def spark(self) -> Any:
@@ -125,7 +129,7 @@ class Engine:
             ends=ends,
             limits=Limits(max_rows_per_batch, max_files_per_batch),
         )
-        return self._stream(*_describe(source, declared))
+        return self._stream(*_describe(source, declared), known=name is not None)
 
     def relation(
         self,
@@ -158,7 +162,116 @@ class Engine:
             limits=Limits(None, None),
             relation=True,
         )
-        return self._stream(*_describe(source, declared))
+        return self._stream(*_describe(source, declared), known=name is not None)
+
+    def sql(self, text: str, *, name: str | None = None) -> Any:
+        """Run the statements of a script; the last one gives the result.
+
+        Args:
+            text: Statements, separated by semicolons.
+            name: The path of the script, for messages and for paths in it.
+
+        Returns:
+            For a query or a derived stream a `Stream`; for SHOW, DESCRIBE and EXPLAIN a table; for
+            all others None.
+
+        Raises:
+            QueryError: A statement is wrong; the message points at the place.
+        """
+        result = None
+        for statement in self._registry.read(text, name):
+            result = self._execute(statement)
+        return result
+
+    def script(self, text: str, *, name: str | None = None) -> list[Stream]:
+        """Run the statements of a script and give all its queries, in order."""
+        queries = []
+        for statement in self._registry.read(text, name):
+            result = self._execute(statement)
+            if isinstance(statement, Select):
+                queries.append(result)
+        return queries
+
+    def register_source(self, name: str, function: Connect) -> None:
+        """Let `SOURCE name(...)` call a function that gives a path or a DataFrame."""
+        self._registry.connectors[name.lower()] = function
+
+    def _execute(self, statement: Statement) -> Any:
+        names = self._registry
+        match statement:
+            case CreateSource():
+                source = connect(statement, names.connectors, lambda: self.spark)
+                names.declare(statement, lambda declared: _describe(source, declared))
+                return None
+            case CreateDerived():
+                planned = self._plan(statement)
+                names.derive(statement, planned)
+                return self._planned(planned, statement.name)
+            case CreateFunction():
+                return names.define(statement)
+            case Drop():
+                running = {r.name: r.uses for r in self._runs if r.status == "running"}
+                return names.drop(statement, running)
+            case Show(what="QUERIES"):
+                return self._shown_queries()
+            case Show():
+                return names.show(statement)
+            case Describe():
+                return names.describe(statement)
+            case Explain():
+                query = self._planned(self._plan(statement), None)
+                return pa.table({"plan": [query.explain()]})
+            case Select():
+                self._number += 1
+                return self._planned(self._plan(statement), f"query_{self._number}")
+
+    def _plan(self, statement: CreateDerived | Explain | Select) -> Planned:
+        start, end = statement.span
+        text = statement.script.text[start:end]
+        return self._registry.plan(statement.query, statement.script, text, self._scalar())
+
+    def _scalar(self) -> ParseScalar:
+        return Expression.parse
+
+    def _planned(self, planned: Planned, name: str | None) -> Stream:
+        return Stream(
+            engine=self,
+            node=planned.node,
+            sources=self._registry.sources_of(planned.node),
+            name=name,
+            notes=planned.notes,
+            uses=planned.uses,
+        )
+
+    def started(self, run: Run, stream: Stream) -> Run:
+        """Keep a run in the catalog of queries, under a name of its own."""
+        taken = {other.name for other in self._runs}
+        wanted = stream.name
+        if wanted is None:
+            self._number += 1
+            wanted = f"query_{self._number}"
+        run.name, number = wanted, 1
+        while run.name in taken:
+            number += 1
+            run.name = f"{wanted}_{number}"
+        run.uses = stream.uses
+        self._runs.append(run)
+        return run
+
+    def closes(self, close: Callable[[], None]) -> None:
+        """Take note of something to be closed at the end."""
+        self._close.append(close)
+
+    def _shown_queries(self) -> pa.Table:
+        return pa.table(
+            {
+                "name": pa.array([run.name for run in self._runs], pa.string()),
+                "status": pa.array([run.status for run in self._runs], pa.string()),
+                "columns": pa.array(
+                    [", ".join(run.schema.names) for run in self._runs], pa.string()
+                ),
+            }
+        )
 
     def stop(self) -> None:
         """Stop what this engine has started."""
@@ -182,7 +295,9 @@ class Engine:
     ) -> None:
         self.stop()
 
-    def _stream(self, source: Any, leaf: Source) -> Stream:
+    def _stream(self, source: Any, leaf: Source, *, known: bool) -> Stream:
+        if known:
+            self._registry.add_leaf(leaf, source)
         return Stream(engine=self, node=leaf, sources={leaf.name: source})
 
     def _name(self, name: str | None, source: Any) -> str:
@@ -200,7 +315,8 @@ class Engine:
         self._names.add(chosen)
         return chosen
 
-    def _shard_count(self) -> int:
+    def shard_count(self) -> int:
+        """Into how many shards keyed state is cut."""
         if self._shards is not None:
             return self._shards
         from anabranch.runtime.session import parallelism
@@ -219,128 +335,3 @@ def _describe(source: Any, declared: Declared) -> tuple[Any, Source]:
     from anabranch.runtime.frame_source import describe_frame
 
     return describe_frame(source, declared)
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Stream(Fluent):
-    """A stream, or a query over streams: every method gives a new one.
-
-    Expressions are SQL text over the columns at hand.
-    """
-
-    engine: Engine
-
-    def explain(self, *, emit: Emission = "speculative") -> str:
-        """The plan, the stages it runs in and what they read, what is known of the output."""
-        plan = compile_plan(self.node, emit)
-        leaves = self.node.properties.emitted(emit).label
-        return f"{explain_tree(self.node)}\n\n{explain_stages(plan)}\n\nLeaves: {leaves}"
-
-    def start(
-        self,
-        to: Place | None = None,
-        *,
-        foreach: Callback | None = None,
-        emit: Emission = "speculative",
-        checkpoint: Place | None = None,
-        trigger: Span | None = None,
-        available_now: bool = False,
-        allow_unbounded: bool = False,
-    ) -> Run:
-        """Run the query on Spark.
-
-        Args:
-            to: `<file>.jsonl` for a stream file, another path for a log folder, `memory` (the
-                default without `foreach`) for a table in this process.
-            foreach: A function that gets the elements of each batch and its number.
-            emit: `speculative`: best answers, corrected later; `final`: only what stays.
-            checkpoint: The folder the query lives in; it goes on from there when it is started
-                again. None: beside the output, or one that ends with the run.
-            trigger: The time between two batches; None: as fast as it goes.
-            available_now: Process what is there, then end.
-            allow_unbounded: Accept a window without bound below an operator that remembers.
-        """
-        from anabranch.runtime.start import start_query
-
-        make_sink, place = choose_sink(to, foreach)
-        every = None if trigger is None else f"{parse_duration(trigger)} microseconds"
-        run = start_query(
-            self.engine.spark,
-            self._work(emit, allow_unbounded=allow_unbounded),
-            lambda opened: make_sink(opened.out),
-            checkpoint=place if checkpoint is None else str(checkpoint),
-            shards=self.engine._shard_count(),
-            trigger=every,
-            available_now=available_now,
-        )
-        self.engine._runs.append(run)
-        return run
-
-    def to_df(
-        self,
-        *,
-        emit: Emission = "speculative",
-        checkpoint: Place | None = None,
-        allow_unbounded: bool = False,
-    ) -> Any:
-        """The query as a streaming DataFrame of elements: kind, start, end, new_end, payload.
-
-        The state of a query over it is kept in `checkpoint`; together with Spark's own
-        `checkpointLocation` it makes a restart possible. An end that is NULL is forever; a
-        `stable` row has its time in `start`.
-        """
-        from anabranch.runtime.start import stream_rows
-
-        if any(isinstance(each, Cleanse) and not each.cut for each in self.node.walk()):
-            raise PlanError(
-                "whole events cannot leave as a DataFrame in order",
-                where="to_df of a query with cleanse(cut=False)",
-                hint="every shard is settled up to another instant; use cleanse(), or start the "
-                "query with a log folder as its output",
-            )
-        frame, opened = stream_rows(
-            self.engine.spark,
-            self._work(emit, allow_unbounded=allow_unbounded),
-            checkpoint=None if checkpoint is None else str(checkpoint),
-            shards=self.engine._shard_count(),
-        )
-        self.engine._close.append(opened.close)
-        return frame
-
-    def run_local(
-        self,
-        to: Place | None = None,
-        *,
-        foreach: Callback | None = None,
-        emit: Emission = "speculative",
-        allow_unbounded: bool = False,
-    ) -> LocalRun:
-        """Run the query in this process, without Spark, over everything its files have."""
-        refuse_unbounded(self.node, allow=allow_unbounded)
-        make_sink, place = choose_sink(to, foreach)
-        files = [each for each in self.sources.values() if isinstance(each, FileSource)]
-        sink = make_sink(Folder.at(f"{place}/out") if place else Folder.at("."))
-        return run_locally(self.node, files, sink, emit)
-
-    def _work(self, emit: Emission, *, allow_unbounded: bool) -> Work:
-        from anabranch.runtime.native_head import push_down
-        from anabranch.runtime.session import parallelism
-        from anabranch.runtime.start import Work
-
-        refuse_unbounded(self.node, allow=allow_unbounded)
-        files = {name: s for name, s in self.sources.items() if isinstance(s, FileSource)}
-        frames = {name: s for name, s in self.sources.items() if name not in files}
-        node, pushed = push_down(self.node, frames)
-        plan = compile_plan(node, emit)
-        return Work(
-            plan=plan,
-            files=tuple(source for name, source in files.items() if name in plan.sources),
-            frames=tuple(pushed.values()),
-            parts=parallelism(self.engine.spark),
-            timestamps=any(source.timestamps for source in plan.sources.values()),
-        )
-
-
-Query = Stream
-"""What `start` runs; a stream is its own query."""

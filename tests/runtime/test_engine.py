@@ -57,6 +57,7 @@ def test_local_results_can_go_to_files(bids: Stream, tmp_path: Path) -> None:
 
 def test_streams_are_put_together(bids: Stream, tmp_path: Path) -> None:
     (tmp_path / "more.jsonl").write_text('{"insert": {"item": 7, "price": 1.0}, "start": 6}\n')
+    assert isinstance(bids.engine, Engine)
     more = bids.engine.stream(tmp_path / "more.jsonl", ends=True)
     run = bids.union(more).agg(n="COUNT(*)").run_local()
     assert run.snapshot(6).to_pylist() == [{"n": 3}]
@@ -119,6 +120,7 @@ def test_wrong_queries_are_refused(
 
 
 def test_streams_without_a_name_get_one_each(bids: Stream, tmp_path: Path) -> None:
+    assert isinstance(bids.engine, Engine)
     again = bids.engine.stream(tmp_path / "*.jsonl")
     third = bids.engine.stream(tmp_path / "bids.jsonl")
     names = [name for stream in (bids, again, third) for name in stream.sources]

@@ -15,8 +15,10 @@ from anabranch.cli.bench import bench
 from anabranch.cli.check import check
 from anabranch.cli.demo import demo
 from anabranch.cli.diff import diff
+from anabranch.cli.explain import explain
 from anabranch.cli.generate import generate
 from anabranch.cli.help_text import help_of
+from anabranch.cli.run import run
 from anabranch.cli.show import show
 from anabranch.errors import AnabranchError
 
@@ -88,7 +90,7 @@ def anabranch(
 
 
 app.callback(help=help_of(anabranch))(anabranch)
-for command in (demo, check, show, diff, bench):
+for command in (demo, run, explain, check, show, diff, bench):
     app.command(help=help_of(command))(command)
 app.add_typer(generate)
 

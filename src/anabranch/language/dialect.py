@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.language.script import Script, Span
 from anabranch.language.window_text import Amount, AxisText, GranularityText, WindowText
@@ -35,12 +35,14 @@ class Anabranch(Spark):
             schema: bool = False,
             joins: bool = False,
             alias_tokens: Collection[TokenType] | None = None,
-            **options: Any,
+            *rest: bool,
+            **options: bool,
         ) -> exp.Expr | None:
             if schema:
-                return super()._parse_table(schema, joins, alias_tokens, **options)
-            axis = self._axis_function()
-            table = axis or super()._parse_table(schema, False, alias_tokens, **options)
+                return super()._parse_table(schema, joins, alias_tokens, *rest, **options)
+            table = self._axis_function()
+            if table is None:
+                table = super()._parse_table(schema, False, alias_tokens, *rest, **options)
             if table is not None:
                 self._read_behind(table, alias_tokens or self.TABLE_ALIAS_TOKENS)
                 if joins:
@@ -97,7 +99,9 @@ class Anabranch(Spark):
                 raise self._wrong(
                     "a window is a RANGE of time or a number of ROWS", self._curr, f"write {_SHAPE}"
                 )
-            kind: Literal["RANGE", "ROWS"] = "ROWS" if self._prev.text.upper() == "ROWS" else "RANGE"
+            kind: Literal["RANGE", "ROWS"] = (
+                "ROWS" if self._prev.text.upper() == "ROWS" else "RANGE"
+            )
             least = None
             if self._match_texts(("UNBOUNDED",)):
                 size = None
@@ -110,7 +114,9 @@ class Anabranch(Spark):
                 size = self._amount("the largest size of the window")
             else:
                 size = self._amount("the size of the window")
-            slide = self._amount("the slide of the window") if self._match_texts(("SLIDE",)) else None
+            slide = (
+                self._amount("the slide of the window") if self._match_texts(("SLIDE",)) else None
+            )
             order = self._parse_order()
             self._close(closing, f"write {_SHAPE}")
             return WindowText(
@@ -190,7 +196,7 @@ class Anabranch(Spark):
         def _partition(self) -> tuple[exp.Expr, ...]:
             if not self._match(TokenType.PARTITION_BY):
                 return ()
-            return tuple(part for part in self._parse_csv(self._parse_assignment) if part)
+            return tuple(self._parse_csv(self._parse_assignment))
 
         def _columns_before_sizes(self) -> tuple[exp.Expr, ...]:
             """`PARTITION BY a, b`, in front of other arguments."""

@@ -73,9 +73,10 @@ def bind_from(select: exp.Select, context: Context, bind: BindQuery, outer: Scop
 def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node, Item]:
     """One entry of FROM: a name or a query, with its window and its alias."""
     alias = table.args.get("alias")
+    own, hidden = "", tuple[str, ...]()
     match table:
         case exp.Subquery():
-            node, own, hidden = bind(table.this, context), "", ()
+            node = bind(table.this, context)
         case exp.Table(this=exp.Identifier()) if not table.args.get("db"):
             node, own, hidden = _named(table, context)
         case exp.Table(this=exp.Func() as call):
@@ -208,9 +209,7 @@ def _join(left: Block, join: exp.Join, context: Context, bind: BindQuery) -> Blo
     return _share(joined, scope, using, kind, context)
 
 
-def _using(
-    left: Block, item: Item, join: exp.Join, context: Context
-) -> dict[str, tuple[str, str]]:
+def _using(left: Block, item: Item, join: exp.Join, context: Context) -> dict[str, tuple[str, str]]:
     """The columns of USING or NATURAL, on both sides."""
     given = join.args.get("using") or ()
     names = [str(part.name) for part in given]

@@ -159,13 +159,10 @@ def _exists(tree: exp.Exists, stage: Stage, bind: BindNested, negated: bool) -> 
     if not conditions:
         free = _free("present", stage, node)
         node = distinct_rows(node, [(free, Expression.parse("TRUE", node.schema))])
-    kind = "anti" if negated else "semi"
-    return stage.joined(kind, node, conjunction(conditions), tree)
+    return stage.joined("anti" if negated else "semi", node, conjunction(conditions), tree)
 
 
-def _in(
-    tree: exp.Expr, value: exp.Expr, query: exp.Query, stage: Stage, bind: BindNested
-) -> Stage:
+def _in(tree: exp.Expr, value: exp.Expr, query: exp.Query, stage: Stage, bind: BindNested) -> Stage:
     node, visible, conditions = stage.apart(bind(query, stage))
     pairs = [
         exp.EQ(this=stage.value(mine), expression=plan_column(theirs))
@@ -185,7 +182,9 @@ def _not_in(
     ]
     if len(values) > 1:
         # A row counts as found unless some column differs for certain.
-        differs = exp.or_(*(exp.NEQ(this=p.this.copy(), expression=p.expression.copy()) for p in pairs))
+        differs = exp.or_(
+            *(exp.NEQ(this=p.this.copy(), expression=p.expression.copy()) for p in pairs)
+        )
         possible = exp.Not(this=exp.func("COALESCE", exp.paren(differs), exp.false()))
         return stage.joined("anti", node, conjunction([possible, *conditions]), tree)
     nullable = not _never_null(values[0], stage)
@@ -239,9 +238,7 @@ def _compare(tree: exp.Expr, stage: Stage, bind: BindNested, negated: bool) -> S
             return stage.joined("semi", node, conjunction([holds, *conditions]), tree)
         fails: exp.Expr = _OPPOSITE[kind](this=resolved, expression=other)
         if not (_never_null(resolved, stage) and is_never_null(node, visible[0])):
-            nulls = [
-                exp.Is(this=side.copy(), expression=exp.null()) for side in (resolved, other)
-            ]
+            nulls = [exp.Is(this=side.copy(), expression=exp.null()) for side in (resolved, other)]
             fails = exp.paren(exp.or_(fails, *nulls))
         return stage.joined("anti", node, conjunction([fails, *conditions]), tree)
     if negated or not isinstance(theirs.unnest(), exp.Query | exp.Subquery):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pyarrow as pa
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from anabranch.errors import QueryError
 from anabranch.language.statements import CreateSource, SourceCall
@@ -22,7 +22,7 @@ _POLICIES: Final = ("DROP", "ADJUST", "FAIL", "REVISE")
 
 def read_create_source(words: Words, name: str, *, relation: bool, replace: bool) -> CreateSource:
     """The rest of the statement, behind the name."""
-    columns = _columns(words) if words.take("(") else None
+    columns, unique = _columns(words) if words.take("(") else (None, ())
     if not (words.take("SOURCE") or words.take("FROM")):
         raise words.wrong(f"it is not said where '{name}' comes from", _HINT)
     source = _source(words)
@@ -45,17 +45,26 @@ def read_create_source(words: Words, name: str, *, relation: bool, replace: bool
         end=end,
         keep=keep,
         options=found.pop("with", {}),
+        unique=unique,
         replace=replace,
         **found,
     )
 
 
-def _columns(words: Words) -> pa.Schema:
+def _columns(words: Words) -> tuple[pa.Schema, tuple[tuple[str, ...], ...]]:
+    """Columns with types, and which of them are unique."""
     fields: dict[str, pa.Field] = {}
+    unique: list[tuple[str, ...]] = []
     while True:
+        if words.take("UNIQUE") or words.take("PRIMARY", "KEY"):
+            unique.append(_key(words, list(fields)))
+            if words.take(")"):
+                break
+            words.demand(",", _HINT)
+            continue
         name = words.name("the name of a column", _HINT)
         at = words.here
-        tokens = words.until(",", ")")
+        tokens = words.until(",", ")", "UNIQUE", "PRIMARY")
         if not tokens:
             raise words.wrong(f"the type of '{name}' is missing", f"write {name} INT")
         span = (tokens[0].start, tokens[-1].end + 1)
@@ -68,9 +77,29 @@ def _columns(words: Words) -> pa.Schema:
                 f"there are two columns '{name}'", at, "give every column a name of its own"
             )
         fields[name.lower()] = pa.field(name, kind)
+        if words.take("UNIQUE") or words.take("PRIMARY", "KEY"):
+            unique.append((name.lower(),))
         if words.take(")"):
-            return pa.schema(list(fields.values()))
+            break
         words.demand(",", _HINT)
+    spelled = {lower: field.name for lower, field in fields.items()}
+    sets = tuple(tuple(spelled[name] for name in names) for names in unique)
+    return pa.schema(list(fields.values())), sets
+
+
+def _key(words: Words, known: list[str]) -> tuple[str, ...]:
+    """`(a, b)` behind UNIQUE."""
+    hint = "write UNIQUE (column, ...) behind the columns"
+    words.demand("(", hint)
+    names = []
+    while True:
+        name = words.name("a column", hint).lower()
+        if name not in known:
+            raise words.wrong(f"there is no column '{name}' before", hint)
+        names.append(name)
+        if words.take(")"):
+            return tuple(names)
+        words.demand(",", hint)
 
 
 def _source(words: Words) -> SourceCall:

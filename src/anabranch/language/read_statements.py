@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 from anabranch.language.read_source import read_create_source
 from anabranch.language.script import Script

@@ -127,11 +127,16 @@ class Scope:
         """What `*` stands for; columns of USING come once, first."""
         once = set(self.shared.values())
         sides = {
-            plan for item in self.items for seen, plan in item.columns if seen.lower() in self.shared
+            plan
+            for item in self.items
+            for seen, plan in item.columns
+            if seen.lower() in self.shared
         }
         for item in self.items[:1]:
             for name, plan in self.shared.items():
-                seen = next((s for i in self.items for s, _ in i.columns if s.lower() == name), name)
+                seen = next(
+                    (s for i in self.items for s, _ in i.columns if s.lower() == name), name
+                )
                 yield item, seen, plan
         for item in self.items:
             for seen, plan in item.columns:

@@ -112,7 +112,9 @@ def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> B
     keys = _keys(select, columns, stage)
     having = select.args.get("having")
     needed = [column.tree for column in columns] + ([having.this] if having else [])
-    needed += [part.this for part in select.args["order"].expressions] if select.args.get("order") else []
+    needed += (
+        [part.this for part in select.args["order"].expressions] if select.args.get("order") else []
+    )
     aggregated = keys is not None or any(
         next(find_aggregates(tree), None) is not None for tree in needed
     )
@@ -183,9 +185,7 @@ def _keys(
     return found
 
 
-def _at_position(
-    tree: exp.Expr, columns: list[Column], context: Context
-) -> tuple[str, exp.Expr]:
+def _at_position(tree: exp.Expr, columns: list[Column], context: Context) -> tuple[str, exp.Expr]:
     position = int(tree.this) if str(tree.this).isdigit() else 0
     if not 1 <= position <= len(columns):
         raise context.wrong(
@@ -240,7 +240,7 @@ def _group(
         raise context.wrong("there is nothing to group", having, "write GROUP BY and a column")
     grouped = group(stage.node, bound_keys, resolved, context)
     around_stage = Stage(grouped.node, stage.scope, context, grouped)
-    connected = [
+    connected: list[exp.Expr] = [
         exp.EQ(this=part.this, expression=plan_column(grouped.columns[text_of(part.expression)]))
         for part in conditions
     ]
@@ -298,9 +298,7 @@ def _finish(
         stage = replace(stage, node=_top_of_input(limit, columns, stage))
     bound = [(name, context.bind(value, stage.node.schema)) for name, value in values]
     extras, rewritten = _extras(conditions, stage, [name for name, _ in bound])
-    node = context.build(
-        columns[0].tree, lambda: Map(input=stage.node, columns=(*bound, *extras))
-    )
+    node = context.build(columns[0].tree, lambda: Map(input=stage.node, columns=(*bound, *extras)))
     if distinct:
         node = Distinct(input=node)
     if limit is not None and not early:

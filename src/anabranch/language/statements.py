@@ -42,6 +42,7 @@ class CreateSource:
         late: What happens to rows that are later.
         chronon: How long one step of integer time is.
         options: What `WITH (name = value)` says.
+        unique: Sets of columns in which no two rows ever agree: UNIQUE, PRIMARY KEY.
         replace: Whether an entry of that name gives way.
     """
 
@@ -59,6 +60,7 @@ class CreateSource:
     late: str | None = None
     chronon: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    unique: tuple[tuple[str, ...], ...] = ()
     replace: bool = False
 
 

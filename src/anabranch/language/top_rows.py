@@ -155,11 +155,8 @@ def apply_top(
         nulls = part.args.get("nulls_first")
         bound = context.bind(resolve(inner), node.schema, inner)
         orders.append((bound, down, not down if nulls is None else bool(nulls)))
-    partition = {
-        bound.sql: (bound.is_column or bound.sql, bound)
-        for tree in top.partition_by
-        if (bound := context.bind(resolve(tree), node.schema, tree))
-    }
+    keys = [context.bind(resolve(tree), node.schema, tree) for tree in top.partition_by]
+    partition = {key.sql: (key.is_column or key.sql, key) for key in keys}
     return context.build(
         top.at,
         lambda: TopK(
@@ -193,8 +190,9 @@ def _bound(part: exp.Expr, rank: str, table: str) -> int | None:
     if not isinstance(part, exp.LTE | exp.LT | exp.EQ):
         return None
     column = part.left.unnest()
-    named = isinstance(column, exp.Column) and column.name.lower() == rank.lower()
-    if not named or (column.table and column.table.lower() != table.lower()):
+    if not isinstance(column, exp.Column) or column.name.lower() != rank.lower():
+        return None
+    if column.table and column.table.lower() != table.lower():
         return None
     return _count_of(part)
 

@@ -43,7 +43,7 @@ def bind_window(window: WindowText, over: Node, item: Item, context: Context) ->
     if window.least is not None and _duration(window.least, over, context) > size:
         raise _least(window, context)
     slide = CHRONON if window.slide is None else _duration(window.slide, over, context)
-    _check_granule(window, size, over, context)
+    _check_granule(size, over, context)
     if size == 1 and slide == 1:
         return over
     return context.build(window.span, lambda: TimeWindow(input=over, size=size, slide=slide))
@@ -169,9 +169,7 @@ def _check_descriptor(axis: AxisText, item: Item, context: Context) -> None:
         )
 
 
-def _key(
-    column: exp.Expr, over: Node, scope: Scope, context: Context
-) -> tuple[str, Expression]:
+def _key(column: exp.Expr, over: Node, scope: Scope, context: Context) -> tuple[str, Expression]:
     bound = context.bind(context.resolve(column, scope), over.schema, column)
     return bound.is_column or bound.sql, bound
 
@@ -216,7 +214,7 @@ def _least(window: WindowText, context: Context) -> QueryError:
     )
 
 
-def _check_granule(window: WindowText, size: Duration, over: Node, context: Context) -> None:
+def _check_granule(size: Duration, over: Node, context: Context) -> None:
     for node in over.walk():
         if isinstance(node, Granularity) and size != UNBOUNDED and size % node.granule:
             context.notes.append(

@@ -7,7 +7,7 @@ from typing import Final, final
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.language.dialect import Anabranch
 from anabranch.language.script import Script, Span
@@ -69,8 +69,9 @@ def parse_scalar(script: Script, tokens: list[Token]) -> exp.Expr:
         trees = parser.parse_into(exp.Condition, tokens, script.text)
     except ParseError as error:
         raise syntax_error(script, error) from None
-    assert trees and trees[0] is not None
-    return trees[0]
+    (tree,) = trees
+    assert tree is not None
+    return tree
 
 
 def _parsed(script: Script, tokens: list[Token]) -> exp.Expr:
@@ -79,8 +80,9 @@ def _parsed(script: Script, tokens: list[Token]) -> exp.Expr:
         trees = parser.parse(tokens, script.text)
     except ParseError as error:
         raise syntax_error(script, error) from None
-    assert trees and trees[0] is not None
-    return trees[0]
+    (tree,) = trees
+    assert tree is not None
+    return tree
 
 
 def syntax_error(script: Script, error: ParseError) -> Exception:
@@ -97,7 +99,9 @@ def syntax_error(script: Script, error: ParseError) -> Exception:
         what = f"{description.removeprefix('Expecting ')} is missing before '{word}'"
     else:
         what = f"'{word}' is not expected here"
-    hint = "a query is SELECT columns FROM streams WHERE condition GROUP BY columns HAVING condition"
+    hint = (
+        "a query is SELECT columns FROM streams WHERE condition GROUP BY columns HAVING condition"
+    )
     return script.wrong(what, span, hint)
 
 

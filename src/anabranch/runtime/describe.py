@@ -56,6 +56,8 @@ class Declared:
         ends: Whether what is there now is all.
         limits: How much of it goes into one batch.
         relation: Whether it is a table that is all there: without a start its rows hold always.
+        hides_times: Whether the columns of time are not part of the payload.
+        unique: Sets of columns in which no two rows ever agree.
     """
 
     name: str
@@ -68,6 +70,8 @@ class Declared:
     ends: bool = False
     limits: Limits = USUAL
     relation: bool = False
+    hides_times: bool = False
+    unique: tuple[tuple[str, ...], ...] = ()
 
     def promise(self, *, timestamps: bool) -> Promise:
         """The promise, checked."""
@@ -148,7 +152,7 @@ def payload_of(declared: Declared, shape: Shape, there: pa.Schema) -> pa.Schema:
     The times of elements do not belong to the payload: an adjust would change it. Nor do columns
     that are called as in element tables. Other columns stay, those with times as well.
     """
-    taken = set(shape.columns) if shape.kind is not None else set()
+    taken = set(shape.columns) if shape.kind is not None or declared.hides_times else set()
     if declared.schema is not None:
         kept = [field for field in declared.schema if field.name not in taken]
         return pa.schema([pa.field(field.name, field.type) for field in kept])
@@ -165,6 +169,7 @@ def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, *, timestamps: 
         only_points=shape.kind is None and shape.end is None and shape.start is not None,
         timestamps=timestamps,
         relation=declared.relation,
+        unique=declared.unique,
     )
 
 

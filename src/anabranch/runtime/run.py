@@ -48,7 +48,7 @@ class Committed:
 class Run:
     """A query on its way: watch it, ask it, stop it.
 
-    As a context manager it stops the query at the end of the block.
+    `name` is what the catalog of queries calls it, `uses` the streams it was written over. As a context manager it stops the query at the end of the block.
     """
 
     def __init__(
@@ -61,6 +61,8 @@ class Run:
         close: Callable[[], None],
     ) -> None:
         """Start a query; `begin` can be called again after a failure."""
+        self.name = ""
+        self.uses: frozenset[str] = frozenset()
         self._spark = spark
         self._begin = begin
         self._query = begin()
@@ -70,6 +72,11 @@ class Run:
         self._committed = committed
         self._close = close
         self._spent: dict[int, dict[str, int]] = {}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the output."""
+        return self._schema
 
     @property
     def status(self) -> Status:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import IO, Any, TypeAlias, final
 
 import pyarrow as pa
 
@@ -186,6 +187,32 @@ class StreamFileSink(Sink):
 
 
 @final
+class LinesSink(Sink):
+    """JSON lines into something open, such as standard output; what is written stays."""
+
+    def __init__(self, out: IO[bytes]) -> None:
+        """Write to this."""
+        self._out = out
+        self._begin = Begin(pa.schema([]), "", False, True)
+        self._stable = BEGINNING
+
+    def open(self, begin: Begin) -> None:
+        """Remember how times are written."""
+        self._begin = begin
+
+    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+        """Write the batch."""
+        del batch
+        timestamps = self._begin.timestamps
+        rows = _together(results, self._begin.schema)
+        self._out.write(element_lines(rows, timestamps=timestamps))
+        if stable > self._stable:
+            self._out.write(stable_line(stable, timestamps=timestamps))
+            self._stable = stable
+        self._out.flush()
+
+
+@final
 class MemorySink(Sink):
     """The elements in this process."""
 
@@ -267,6 +294,8 @@ def choose_sink(
     if to is None or str(to) == "memory":
         return (lambda _: MemorySink()), None
     path = str(to)
+    if path == "-":
+        return (lambda _: LinesSink(sys.stdout.buffer)), None
     if path.endswith((".jsonl", ".json", ".ndjson")):
         return (lambda out: StreamFileSink(path, out)), f"{path}.checkpoint"
     return (lambda _: LogSink(path)), f"{path}/_checkpoint"

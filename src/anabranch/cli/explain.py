@@ -1,0 +1,29 @@
+"""`anabranch explain`: what becomes of a query."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from anabranch.cli.scripts import last_query
+
+
+def explain(
+    file: Annotated[str, typer.Argument(help="A script with SQL, or '-' for standard input.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    r"""Explain the last query of a script: its plan, the rules applied, the stages it runs in.
+
+    \b
+    $ anabranch explain highest.sql
+    """
+    from anabranch.engine import Engine
+
+    with Engine() as engine:
+        query = last_query(engine, file)
+        if as_json:
+            typer.echo(json.dumps(query.explain_json(), indent=2))
+        else:
+            typer.echo(query.explain())

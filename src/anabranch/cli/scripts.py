@@ -1,0 +1,48 @@
+"""Scripts with SQL: read, and the query in them found."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from anabranch.errors import QueryError
+
+if TYPE_CHECKING:
+    from anabranch.engine import Engine
+    from anabranch.stream import Stream
+
+
+def read_text(file: str) -> tuple[str, str | None]:
+    """The text of a script, and its name; '-' is standard input."""
+    if file == "-":
+        return sys.stdin.read(), None
+    try:
+        return Path(file).read_text(encoding="utf-8"), file
+    except (OSError, UnicodeDecodeError) as problem:
+        raise QueryError(
+            "the script cannot be read",
+            where=f"{file}: {getattr(problem, 'strerror', None) or problem}",
+            hint="give the path of a file with SQL, or '-' for standard input",
+        ) from None
+
+
+def last_query(engine: Engine, file: str) -> Stream:
+    """Run a script; its last SELECT, or the last stream that it derives, is the query."""
+    from anabranch.engine import Stream
+
+    text, name = read_text(file)
+    found = engine.script(text, name=name)
+    if not found:
+        raise QueryError(
+            "the script has no query",
+            where=name or "standard input",
+            hint="end it with a SELECT",
+        )
+    query = found[-1]
+    assert isinstance(query, Stream)
+    for note in query.notes:
+        typer.echo(f"note: {note}", err=True)
+    return query

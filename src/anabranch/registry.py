@@ -1,0 +1,308 @@
+"""The names that SQL knows in one engine, and what statements do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.errors import AnabranchError, StreamError
+from anabranch.language.catalog import Catalog, Entry
+from anabranch.language.context import Context, ParseScalar
+from anabranch.language.read_statements import read_script
+from anabranch.language.script import Script
+from anabranch.language.select import bind_query
+from anabranch.language.statements import (
+    CreateDerived,
+    CreateFunction,
+    CreateSource,
+    Describe,
+    Drop,
+    Include,
+    Show,
+    Statement,
+)
+from anabranch.language.types import type_name
+from anabranch.model.time import Duration, parse_duration
+from anabranch.runtime.describe import Declared
+from anabranch.runtime.source_functions import Connect, resolve_path
+from anabranch.runtime.source_spec import Limits
+
+_DEEPEST: Final = 16
+_OPTIONS: Final = ("max_rows_per_batch", "max_files_per_batch", "ends", "kind")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A query that was bound: its plan, remarks for its author, the names it uses, its text."""
+
+    node: Node
+    notes: tuple[str, ...]
+    uses: frozenset[str]
+    text: str
+
+
+@final
+class Registry:
+    """Streams, relations, views and functions by name; case does not count."""
+
+    def __init__(self) -> None:
+        """No names yet."""
+        self._entries: dict[str, Entry] = {}
+        self._functions: dict[str, CreateFunction] = {}
+        self._chronons: dict[str, Duration] = {}
+        self._sources: dict[str, Any] = {}
+        self.connectors: dict[str, Connect] = {}
+
+    @property
+    def catalog(self) -> Catalog:
+        """All names, as queries see them."""
+        return Catalog(
+            MappingProxyType(self._entries),
+            MappingProxyType(self._functions),
+            MappingProxyType(self._chronons),
+        )
+
+    def read(self, text: str, name: str | None = None) -> Iterator[Statement]:
+        """The statements of a script, with those of scripts that it includes."""
+        yield from self._read(Script(text, name), 0)
+
+    def _read(self, script: Script, depth: int) -> Iterator[Statement]:
+        for statement in read_script(script):
+            if not isinstance(statement, Include):
+                yield statement
+                continue
+            if depth >= _DEEPEST:
+                raise script.wrong(
+                    "scripts include each other for ever", statement.span, "let one of them end"
+                )
+            path = resolve_path(statement.path, script.name)
+            try:
+                text = Path(path).read_text(encoding="utf-8")
+            except OSError:
+                raise script.wrong(
+                    f"the script '{statement.path}' cannot be read",
+                    statement.span,
+                    "give its path from here, or from the folder of this script",
+                ) from None
+            yield from self._read(Script(text, path), depth + 1)
+
+    def plan(self, query: exp.Query, script: Script, text: str, scalar: ParseScalar) -> Planned:
+        """The plan of a query."""
+        context = Context(script=script, catalog=self.catalog, scalar=scalar)
+        node = bind_query(query.copy(), context)
+        return Planned(
+            node=node, notes=tuple(context.notes), uses=frozenset(context.used), text=text
+        )
+
+    def sources_of(self, node: Node) -> dict[str, Any]:
+        """Where the leaves of a plan come from."""
+        names = [each.name for each in node.walk() if isinstance(each, Source)]
+        return {name: self._sources[name] for name in names}
+
+    def add_leaf(self, leaf: Source, source: Any, hidden: tuple[str, ...] = ()) -> None:
+        """A stream or relation from outside gets its name."""
+        kind = "table" if leaf.relation else "stream"
+        self._sources[leaf.name] = source
+        self._entries[leaf.name.lower()] = Entry(
+            name=leaf.name, kind="table" if kind == "table" else "stream", node=leaf, hidden=hidden
+        )
+
+    def declare(
+        self, statement: CreateSource, describe: Callable[[Declared], tuple[Any, Source]]
+    ) -> None:
+        """`CREATE STREAM ... SOURCE` and `CREATE TABLE`."""
+        self._refuse_taken(statement)
+        chronon = None if statement.chronon is None else parse_duration(statement.chronon)
+        declared = _declared(statement, chronon)
+        try:
+            source, leaf = describe(declared)
+        except AnabranchError as problem:
+            problem.where = problem.where or f"source '{statement.name}'"
+            raise
+        if chronon is not None and leaf.timestamps:
+            raise statement.script.wrong(
+                f"'{statement.name}' counts microseconds and needs no CHRONON",
+                statement.span,
+                "leave CHRONON out; it says how long one step of an integer time is",
+            )
+        times = [name for name in (statement.start, statement.end) if name is not None]
+        hidden = tuple(name for name in times if name not in leaf.schema.names)
+        self.add_leaf(leaf, source, hidden)
+        if chronon is not None:
+            self._chronons[leaf.name] = chronon
+
+    def derive(self, statement: CreateDerived, planned: Planned) -> Entry:
+        """`CREATE STREAM ... AS` and `CREATE VIEW`."""
+        self._refuse_taken(statement)
+        entry = Entry(
+            name=statement.name,
+            kind="view" if statement.kind == "VIEW" else "derived",
+            node=planned.node,
+            query=planned.text,
+            uses=planned.uses,
+        )
+        self._entries[statement.name.lower()] = entry
+        return entry
+
+    def define(self, statement: CreateFunction) -> None:
+        """`CREATE FUNCTION`."""
+        known = self._functions.get(statement.name.lower())
+        if known is not None and not statement.replace:
+            raise statement.script.wrong(
+                f"there is a function '{known.name}' already",
+                statement.span,
+                "write CREATE OR REPLACE FUNCTION",
+            )
+        self._functions[statement.name.lower()] = statement
+
+    def drop(self, statement: Drop, running: Mapping[str, frozenset[str]]) -> None:
+        """`DROP`, unless something depends on the name: an entry, or a query that runs."""
+        key, script = statement.name.lower(), statement.script
+        if statement.kind == "FUNCTION":
+            if self._functions.pop(key, None) is None and not statement.if_exists:
+                names = ", ".join(each.name for each in self._functions.values()) or "none"
+                raise script.wrong(
+                    f"unknown function '{statement.name}'", statement.span, f"there are: {names}"
+                )
+            return
+        entry = self._entries.get(key)
+        if entry is None:
+            if statement.if_exists:
+                return
+            hint = self.catalog.nearest(statement.name)
+            raise script.wrong(
+                f"unknown {statement.kind.lower()} '{statement.name}'", statement.span, hint
+            )
+        users = [other.name for other in self._entries.values() if entry.name in other.uses]
+        if users:
+            raise script.wrong(
+                f"'{entry.name}' is used by {', '.join(users)}",
+                statement.span,
+                f"drop {users[0]} first",
+            )
+        busy = [name for name, uses in running.items() if entry.name in uses or name == entry.name]
+        if busy:
+            raise script.wrong(
+                f"'{entry.name}' is used by the running query {', '.join(busy)}",
+                statement.span,
+                f"stop {busy[0]} first",
+            )
+        del self._entries[key]
+
+    def show(self, statement: Show) -> pa.Table:
+        """`SHOW STREAMS`, `SHOW TABLES`, `SHOW VIEWS`, `SHOW FUNCTIONS`."""
+        if statement.what == "FUNCTIONS":
+            made = list(self._functions.values())
+            return pa.table(
+                {
+                    "name": pa.array([each.name for each in made], pa.string()),
+                    "parameters": pa.array([_parameters(each) for each in made], pa.string()),
+                    "returns": pa.array([each.returns for each in made], pa.string()),
+                }
+            )
+        kinds = {"STREAMS": ("stream", "derived"), "TABLES": ("table",), "VIEWS": ("view",)}
+        found = [e for e in self._entries.values() if e.kind in kinds[statement.what]]
+        return pa.table(
+            {
+                "name": pa.array([entry.name for entry in found], pa.string()),
+                "kind": pa.array([entry.kind for entry in found], pa.string()),
+                "columns": pa.array([_columns(entry.node.schema) for entry in found], pa.string()),
+            }
+        )
+
+    def describe(self, statement: Describe) -> pa.Table:
+        """`DESCRIBE name`: its columns."""
+        entry = self._entries.get(statement.name.lower())
+        if entry is None:
+            raise statement.script.wrong(
+                f"unknown stream '{statement.name}'",
+                statement.span,
+                self.catalog.nearest(statement.name),
+            )
+        rows = [(field.name, type_name(field.type), "") for field in entry.node.schema]
+        rows += [(name, "", "orders the stream, not visible") for name in entry.hidden]
+        return pa.table(
+            {
+                "column": pa.array([name for name, _, _ in rows], pa.string()),
+                "type": pa.array([kind for _, kind, _ in rows], pa.string()),
+                "remark": pa.array([remark for _, _, remark in rows], pa.string()),
+            }
+        )
+
+    def _refuse_taken(self, statement: CreateSource | CreateDerived) -> None:
+        known = self._entries.get(statement.name.lower())
+        if known is not None and not statement.replace:
+            raise statement.script.wrong(
+                f"there is a {known.kind} '{known.name}' already",
+                statement.span,
+                f"choose another name, DROP it first, or write CREATE OR REPLACE {_word(known)}",
+            )
+
+
+def _declared(statement: CreateSource, chronon: Duration | None) -> Declared:
+    unknown = [name for name in statement.options if name not in _OPTIONS]
+    own = statement.source.function is not None and statement.source.function.lower() == "spark"
+    if unknown and not own:
+        raise statement.script.wrong(
+            f"there is no option '{unknown[0]}'",
+            statement.span,
+            f"options are: {', '.join(_OPTIONS)}",
+        )
+    options = statement.options
+    usual = Limits() if not statement.relation else Limits(None, None)
+    limits = Limits(
+        options.get("max_rows_per_batch", usual.rows),
+        options.get("max_files_per_batch", usual.files),
+    )
+    delay = None if statement.delay is None else parse_duration(statement.delay)
+    if delay is not None and chronon is not None and not statement.delay.isdigit():  # type: ignore[union-attr]
+        delay = Duration(delay // chronon)
+    if statement.late == "revise":
+        raise StreamError(
+            "late rows cannot be revised yet",
+            where=f"source '{statement.name}'",
+            hint="write LATE DROP, LATE ADJUST or LATE FAIL",
+        )
+    return Declared(
+        name=statement.name,
+        start=_spelled(statement, statement.start),
+        end=_spelled(statement, statement.end),
+        kind=options.get("kind"),
+        schema=statement.columns,
+        delay=delay,
+        late=statement.late or "drop",  # type: ignore[arg-type]
+        ends=bool(options.get("ends", statement.relation)),
+        limits=limits,
+        relation=statement.relation,
+        hides_times=not statement.keep,
+        unique=statement.unique,
+    )
+
+
+def _spelled(statement: CreateSource, name: str | None) -> str | None:
+    """A column as it was declared, whatever the case of its letters."""
+    if name is None or statement.columns is None:
+        return name
+    spelled = {known.lower(): str(known) for known in statement.columns.names}
+    return spelled[name.lower()]
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {type_name(field.type)}" for field in schema)
+
+
+def _parameters(function: CreateFunction) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in function.parameters)
+
+
+def _word(entry: Entry) -> str:
+    return {"table": "TABLE", "view": "VIEW"}.get(entry.kind, "STREAM")

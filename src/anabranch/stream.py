@@ -1,0 +1,172 @@
+"""A query: look at its plan, run it on Spark or in this process, hand it on as a DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
+
+from anabranch.algebra.cleanse import Cleanse
+from anabranch.algebra.explain import explain_tree
+from anabranch.errors import PlanError
+from anabranch.fluent import Fluent, Span
+from anabranch.kernels.explain import explain_stages
+from anabranch.kernels.pipeline import Emission, compile_plan
+from anabranch.model.time import parse_duration
+from anabranch.runtime.bounded import refuse_unbounded
+from anabranch.runtime.folder import Folder
+from anabranch.runtime.local import LocalRun, run_locally
+from anabranch.runtime.run import Run
+from anabranch.runtime.sinks import Callback, choose_sink
+from anabranch.runtime.source_spec import FileSource
+
+if TYPE_CHECKING:
+    from anabranch.runtime.start import Work
+
+Place: TypeAlias = str | Path
+
+
+class Host(Protocol):
+    """What a query needs of the engine it belongs to."""
+
+    @property
+    def spark(self) -> Any:
+        """The Spark session."""
+
+    def shard_count(self) -> int:
+        """Into how many shards keyed state is cut."""
+
+    def started(self, run: Run, stream: Stream) -> Run:
+        """Take note of a run."""
+
+    def closes(self, close: Callable[[], None]) -> None:
+        """Take note of something to be closed at the end."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stream(Fluent):
+    """A stream, or a query over streams: every method gives a new one.
+
+    Expressions are SQL text over the columns at hand.
+    """
+
+    engine: Host
+    name: str | None = None
+    notes: tuple[str, ...] = ()
+    uses: frozenset[str] = frozenset()
+
+    def explain(self, *, emit: Emission = "speculative") -> str:
+        """The plan, the stages it runs in and what they read, what is known of the output."""
+        plan = compile_plan(self.node, emit)
+        leaves = self.node.properties.emitted(emit).label
+        return f"{explain_tree(self.node)}\n\n{explain_stages(plan)}\n\nLeaves: {leaves}"
+
+    def start(
+        self,
+        to: Place | None = None,
+        *,
+        foreach: Callback | None = None,
+        emit: Emission = "speculative",
+        checkpoint: Place | None = None,
+        trigger: Span | None = None,
+        available_now: bool = False,
+        allow_unbounded: bool = False,
+    ) -> Run:
+        """Run the query on Spark.
+
+        Args:
+            to: `<file>.jsonl` for a stream file, another path for a log folder, `-` for JSON lines
+                on standard output, `memory` (the default without `foreach`) for a table in this
+                process.
+            foreach: A function that gets the elements of each batch and its number.
+            emit: `speculative`: best answers, corrected later; `final`: only what stays.
+            checkpoint: The folder the query lives in; it goes on from there when it is started
+                again. None: beside the output, or one that ends with the run.
+            trigger: The time between two batches; None: as fast as it goes.
+            available_now: Process what is there, then end.
+            allow_unbounded: Accept a window without bound below an operator that remembers.
+        """
+        from anabranch.runtime.start import start_query
+
+        make_sink, place = choose_sink(to, foreach)
+        every = None if trigger is None else f"{parse_duration(trigger)} microseconds"
+        run = start_query(
+            self.engine.spark,
+            self._work(emit, allow_unbounded=allow_unbounded),
+            lambda opened: make_sink(opened.out),
+            checkpoint=place if checkpoint is None else str(checkpoint),
+            shards=self.engine.shard_count(),
+            trigger=every,
+            available_now=available_now,
+        )
+        return self.engine.started(run, self)
+
+    def to_df(
+        self,
+        *,
+        emit: Emission = "speculative",
+        checkpoint: Place | None = None,
+        allow_unbounded: bool = False,
+    ) -> Any:
+        """The query as a streaming DataFrame of elements: kind, start, end, new_end, payload.
+
+        The state of a query over it is kept in `checkpoint`; together with Spark's own
+        `checkpointLocation` it makes a restart possible. An end that is NULL is forever; a
+        `stable` row has its time in `start`.
+        """
+        from anabranch.runtime.start import stream_rows
+
+        if any(isinstance(each, Cleanse) and not each.cut for each in self.node.walk()):
+            raise PlanError(
+                "whole events cannot leave as a DataFrame in order",
+                where="to_df of a query with cleanse(cut=False)",
+                hint="every shard is settled up to another instant; use cleanse(), or start the "
+                "query with a log folder as its output",
+            )
+        frame, opened = stream_rows(
+            self.engine.spark,
+            self._work(emit, allow_unbounded=allow_unbounded),
+            checkpoint=None if checkpoint is None else str(checkpoint),
+            shards=self.engine.shard_count(),
+        )
+        self.engine.closes(opened.close)
+        return frame
+
+    def run_local(
+        self,
+        to: Place | None = None,
+        *,
+        foreach: Callback | None = None,
+        emit: Emission = "speculative",
+        allow_unbounded: bool = False,
+    ) -> LocalRun:
+        """Run the query in this process, without Spark, over everything its files have."""
+        refuse_unbounded(self.node, allow=allow_unbounded)
+        make_sink, place = choose_sink(to, foreach)
+        files = [each for each in self.sources.values() if isinstance(each, FileSource)]
+        sink = make_sink(Folder.at(f"{place}/out") if place else Folder.at("."))
+        return run_locally(self.node, files, sink, emit)
+
+    def _work(self, emit: Emission, *, allow_unbounded: bool) -> Work:
+        from anabranch.runtime.native_head import push_down
+        from anabranch.runtime.session import parallelism
+        from anabranch.runtime.start import Work
+
+        refuse_unbounded(self.node, allow=allow_unbounded)
+        files = {name: s for name, s in self.sources.items() if isinstance(s, FileSource)}
+        frames = {name: s for name, s in self.sources.items() if name not in files}
+        node, pushed = push_down(self.node, frames)
+        plan = compile_plan(node, emit)
+        return Work(
+            plan=plan,
+            files=tuple(source for name, source in files.items() if name in plan.sources),
+            frames=tuple(pushed.values()),
+            parts=parallelism(self.engine.spark),
+            timestamps=any(source.timestamps for source in plan.sources.values()),
+        )
+
+
+Query = Stream
+"""What `start` runs; a stream is its own query."""
