@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 from anabranch.algebra.cleanse import Cleanse
-from anabranch.algebra.explain import explain_tree
 from anabranch.errors import PlanError
 from anabranch.fluent import Fluent, Span
-from anabranch.kernels.explain import explain_stages
 from anabranch.kernels.pipeline import Emission, compile_plan
 from anabranch.model.time import parse_duration
+from anabranch.optimizer.driver import optimize
 from anabranch.runtime.bounded import refuse_unbounded
+from anabranch.runtime.explanation import Explanation, spark_plan
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.local import LocalRun, run_locally
 from anabranch.runtime.run import Run
@@ -58,10 +58,30 @@ class Stream(Fluent):
     uses: frozenset[str] = frozenset()
 
     def explain(self, *, emit: Emission = "speculative") -> str:
-        """The plan, the stages it runs in and what they read, what is known of the output."""
-        plan = compile_plan(self.node, emit)
-        leaves = self.node.properties.emitted(emit).label
-        return f"{explain_tree(self.node)}\n\n{explain_stages(plan)}\n\nLeaves: {leaves}"
+        """The plan, the rules applied to it, the stages it runs in, what Spark does itself."""
+        return self._explanation(emit).text()
+
+    def explain_json(self, *, emit: Emission = "speculative") -> dict[str, Any]:
+        """The same for programs: query, rules, plan, stages, spark, notes, leaves, columns."""
+        return self._explanation(emit).json()
+
+    def _explanation(self, emit: Emission) -> Explanation:
+        optimized = optimize(self.node)
+        node, spark = optimized.node, list[tuple[str, str]]()
+        frames = {n: s for n, s in self.sources.items() if not isinstance(s, FileSource)}
+        if frames:
+            from anabranch.runtime.native_head import push_down
+
+            node, pushed = push_down(node, frames)
+            spark = [(name, spark_plan(source.frame)) for name, source in pushed.items()]
+        return Explanation(
+            written=self.node,
+            optimized=optimized,
+            physical=compile_plan(node, emit),
+            leaves=self.node.properties.emitted(emit).label,
+            notes=self.notes,
+            spark=tuple(spark),
+        )
 
     def start(
         self,
@@ -147,7 +167,7 @@ class Stream(Fluent):
         make_sink, place = choose_sink(to, foreach)
         files = [each for each in self.sources.values() if isinstance(each, FileSource)]
         sink = make_sink(Folder.at(f"{place}/out") if place else Folder.at("."))
-        return run_locally(self.node, files, sink, emit)
+        return run_locally(optimize(self.node).node, files, sink, emit)
 
     def _work(self, emit: Emission, *, allow_unbounded: bool) -> Work:
         from anabranch.runtime.native_head import push_down
@@ -157,7 +177,7 @@ class Stream(Fluent):
         refuse_unbounded(self.node, allow=allow_unbounded)
         files = {name: s for name, s in self.sources.items() if isinstance(s, FileSource)}
         frames = {name: s for name, s in self.sources.items() if name not in files}
-        node, pushed = push_down(self.node, frames)
+        node, pushed = push_down(optimize(self.node).node, frames)
         plan = compile_plan(node, emit)
         return Work(
             plan=plan,
