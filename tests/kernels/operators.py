@@ -21,6 +21,7 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
@@ -40,6 +41,7 @@ RENAMED: Final = Map(
     columns=tuple((f"{name}2", Expression.parse(name, SCHEMA)) for name in SCHEMA.names),
 )
 BOTH: Final = pa.schema([*SCHEMA, *RENAMED.schema])
+BOUNDS: Final = ("window_start", "window_end")
 PREDICATES: Final = (
     None,
     "k = k2",
@@ -82,6 +84,23 @@ def rows_window(source: Source) -> st.SearchStrategy[Node]:
     )
 
 
+def windows_with_bounds() -> st.SearchStrategy[Node]:
+    sliding = st.integers(2, 6).map(Duration)
+    return st.builds(
+        TimeWindow, input=st.just(POINTS), size=sizes, slide=sliding, columns=st.just(BOUNDS)
+    )
+
+
+def sessions() -> st.SearchStrategy[Node]:
+    return st.builds(
+        SessionWindow,
+        input=st.just(POINTS),
+        gap=sizes,
+        partition_by=keys,
+        columns=st.sampled_from([None, BOUNDS]),
+    )
+
+
 def lifetimes(draw_size: st.SearchStrategy[Duration]) -> st.SearchStrategy[Node]:
     names = st.sampled_from(["duration", "extend", "at_most"])
     return st.tuples(names, draw_size).map(
@@ -94,6 +113,8 @@ OPERATORS: Final[Mapping[str, st.SearchStrategy[Node]]] = {
     "map": st.just(Map(input=SOURCE, columns=(("w", expression("v % 2")), ("k", expression("k"))))),
     "union": st.just(Union(inputs=(SOURCE, OTHER))),
     "time window": over(TimeWindow, size=sizes, slide=sizes),
+    "time window with bounds": windows_with_bounds(),
+    "session window": sessions(),
     "count window": rows_window(POINTS),
     "aggregate": aggregates(),
     "coalesce": over(Coalesce),

@@ -25,6 +25,7 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
@@ -56,6 +57,8 @@ from tests.kernels.plans import SCHEMA, SOURCE, aggregate, plans
 Steps: TypeAlias = list[dict[str, EventBatch]]
 
 OTHER: Final = Source(name="T", schema=SCHEMA)
+POINTS: Final = Source(name="S", schema=SCHEMA, only_points=True)
+BOUNDS: Final = ("window_start", "window_end")
 
 
 def of(text: str, over: Node = SOURCE) -> Expression:
@@ -79,12 +82,24 @@ def held(size: int, slide: int = 1) -> TimeWindow:
     return TimeWindow(input=SOURCE, size=Duration(size), slide=Duration(slide))
 
 
+def shown(size: int, slide: int) -> TimeWindow:
+    return replace(held(size, slide), input=POINTS, columns=BOUNDS)
+
+
+def session(gap: int, *by: str, bounds: bool = True) -> SessionWindow:
+    keys = tuple((name, of(name)) for name in by)
+    columns = BOUNDS if bounds else None
+    return SessionWindow(input=POINTS, gap=Duration(gap), partition_by=keys, columns=columns)
+
+
 STATELESS: Final[dict[str, Node]] = {
     "filter": Filter(input=SOURCE, predicate=of("v > 0 OR k = 'a'")),
     "map": Map(input=SOURCE, columns=(("k", of("upper(k)")), ("v", of("v % 2")))),
     "union": Union(inputs=(SOURCE, OTHER)),
     "time window": held(3),
     "time window with a slide": held(5, 3),
+    "tumbling window with bounds": shown(3, 3),
+    "hopping window with bounds": shown(5, 2),
     "granularity": Granularity(input=SOURCE, granule=Duration(3)),
     "shift": Shift(input=SOURCE, by=-2),
     "clip": Clip(input=SOURCE, start=Time(2), end=Time(9)),
@@ -133,6 +148,13 @@ LIFETIMES: Final[dict[str, Node]] = {
     "extend": AlterLifetime(input=SOURCE, extend=Duration(2)),
     "at most": AlterLifetime(input=SOURCE, at_most=Duration(3)),
 }
+SESSIONS: Final[dict[str, Node]] = {
+    "sessions": session(3),
+    "sessions per key": session(4, "k"),
+    "sessions of one instant": session(1, "k"),
+    "sessions without bounds": session(3, "v", bounds=False),
+    "counts per session": aggregate(session(4, "k"), ("k", *BOUNDS), "n"),
+}
 FAMILIES: Final[dict[str, dict[str, Node]]] = {
     "stateless": STATELESS,
     "aggregates": AGGREGATES,
@@ -140,6 +162,7 @@ FAMILIES: Final[dict[str, dict[str, Node]]] = {
     "joins": JOINS,
     "count windows": COUNT_WINDOWS,
     "lifetimes": LIFETIMES,
+    "sessions": SESSIONS,
 }
 FAMILY: Final = pytest.mark.parametrize("family", FAMILIES)
 MERGED: Final = pytest.mark.parametrize("eagerness", [runs.SMALL], indirect=True)
@@ -169,10 +192,15 @@ def drawn(family: str, data: st.DataObject) -> Node:
 
 def told(node: Node) -> st.SearchStrategy[dict[str, PhysicalStream]]:
     """A stream for every source of a plan, now and then with lifetimes of any length."""
-    some = st.sampled_from([9, 9, FOREVER]).flatmap(
-        lambda longest: streams(SCHEMA, max_size=12, longest=longest)
-    )
-    return st.fixed_dictionaries({source.name: some for source in sources_of(node)})
+
+    def some(source: Source) -> st.SearchStrategy[PhysicalStream]:
+        return st.sampled_from([9, 9, FOREVER]).flatmap(
+            lambda longest: streams(
+                SCHEMA, max_size=12, longest=longest, only_points=source.only_points
+            )
+        )
+
+    return st.fixed_dictionaries({source.name: some(source) for source in sources_of(node)})
 
 
 def told_in(given: Mapping[str, PhysicalStream]) -> st.SearchStrategy[Steps]:
@@ -279,7 +307,10 @@ def test_a_whole_plan_holds_nothing_after_the_end(node: Node, data: st.DataObjec
 
 def check_end(node: Node, data: st.DataObject) -> None:
     short = st.fixed_dictionaries(
-        {source.name: streams(SCHEMA, max_size=12, longest=9) for source in sources_of(node)}
+        {
+            source.name: streams(SCHEMA, max_size=12, longest=9, only_points=source.only_points)
+            for source in sources_of(node)
+        }
     )
     steps = with_end(node, data.draw(short.flatmap(told_in)))
     above: dict[Emission, tuple[Node, ...]] = {"speculative": node.inputs, "final": (node,)}
@@ -302,6 +333,7 @@ ROWS_PER_EVENT: Final = {
     "joins": 6,
     "count windows": 8,
     "lifetimes": 6,
+    "sessions": 6,
 }
 
 

@@ -24,6 +24,7 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
@@ -52,6 +53,16 @@ def join(left: Node, kind: JoinKind) -> Join:
     return Join(kind=kind, left=left, right=all_columns(left))
 
 
+def points(node: Node) -> Node:
+    return node if node.properties.only_points else ToStream(input=node, kind="insertions")
+
+
+def shown(node: Node, size: int, slide: int) -> TimeWindow:
+    return TimeWindow(
+        input=points(node), size=Duration(size), slide=Duration(slide), columns=("ws", "we")
+    )
+
+
 STEPS: dict[str, Callable[[Node], Node]] = {
     "filter": lambda node: Filter(
         input=node, predicate=Expression.parse("v IS NOT NULL", node.schema)
@@ -61,6 +72,13 @@ STEPS: dict[str, Callable[[Node], Node]] = {
     "union": lambda node: Union(inputs=(node, node)),
     "window": lambda node: TimeWindow(input=node, size=Duration(3)),
     "slide": lambda node: TimeWindow(input=node, size=Duration(4), slide=Duration(3)),
+    "tumble": lambda node: shown(node, 3, 3),
+    "tumble by instants": lambda node: shown(node, 1, 1),
+    "hop": lambda node: shown(node, 5, 2),
+    "hop with gaps": lambda node: shown(node, 2, 3),
+    "session": lambda node: SessionWindow(
+        input=points(node), gap=Duration(3), columns=("ws", "we")
+    ),
     "distinct": lambda node: Distinct(input=node),
     "coalesce": lambda node: Coalesce(input=node),
     "difference": lambda node: SetOperation(

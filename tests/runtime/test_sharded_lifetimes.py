@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
+from anabranch.algebra.expression import Expression
 from anabranch.algebra.from_signed import FromSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.node import Node
+from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.split import Split
@@ -34,6 +36,7 @@ BIDS = Source(name="bids", schema=SCHEMA)
 
 Make = Callable[..., Any]
 
+BEGUN = ToStream(input=BIDS, kind="insertions")
 PLANS: dict[str, Node] = {
     "sampled and moved": Shift(input=Granularity(input=BIDS, granule=Duration(3)), by=-2),
     "split": Split(input=BIDS, length=Duration(2)),
@@ -42,6 +45,13 @@ PLANS: dict[str, Node] = {
     "cut": Cleanse(input=BIDS),
     "whole": Cleanse(input=BIDS, cut=False),
     "extended": AlterLifetime(input=BIDS, extend=Duration(2)),
+    "sessions": SessionWindow(
+        input=BEGUN,
+        gap=Duration(3),
+        partition_by=(("k", Expression.parse("k", SCHEMA)),),
+        columns=("window_start", "window_end"),
+    ),
+    "sessions of all": SessionWindow(input=BEGUN, gap=Duration(2)),
     "two stages": ToStream(
         input=Union(inputs=(ToStream(input=BIDS, kind="insertions"), BIDS)), kind="deletions"
     ),
