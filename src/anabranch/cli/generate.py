@@ -120,6 +120,57 @@ def nexmark(
 generate.command(help=help_of(nexmark))(nexmark)
 
 
+def events(
+    to: Annotated[Path, typer.Option(help="The folder to write to; a folder per stream is made.")],
+    count: Annotated[
+        int, typer.Option("--events", min=0, help="How many persons, auctions and bids in all.")
+    ] = 10_000,
+    seed: Annotated[int, typer.Option(help="Another seed gives other events.")] = 1,
+    rate: Annotated[float, typer.Option(help="Events per second of event time.")] = 10_000.0,
+    disorder: Annotated[
+        str, typer.Option(help="An event arrives up to so much later than it happened.")
+    ] = "0 seconds",
+    corrections: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of rows that are wrong at first.")
+    ] = 0.0,
+    files: Annotated[int, typer.Option(min=1, help="About so many files per stream.")] = 4,
+) -> None:
+    r"""Generate the events of the public Nexmark benchmark: persons, auctions and bids.
+
+    Plain rows in Parquet, in the order of arrival, in the folders person, auction and bid, and
+    side_input.csv beside them. With corrections the streams are elements: what is wrong is
+    withdrawn and replaced within two seconds.
+
+    \b
+    $ anabranch generate events --to examples/nexmark/data
+    $ anabranch generate events --disorder '2 s' --corrections 0.1 --to examples/nexmark/data
+    """
+    from anabranch.model.time import SECOND, Duration, parse_duration
+    from anabranch.workloads.disturbance import Disturbance
+    from anabranch.workloads.nexmark_arrival import write_event_elements, write_event_rows
+    from anabranch.workloads.nexmark_events import NexmarkEvents
+
+    config = NexmarkEvents(events=count, seed=seed, rate=rate)
+    how = Disturbance(
+        disorder=parse_duration(disorder),
+        corrections=corrections,
+        correction_delay=Duration(2 * SECOND),
+    )
+    write = write_event_elements if corrections else write_event_rows
+    try:
+        write(to, config, how, files=files)
+    except OSError as problem:
+        raise StreamError(
+            f"cannot write the events: {problem.strerror or problem}",
+            where=str(to),
+            hint="check that the folder may be written to",
+        ) from None
+    typer.echo(f"wrote {count:,} events to {to}", err=True)
+
+
+generate.command(help=help_of(events))(events)
+
+
 def _form_of(to: str) -> Form:
     if to.endswith("/") or Path(to).is_dir() or Path(to).suffix == ".parquet":
         return Form.parquet

@@ -189,7 +189,10 @@ def _at_least_one(parts: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterato
 
 
 def _place(folder: Path, number: int) -> Path:
+    """The file for a part; the first one takes the place of all that were there."""
     folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("part-*.parquet") if number == 0 else ():
+        old.unlink()
     return folder / f"part-{number:05}.parquet"
 
 
