@@ -76,12 +76,15 @@ def test_an_ended_stream_is_stable_for_ever(tmp_path: Path) -> None:
 
 def test_explain_shows_the_plan_and_its_stages(bids: Stream) -> None:
     text = bids.window(5).group_by("item").agg(n="COUNT(*)").agg(items="COUNT(*)").explain()
-    assert text.splitlines()[:4] == [
-        "Aggregate count(*) AS items",
-        "  Aggregate count(*) AS n by item",
-        "    TimeWindow 5",
-        "      Source bids",
+    assert text.splitlines()[:5] == [
+        "Query",
+        "  Aggregate count(*) AS items",
+        "    Aggregate count(*) AS n by item",
+        "      TimeWindow 5",
+        "        Source bids",
     ]
+    assert "drop_unused_aggregates" in text
+    assert "  Aggregate count(*) AS items  [at most one row at a time]" in text
     assert "Stage 1-aggregate (one shard)\n  reads stage:0-aggregate" in text
 
 

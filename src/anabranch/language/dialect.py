@@ -85,6 +85,15 @@ class Anabranch(Spark):
                 return None
             return super()._parse_table_alias(alias_tokens)
 
+        def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+            if self._curr.token_type == TokenType.L_BRACKET and self._next.text.upper() in (
+                "RANGE",
+                "ROWS",
+                "PARTITION BY",
+            ):
+                return this
+            return super()._parse_bracket(this)
+
         def _window(self) -> WindowText | None:
             """`WINDOW(...)`, or `[...]` as the dissertation prints it at times."""
             first = self._curr
