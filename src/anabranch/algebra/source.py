@@ -19,7 +19,8 @@ class Source(Node):
     """A named stream from outside, as it is.
 
     `timestamps` says that times count microseconds since 1970 and are printed as such; `relation`
-    that it is a table that is all there, so that it never holds a query back.
+    that it is a table that is all there, so that it never holds a query back. `unique` are sets of
+    columns in which no two events ever agree, at any time: the optimizer relies on them.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Source(Node):
     no_duplicates: bool = False
     keyed: bool = False
     order: Order = "none"
+    unique: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name:

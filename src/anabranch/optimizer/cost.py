@@ -1,0 +1,155 @@
+"""What a plan costs while it runs (Kraemer 2007, chapter 22)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, final
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.count_window import CountWindow
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.granularity import Granularity
+from anabranch.algebra.join import Join
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.union import Union
+from anabranch.optimizer import characteristics
+from anabranch.optimizer.equations import equations
+from anabranch.optimizer.estimates import Estimate, of_operator, of_source
+from anabranch.optimizer.interning import Interner
+from anabranch.optimizer.selectivity import VALUES
+from anabranch.optimizer.statistics import Statistics
+
+LOOK: Final = 1.0
+"""Evaluate a predicate, or compute a column."""
+MAKE: Final = 1.0
+"""Make a row, or hand it on."""
+STAMP: Final = 0.2
+"""Compute a start or an end."""
+KEEP: Final = 1.5
+"""Hash a row, put it into the state, and take it out again."""
+SEND: Final = 3.0
+"""Bring a row to the shard that holds its key."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Work per chronon, and how many rows are held."""
+
+    work: float = 0.0
+    state: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.work + other.work, self.state + other.state)
+
+    @property
+    def weight(self) -> float:
+        """One number to compare plans by, whatever the unit of time: state counts less than work.
+
+        A plan that does half the work may hold sixteen times as much.
+        """
+        return self.work * math.sqrt(math.sqrt(1 + self.state))
+
+
+class CostModel:
+    """Estimates for the nodes of plans; each node is looked at once."""
+
+    def __init__(
+        self, statistics: Statistics | None = None, interner: Interner | None = None
+    ) -> None:
+        self._statistics = statistics or {}
+        self._interner = interner or Interner()
+        self._estimates: dict[int, Estimate] = {}
+        self._costs: dict[int, Cost] = {}
+
+    def estimate(self, node: Node) -> Estimate:
+        """What leaves a node."""
+        node = self._interner.intern(node)
+        known = self._estimates.get(id(node))
+        if known is None:
+            if isinstance(node, Source):
+                known = of_source(node, self._statistics)
+            else:
+                known = of_operator(node, [self.estimate(each) for each in node.inputs])
+            self._estimates[id(node)] = known
+        return known
+
+    def cost(self, node: Node) -> Cost:
+        """What a node costs by itself, without its inputs."""
+        node = self._interner.intern(node)
+        known = self._costs.get(id(node))
+        if known is None:
+            given = [self.estimate(each) for each in node.inputs]
+            known = _cost(node, given, self.estimate(node))
+            self._costs[id(node)] = known
+        return known
+
+    def total(self, *plans: Node) -> Cost:
+        """What plans cost together; what occurs in several places counts once."""
+        roots = [self._interner.intern(plan) for plan in plans]
+        return self.sum(self._interner.reachable(*roots))
+
+    def sum(self, nodes: Iterable[Node]) -> Cost:
+        """What some nodes cost."""
+        costs = [self.cost(node) for node in nodes]
+        return Cost(sum(each.work for each in costs), sum(each.state for each in costs))
+
+
+def _cost(node: Node, given: list[Estimate], out: Estimate) -> Cost:
+    streams = [each.stream for each in given]
+    came = sum(each.rate for each in streams)
+    left = out.stream.rate
+    match node:
+        case Source():
+            return Cost()
+        case Filter():
+            return Cost(came * LOOK + left * MAKE)
+        case Map(columns=columns):
+            computed = sum(each.is_column is None for _, each in columns)
+            return Cost(came * (LOOK * computed + STAMP) + left * MAKE)
+        case Union():
+            # A little per row for every branch more, so that fewer branches are better.
+            return Cost(left * STAMP)
+        case TimeWindow() | Granularity():
+            return Cost(came * 2 * STAMP + left * MAKE)
+        case Join():
+            return join_cost(given[0], given[1], _buckets(node, given), left)
+        case Aggregate(group_by=groups):
+            return _aggregate_cost(given[0], given[0].values(groups), left)
+        case CountWindow(rows=rows, partition_by=groups):
+            held = min(rows * given[0].values(groups), streams[0].live + rows)
+            return Cost(came * (SEND + KEEP) + left * MAKE, held)
+        case Distinct():
+            probes = came * (SEND + KEEP + LOOK)
+            return Cost(probes + left * MAKE, streams[0].live)
+    return Cost(came * (SEND + KEEP) + left * MAKE, sum(each.live for each in streams))
+
+
+def join_cost(left: Estimate, right: Estimate, buckets: float, out: float) -> Cost:
+    """Rows of both sides are sent, kept and looked up; `out` is the rate of pairs (22.18-23)."""
+    first, second = left.stream, right.stream
+    probes = (first.rate * second.live + second.rate * first.live) / max(buckets, 1.0)
+    work = (first.rate + second.rate) * (SEND + KEEP) + probes * LOOK + out * MAKE
+    return Cost(work, first.live + second.live)
+
+
+def _buckets(join: Join, given: list[Estimate]) -> float:
+    """How many values the keys of a join have."""
+    left, right = (each.distinct for each in given)
+    counts = [
+        max(left.get(mine, VALUES), right.get(theirs, VALUES)) for mine, theirs in equations(join)
+    ]
+    return math.prod(counts)
+
+
+def _aggregate_cost(given: Estimate, groups: float, out: float) -> Cost:
+    one = characteristics.of_group(given.stream, groups)
+    held = characteristics.partials(one)
+    work = given.stream.rate * (SEND + KEEP + LOOK + math.log2(1 + held)) + out * MAKE
+    return Cost(work, min(groups, max(given.stream.live, 1.0)) * held)

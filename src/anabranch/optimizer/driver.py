@@ -1,0 +1,121 @@
+"""Apply rules until none applies, then look for plans that cost less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, final
+
+from anabranch.algebra.node import Node
+from anabranch.optimizer.cost import CostModel
+from anabranch.optimizer.interning import Interner
+from anabranch.optimizer.join_order import reorder_joins
+from anabranch.optimizer.normalizer import Normalizer, Step
+from anabranch.optimizer.rebuilding import rebuilt
+from anabranch.optimizer.rules import ALTERNATIVES, RULES, Rule
+from anabranch.optimizer.statistics import Statistics
+from anabranch.optimizer.window_placement import push_windows_to_share
+
+LEAST_GAIN: Final = 1 - 1e-6
+"""Another plan must cost less than this part of what the plan costs now."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Optimized:
+    """A plan that means the same, and how it was found.
+
+    Attributes:
+        node: The plan.
+        steps: The rules in order of application, with the operator they began with and the one
+            they put in its place.
+    """
+
+    node: Node
+    steps: tuple[Step, ...]
+
+
+class Candidate(NamedTuple):
+    """A plan to be compared, by the name of what led to it."""
+
+    name: str
+    before: Node
+    after: Node
+    plan: Node
+    share: bool = True
+
+
+def optimize(
+    node: Node,
+    *,
+    statistics: Statistics | None = None,
+    rules: Sequence[Rule] = RULES,
+    alternatives: Sequence[Rule] = ALTERNATIVES,
+) -> Optimized:
+    """A plan with the same meaning and schema that costs less.
+
+    The rules are applied until none applies. Then other orders of joins, other places of windows
+    and the alternatives are tried, and what costs less is taken, until nothing does.
+
+    Args:
+        node: The plan.
+        statistics: Per source what is known of it; the rest is guessed.
+        rules: What always helps.
+        alternatives: What the cost model decides on.
+
+    Raises:
+        EngineError: The rules do not come to an end, or one changes the columns of the plan.
+    """
+    interner = Interner()
+    model = CostModel(statistics, interner)
+    normalizer = Normalizer(interner, model, rules)
+    plan, steps = normalizer.run(interner.intern(node))
+    improving = True
+    while improving:
+        improving = False
+        limit = model.total(plan).weight * LEAST_GAIN
+        for candidate in _candidates(plan, interner, model, alternatives):
+            found, more = normalizer.run(candidate.plan, keep_shared=candidate.share)
+            if model.total(found).weight < limit:
+                step = Step(candidate.name, candidate.before.label, candidate.after.label)
+                plan, steps, improving = found, [*steps, step, *more], True
+                break
+    return Optimized(plan, tuple(steps))
+
+
+def _candidates(
+    plan: Node, interner: Interner, model: CostModel, alternatives: Sequence[Rule]
+) -> Iterator[Candidate]:
+    nodes = list(reversed(interner.reachable(plan)))
+    for before in nodes:
+        after = reorder_joins(before, model)
+        if after is not None:
+            yield _candidate("reorder_joins", before, after, plan, interner)
+    for rule in alternatives:
+        for before in nodes:
+            after = rule(before)
+            if after is not None:
+                yield _candidate(rule.__name__, before, after, plan, interner)
+    known = {id(node) for node in nodes}
+    for before in nodes:
+        after = push_windows_to_share(before, lambda node: id(interner.intern(node)) in known)
+        if after is not None:
+            yield _candidate("push_windows_to_share", before, after, plan, interner)
+    yield Candidate("give_up_sharing", plan, plan, plan, share=False)
+
+
+def _candidate(name: str, before: Node, after: Node, plan: Node, interner: Interner) -> Candidate:
+    after = interner.intern(after)
+    return Candidate(name, before, after, _replaced(plan, before, after, interner))
+
+
+def _replaced(plan: Node, before: Node, after: Node, interner: Interner) -> Node:
+    """A plan with one node replaced wherever it occurs."""
+    new: dict[int, Node] = {id(before): after}
+    for node in interner.reachable(plan):
+        if id(node) in new:
+            continue
+        inputs = [new[id(each)] for each in node.inputs]
+        same = all(mine is theirs for mine, theirs in zip(inputs, node.inputs))
+        new[id(node)] = node if same else interner.intern(rebuilt(node, inputs))
+    return new[id(plan)]

@@ -1,0 +1,151 @@
+"""What the streams of a plan look like, from the sources up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, final
+
+import pyarrow as pa
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.count_window import CountWindow
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.granularity import Granularity
+from anabranch.algebra.join import Join
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.algebra.rewriting import conjuncts
+from anabranch.algebra.set_operation import SetOperation
+from anabranch.algebra.source import Source
+from anabranch.algebra.split import Split
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.to_stream import ToStream
+from anabranch.algebra.union import Union
+from anabranch.optimizer import characteristics
+from anabranch.optimizer.characteristics import Characteristics
+from anabranch.optimizer.pushing import Columns
+from anabranch.optimizer.selectivity import VALUES, selectivity, values_of
+from anabranch.optimizer.statistics import SourceStatistics, Statistics
+
+SECOND: Final = 1_000_000
+"""In chronons, where a source counts microseconds."""
+
+_UNKNOWN: Final = SourceStatistics()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A stream on average, and how many different values its columns have."""
+
+    stream: Characteristics
+    distinct: Mapping[str, float] = field(default_factory=dict)
+
+    def values(self, columns: Columns) -> float:
+        """How many different values some expressions have together."""
+        product = 1.0
+        for _, each in columns:
+            product *= values_of(each, self.distinct)
+        return product
+
+    def payloads(self, schema: pa.Schema) -> float:
+        """How many different payloads there may be."""
+        product = 1.0
+        for name in schema.names:
+            product *= self.distinct.get(name, VALUES)
+        return product
+
+
+def of_source(source: Source, statistics: Statistics) -> Estimate:
+    """What is known of a source, or else a guess: a hundred events per second, or per chronon."""
+    known = statistics.get(source.name, _UNKNOWN)
+    second = SECOND if source.timestamps else 1
+    rate = known.rate if known.rate is not None else 100 / second
+    lifetime = known.lifetime
+    if lifetime is None:
+        lifetime = 1.0 if source.only_points else 60.0 * second
+    if source.relation and known.rate is None:
+        rate, lifetime = 0.1 / second, 10_000.0 * second
+    distinct = {column.name: _guess(column.type) for column in source.schema}
+    distinct |= {name: count for name, count in known.distinct.items() if name in distinct}
+    return Estimate(Characteristics(1 / rate, lifetime), distinct)
+
+
+def of_join(kind: str, left: Estimate, right: Estimate, share: float) -> Estimate:
+    """Pairs, and what stays alone; `share` is the part of all pairs that match."""
+    distinct = {**left.distinct, **right.distinct}
+    pairs = characteristics.joined(left.stream, right.stream, share)
+    match kind:
+        case "inner":
+            return Estimate(pairs, distinct)
+        case "semi":
+            met = min(max(right.stream.live * share, 1e-6), 1.0)
+            return Estimate(characteristics.filtered(left.stream, met), left.distinct)
+        case "anti":
+            alone = min(max(1 - right.stream.live * share, 1e-2), 1.0)
+            return Estimate(characteristics.filtered(left.stream, alone), left.distinct)
+    kept = [left.stream] * (kind != "right") + [right.stream] * (kind != "left")
+    return Estimate(characteristics.united([pairs, *kept]), distinct)
+
+
+def share_of(join: Join, distinct: Mapping[str, float]) -> float:
+    """The part of all pairs that satisfies a join's predicate."""
+    share = 1.0
+    if join.predicate is not None:
+        for each in conjuncts(join.predicate):
+            share *= selectivity(each, distinct)
+    return share
+
+
+def of_operator(node: Node, given: list[Estimate]) -> Estimate:
+    """The output of an operator, given its inputs."""
+    match node:
+        case Filter(predicate=p):
+            (one,) = given
+            share = selectivity(p, one.distinct)
+            return replace(one, stream=characteristics.filtered(one.stream, share))
+        case Map(columns=columns):
+            return replace(given[0], distinct=_named(columns, given[0]))
+        case Union():
+            each = [one.stream for one in given]
+            return replace(given[0], stream=characteristics.united(each))
+        case Join(kind=kind):
+            left, right = given
+            share = share_of(node, {**left.distinct, **right.distinct})
+            return of_join(kind, left, right, share)
+        case Aggregate(group_by=groups):
+            (one,) = given
+            many = one.values(groups)
+            stream = characteristics.grouped(one.stream, many)
+            return Estimate(stream, _named(groups, one))
+        case SetOperation(kind="max-union"):
+            return replace(given[0], stream=characteristics.united([one.stream for one in given]))
+    return _unary(node, given[0]) if given else Estimate(Characteristics(1.0, 1.0))
+
+
+def _unary(node: Node, one: Estimate) -> Estimate:
+    stream = one.stream
+    match node:
+        case TimeWindow(size=size, slide=slide):
+            stream = characteristics.held(stream, size, slide)
+        case CountWindow(rows=rows, slide=slide, partition_by=groups):
+            stream = characteristics.counted(stream, rows, one.values(groups), slide)
+        case Distinct():
+            stream = characteristics.distinct(stream, one.payloads(node.schema))
+        case Split(length=length):
+            stream = characteristics.split(stream, length)
+        case Granularity(granule=granule):
+            stream = characteristics.granulated(stream, granule)
+        case ToStream(kind="insertions" | "deletions"):
+            stream = replace(stream, lifetime=1.0)
+    return replace(one, stream=stream)
+
+
+def _named(columns: Columns, given: Estimate) -> dict[str, float]:
+    return {name: values_of(each, given.distinct) for name, each in columns}
+
+
+def _guess(kind: pa.DataType) -> float:
+    return 2.0 if pa.types.is_boolean(kind) else VALUES

@@ -1,0 +1,129 @@
+"""Conditions that hold for every row of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.cleanse import Cleanse
+from anabranch.algebra.clip import Clip
+from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.count_window import CountWindow
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.granularity import Granularity
+from anabranch.algebra.join import Join
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.algebra.rewriting import conjuncts, rebind, rename
+from anabranch.algebra.set_operation import SetOperation
+from anabranch.algebra.shift import Shift
+from anabranch.algebra.split import Split
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.to_stream import ToStream
+from anabranch.algebra.top_k import TopK
+from anabranch.algebra.union import Union
+from anabranch.optimizer.pushing import Columns, composed
+from anabranch.optimizer.simplify import is_true, simplified
+
+_SAME_PAYLOADS = (
+    *(Distinct, Coalesce, Split, Cleanse, Granularity, Shift, Clip, AlterLifetime, ToStream),
+    *(CountWindow, TopK, TimeWindow),
+)
+"""What lets no payload through that was not there before."""
+
+
+def facts(node: Node) -> list[Expression]:
+    """Conditions over the columns of a node that hold for all its rows, as far as is seen."""
+    found: list[Expression] = []
+    match node:
+        case Filter():
+            return [*facts(node.input), *conjuncts(node.predicate)]
+        case Map():
+            return _renamed(facts(node.input), node.columns, node)
+        case Aggregate():
+            return _renamed(facts(node.input), node.group_by, node)
+        case Join(kind="inner"):
+            found = [] if node.predicate is None else list(conjuncts(node.predicate))
+            found += [*facts(node.left), *facts(node.right)]
+        case Join(kind="left" | "semi" | "anti"):
+            found = facts(node.left)
+        case Join(kind="right"):
+            found = facts(node.right)
+        case SetOperation(kind="difference" | "strict difference" | "intersection"):
+            found = facts(node.left)
+        case _ if isinstance(node, _SAME_PAYLOADS):
+            found = facts(node.inputs[0])
+    return [rebind(each, node.schema) for each in found]
+
+
+def holds(node: Node, condition: Expression) -> bool:
+    """Whether a condition over its columns is known to hold for all rows of a node.
+
+    It is looked for on the ways that pushing a filter down would take it, so whatever was pushed
+    is found again.
+    """
+    condition = simplified(rebind(condition, node.schema))
+    if is_true(condition):
+        return True
+    match node:
+        case Filter():
+            # Written in the same order, conditions are equal when their texts are.
+            return condition in conjuncts(simplified(node.predicate)) or _below(node, condition)
+        case Map():
+            return _computed(node, node.columns, condition)
+        case Aggregate():
+            return _computed(node, node.group_by, condition)
+        case Union():
+            return all(holds(each, condition) for each in node.inputs)
+        case Join():
+            return _joined(node, condition)
+        case SetOperation(kind="max-union"):
+            return holds(node.left, condition) and holds(node.right, condition)
+        case SetOperation():
+            return holds(node.left, condition)
+        case _ if isinstance(node, _SAME_PAYLOADS):
+            return _below(node, condition)
+    return False
+
+
+def _below(node: Node, condition: Expression) -> bool:
+    (below,) = node.inputs
+    return condition.columns <= set(below.schema.names) and holds(below, condition)
+
+
+def _computed(node: Node, columns: Columns, condition: Expression) -> bool:
+    (below,) = node.inputs
+    if not condition.columns <= {name for name, _ in columns}:
+        return False
+    found = composed(condition, dict(columns), below.schema)
+    return found is not None and holds(below, found)
+
+
+def _joined(node: Join, condition: Expression) -> bool:
+    predicate = node.predicate if node.kind == "inner" else None
+    if predicate is not None and condition in conjuncts(simplified(predicate)):
+        return True
+    sides = {
+        "inner": (node.left, node.right),
+        "left": (node.left,),
+        "right": (node.right,),
+        "full": (),
+        "semi": (node.left,),
+        "anti": (node.left,),
+    }
+    return any(
+        condition.columns <= set(side.schema.names) and holds(side, condition)
+        for side in sides[node.kind]
+    )
+
+
+def _renamed(found: Sequence[Expression], columns: Columns, node: Node) -> list[Expression]:
+    """The conditions whose columns are kept under some name, in these names."""
+    names: dict[str, str] = {}
+    for name, each in columns:
+        if each.is_column is not None:
+            names.setdefault(each.is_column, name)
+    return [rename(each, names, node.schema) for each in found if each.columns <= names.keys()]

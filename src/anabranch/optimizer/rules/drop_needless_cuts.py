@@ -1,0 +1,40 @@
+"""Cuts of lifetimes that nobody sees."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.node import Node
+from anabranch.algebra.set_operation import SetOperation
+from anabranch.algebra.split import Split
+from anabranch.algebra.top_k import TopK
+
+_BLIND: Final = (Aggregate, Coalesce, Distinct, SetOperation, TopK)
+"""What is computed snapshot by snapshot and written anew."""
+
+
+def drop_needless_cuts(node: Node) -> Node | None:
+    """op(Split(x)) -> op(x) -> op(Coalesce(x)), op snapshot by snapshot (Kraemer 2007, 12.1).
+
+    Also: Split(x) -> x for points (12.3), and one split for two where one of them is in vain.
+    Below windows a split stays unless there are points; at the end of a plan both are what the
+    user asked for.
+    """
+    match node:
+        case Split(input=x) if x.properties.only_points:
+            return x
+        case Split(input=Split(input=x, length=inner), length=outer) if outer >= inner:
+            return Split(input=x, length=inner)
+        case Split(input=Split(input=x, length=inner), length=outer) if inner % outer == 0:
+            return Split(input=x, length=outer)
+        case _ if isinstance(node, _BLIND):
+            cut = [isinstance(each, (Split, Coalesce)) for each in node.inputs]
+            if any(cut):
+                inputs = [
+                    each.inputs[0] if is_cut else each for each, is_cut in zip(node.inputs, cut)
+                ]
+                return node.with_inputs(*inputs)
+    return None

@@ -1,0 +1,106 @@
+"""Rows are summed up before they find their one partner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.join import Join
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.algebra.rewriting import conjuncts, rebind
+from anabranch.optimizer.equations import equations
+from anabranch.optimizer.failing import may_fail
+from anabranch.optimizer.ordering import columns_of
+from anabranch.optimizer.pushing import plain_columns
+from anabranch.optimizer.rebuilding import rebuilt
+from anabranch.optimizer.uniqueness import is_key
+
+
+def push_grouping_below_join(node: Node) -> Node | None:
+    """Aggregate(Join(s, r, k = l), by k and x, f(v)) -> Join(Aggregate(s, by k, f(v)), r) (K23).
+
+    v are columns of s and x of r, and at no instant two rows of r agree in l: else the rows of s
+    would be summed up more than once. The sums must not fail for rows without a partner.
+    """
+    match node:
+        case Aggregate(input=Map(input=Join(kind="inner"), columns=columns)):
+            if plain_columns(columns) is None:
+                return None
+            return _pushed(_without_map(node))
+        case Aggregate(input=Join(kind="inner")):
+            return _pushed(node)
+    return None
+
+
+def _without_map(node: Aggregate) -> Aggregate | None:
+    """The same aggregate right above the join: a map in between only leaves columns out."""
+    below = node.input
+    assert isinstance(below, Map)
+    if any(each.is_column != name for name, each in below.columns):
+        return None
+    found = rebuilt(node, below.inputs)
+    assert isinstance(found, Aggregate)
+    return found
+
+
+def _pushed(node: Aggregate | None) -> Node | None:
+    if node is None:
+        return None
+    join = node.input
+    assert isinstance(join, Join)
+    pairs = equations(join)
+    if join.predicate is None or len(pairs) != len(conjuncts(join.predicate)):
+        return None
+    if join.broadcast is None and is_key((theirs for _, theirs in pairs), join.right):
+        found = _over(node, join, dict(pairs), summed="left")
+        if found is not None:
+            return found
+    if join.broadcast is None and is_key((mine for mine, _ in pairs), join.left):
+        return _over(node, join, {theirs: mine for mine, theirs in pairs}, summed="right")
+    return None
+
+
+def _over(node: Aggregate, join: Join, partners: dict[str, str], summed: str) -> Node | None:
+    """The aggregate over one side of the join; `partners` are its keys and those of the other."""
+    side, other = (join.left, join.right) if summed == "left" else (join.right, join.left)
+    groups = plain_columns(node.group_by)
+    arguments = [call.argument for _, call in node.aggregates if call.argument is not None]
+    if groups is None or not columns_of(*arguments) <= set(side.schema.names):
+        return None
+    asked = set(groups.values())
+    if not all(mine in asked or theirs in asked for mine, theirs in partners.items()):
+        return None
+    if not asked <= set(other.schema.names) | partners.keys():
+        return None
+    if any(may_fail(each) for each in arguments) or _overflows(node):
+        return None
+    names = {name for name, _ in node.aggregates}
+    if names & (set(other.schema.names) | partners.keys()):
+        return None
+    return _joined(node, join, partners, summed, groups)
+
+
+def _joined(
+    node: Aggregate, join: Join, partners: dict[str, str], summed: str, groups: dict[str, str]
+) -> Node:
+    side, other = (join.left, join.right) if summed == "left" else (join.right, join.left)
+    keys = tuple((name, Expression.column(name, side.schema)) for name in partners)
+    calls = tuple(
+        (name, replace(call, argument=rebind(call.argument, side.schema)))
+        if call.argument is not None
+        else (name, call)
+        for name, call in node.aggregates
+    )
+    below = Aggregate(input=side, group_by=keys, aggregates=calls)
+    inputs = (below, other) if summed == "left" else (other, below)
+    joined = rebuilt(join, inputs)
+    wanted = {**groups, **{name: name for name, _ in calls}}
+    columns = tuple((name, Expression.column(old, joined.schema)) for name, old in wanted.items())
+    return Map(input=joined, columns=columns)
+
+
+def _overflows(node: Aggregate) -> bool:
+    """Whether a sum may become too large, which is an error."""
+    return any(call.function == "sum" and str(call.type) != "double" for _, call in node.aggregates)

@@ -1,0 +1,32 @@
+"""A map moves below what changes all lifetimes alike, or only cuts them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.algebra.cleanse import Cleanse
+from anabranch.algebra.clip import Clip
+from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.granularity import Granularity
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.algebra.shift import Shift
+from anabranch.algebra.split import Split
+from anabranch.optimizer.failing import any_may_fail
+from anabranch.optimizer.pushing import mapped
+
+_NEUTRAL: Final = (Coalesce, Split, Cleanse)
+_LINEAR: Final = (Granularity, Shift, Clip)
+
+
+def push_map_below_retiming(node: Node) -> Node | None:
+    """Map(op(x), f) -> op(Map(x, f)), if op moves each instant of all payloads alike.
+
+    That is so for granularity, shift and clip, which may leave rows out that f must not fail
+    for, and for coalesce, split and cleanse (Kraemer 2007, lemma 12.1).
+    """
+    match node:
+        case Map(input=below, columns=f) if isinstance(below, (*_NEUTRAL, *_LINEAR)):
+            if isinstance(below, _NEUTRAL) or not any_may_fail(each for _, each in f):
+                return below.with_inputs(mapped(node, below.inputs[0]))
+    return None
