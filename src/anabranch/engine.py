@@ -71,6 +71,8 @@ class Engine:
         self._names: set[str] = set()
         self._registry = Registry()
         self._number = 0
+        # One object for all expressions: they are cached by it.
+        self._types = self._spark_type
 
     @property
     def spark(self) -> Any:
@@ -231,7 +233,16 @@ class Engine:
         return self._registry.plan(statement.query, statement.script, text, self._scalar())
 
     def _scalar(self) -> ParseScalar:
-        return Expression.parse
+        def parse(text: str, schema: pa.Schema) -> Expression:
+            return Expression.parse(text, schema, self._types)
+
+        return parse
+
+    def _spark_type(self, text: str, schema: pa.Schema) -> pa.DataType:
+        """The type that Spark gives an expression which workers cannot evaluate."""
+        from anabranch.runtime.spark_types import spark_type
+
+        return spark_type(self.spark)(text, schema)
 
     def _planned(self, planned: Planned, name: str | None) -> Stream:
         return Stream(

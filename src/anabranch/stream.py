@@ -20,6 +20,7 @@ from anabranch.runtime.local import LocalRun, run_locally
 from anabranch.runtime.run import Run
 from anabranch.runtime.sinks import Callback, choose_sink
 from anabranch.runtime.source_spec import FileSource
+from anabranch.runtime.workers_can import refuse_spark_only
 
 if TYPE_CHECKING:
     from anabranch.runtime.start import Work
@@ -167,7 +168,9 @@ class Stream(Fluent):
         make_sink, place = choose_sink(to, foreach)
         files = [each for each in self.sources.values() if isinstance(each, FileSource)]
         sink = make_sink(Folder.at(f"{place}/out") if place else Folder.at("."))
-        return run_locally(optimize(self.node).node, files, sink, emit)
+        node = optimize(self.node).node
+        refuse_spark_only(node)
+        return run_locally(node, files, sink, emit)
 
     def _work(self, emit: Emission, *, allow_unbounded: bool) -> Work:
         from anabranch.runtime.native_head import push_down
@@ -178,6 +181,7 @@ class Stream(Fluent):
         files = {name: s for name, s in self.sources.items() if isinstance(s, FileSource)}
         frames = {name: s for name, s in self.sources.items() if name not in files}
         node, pushed = push_down(optimize(self.node).node, frames)
+        refuse_spark_only(node)
         plan = compile_plan(node, emit)
         return Work(
             plan=plan,

@@ -26,6 +26,8 @@ class Arrivals:
         is_adjust: Which rows were written as an adjust.
         stables: The time of every stable element of the piece, in order.
         stable_positions: Where these stand.
+        left_out: So many rows came besides, and do not matter but for their time.
+        latest: The largest start of those.
     """
 
     batch: EventBatch
@@ -33,6 +35,8 @@ class Arrivals:
     is_adjust: npt.NDArray[np.bool_]
     stables: TimeArray
     stable_positions: npt.NDArray[np.int64]
+    left_out: int = 0
+    latest: Time = BEGINNING
 
     def __len__(self) -> int:
         return len(self.batch)

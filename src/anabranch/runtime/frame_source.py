@@ -14,13 +14,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
+from anabranch.model.arrivals import Arrivals
 from anabranch.runtime.batch_id import current_batch, current_partition, current_query
 from anabranch.runtime.describe import Declared, is_clock, leaf_of, payload_of, shape_of
 from anabranch.runtime.exchange import PARCELS_DDL
 from anabranch.runtime.file_reader import CHUNK_ROWS
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.job import Job, seal, unseal
-from anabranch.runtime.rows import arrivals_of
+from anabranch.runtime.rows import arrivals_of, latest_start
 from anabranch.runtime.source_spec import FileSource, Promise, Shape
 from anabranch.runtime.source_task import Piece, send_source
 
@@ -124,7 +125,7 @@ def _pieces(
 
     def together() -> Piece:
         rows = pa.concat_batches(waiting)
-        came = arrivals_of(rows, schema, shape, first=number, where="DataFrame")
+        came = _arrivals(rows, schema, shape, number)
         # Rows of a DataFrame have no order: a stable point holds after the batch.
         behind = np.full(len(came.stables), number + rows.num_rows, np.int64)
         return replace(came, stable_positions=behind), "DataFrame"
@@ -139,6 +140,19 @@ def _pieces(
             waiting.clear()
     if waiting:
         yield together()
+
+
+def _arrivals(rows: pa.RecordBatch, schema: pa.Schema, shape: Shape, number: int) -> Arrivals:
+    """What rows say; of those that a filter leaves out, only how late it is."""
+    if shape.keep is None:
+        return arrivals_of(rows, schema, shape, first=number, where="DataFrame")
+    keep = rows.column(shape.keep)
+    came = arrivals_of(rows.filter(keep), schema, shape, first=number, where="DataFrame")
+    left_out = rows.num_rows - len(came)
+    if not left_out:
+        return came
+    latest = latest_start(rows, shape, where="DataFrame")
+    return replace(came, left_out=left_out, latest=latest)
 
 
 def as_files(source: FrameSource, folder: str) -> FileSource:

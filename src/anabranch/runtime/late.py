@@ -69,8 +69,8 @@ def judge(promise: Promise, promised: Time, came: Arrivals, *, where: str) -> Ju
 def reached(promise: Promise, came: Arrivals) -> Time:
     """What a source promises after these rows: explicitly, or by its declared delay."""
     stable = came.batch.stable
-    if promise.delay is not None and len(came):
-        latest = Time(int(came.batch.start.max()))
+    if promise.delay is not None and (len(came) or came.left_out):
+        latest = Time(int(came.batch.start.max(initial=came.latest)))
         stable = Time(max(stable, subtract_saturating(latest, promise.delay)))
     return stable
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
+from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from anabranch.algebra.filter import Filter
@@ -15,14 +17,11 @@ from anabranch.algebra.source import Source
 from anabranch.runtime.frame_source import FrameSource
 
 Frames = dict[str, FrameSource]
+_KEEP: Final = "__keep"
 
 
 def push_down(node: Node, frames: Mapping[str, FrameSource]) -> tuple[Node, Frames]:
-    """The plan without what Spark does itself, and the DataFrames that do it.
-
-    A filter over a source with a declared delay stays: the rows it leaves out still tell how far
-    the source has come.
-    """
+    """The plan without what Spark does itself, and the DataFrames that do it."""
     pushed: Frames = {}
     return _visit(node, frames, pushed), pushed
 
@@ -55,17 +54,42 @@ def _head(node: Node, frames: Mapping[str, FrameSource]) -> tuple[Source, FrameS
         return None
     source, frame = below
     if isinstance(node, Filter):
-        if frame.promise.delay is not None:
-            return None
         return source, _filtered(node, frame)
     return source, _mapped(node, frame)
 
 
 def _filtered(node: Filter, source: FrameSource) -> FrameSource:
+    """Only the rows that fit; with a declared delay the others still tell how late it is."""
     keep = sf.expr(node.predicate.sql)
+    if source.promise.delay is not None and source.frame.isStreaming:
+        return _marked(keep, source)
     if source.shape.kind is not None:
         keep = (sf.col(source.shape.kind) == "stable") | keep
     return replace(source, frame=source.frame.where(keep))
+
+
+def _marked(keep: Column, source: FrameSource) -> FrameSource:
+    """Rows that do not fit are marked, and leave with nothing but their time."""
+    shape, frame = source.shape, source.frame
+    fits = sf.coalesce(keep, sf.lit(False))
+    if shape.keep is not None:
+        fits = sf.col(shape.keep) & fits
+    frame = frame.withColumn(_KEEP, fits)
+    columns = [
+        sf.when(sf.col(_KEEP), sf.col(_quoted(name))).alias(name) for name in source.schema.names
+    ]
+    times = [sf.col(name) for name in shape.columns if name != _KEEP]
+    stored = [field for field in source.stored if field.name != _KEEP]
+    return replace(
+        source,
+        frame=frame.select(*columns, *times, sf.col(_KEEP)),
+        shape=replace(shape, keep=_KEEP),
+        stored=pa.schema([*stored, pa.field(_KEEP, pa.bool_())]),
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _mapped(node: Map, source: FrameSource) -> FrameSource:

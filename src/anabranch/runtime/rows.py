@@ -115,6 +115,12 @@ def time_type(kind: pa.DataType) -> bool:
     return bool(types.is_integer(kind) or types.is_timestamp(kind) or types.is_date(kind))
 
 
+def latest_start(rows: pa.RecordBatch, shape: Shape, *, where: str) -> Time:
+    """The largest start of some rows; BEGINNING where there is none."""
+    start, there = _times(rows, shape.start, where)
+    return Time(int(start[there].max(initial=BEGINNING)))
+
+
 def _times(
     rows: pa.RecordBatch, name: str | None, where: str
 ) -> tuple[TimeArray, npt.NDArray[np.bool_]]:

@@ -48,7 +48,8 @@ class Committed:
 class Run:
     """A query on its way: watch it, ask it, stop it.
 
-    `name` is what the catalog of queries calls it, `uses` the streams it was written over. As a context manager it stops the query at the end of the block.
+    `name` is what the catalog of queries calls it, `uses` the streams it was written over. As a
+    context manager it stops the query at the end of the block.
     """
 
     def __init__(

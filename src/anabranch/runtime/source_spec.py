@@ -23,18 +23,19 @@ class Shape:
 
     Without `end` every row is a point. With `kind` rows are elements: `insert`, `adjust` (the end
     moves from `end` to `new_end`) or `stable` (the time is in `start`). Without `start` rows hold
-    always: they are those of a relation.
+    always: they are those of a relation. Where `keep` is false a row only tells the time.
     """
 
     start: str | None
     end: str | None = None
     new_end: str | None = None
     kind: str | None = None
+    keep: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to read for the times."""
-        names = (self.start, self.end, self.new_end, self.kind)
+        names = (self.start, self.end, self.new_end, self.kind, self.keep)
         return tuple(name for name in names if name is not None)
 
 

@@ -75,7 +75,7 @@ def send_source(
         # batch on, for within a batch the parts do not know of each other.
         if in_order:
             promised = Time(max(promised, came.batch.stable))
-        counts["rows"] += len(came)
+        counts["rows"] += len(came) + came.left_out
         counts["late"] += judged.late
         counts["adjusted"] += judged.adjusted
         if len(judged.batch):

@@ -1,0 +1,128 @@
+"""SQL on Spark: files, tables of Spark, Delta tables, functions that Spark alone has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from anabranch.engine import Engine
+from anabranch.errors import PlanError, QueryError
+from anabranch.model.time import FOREVER
+
+pytestmark = pytest.mark.spark
+
+STREAM = """
+CREATE OR REPLACE STREAM Bid (item INT, price DOUBLE, bidder STRING, at BIGINT)
+SOURCE spark('parquet', '{folder}') ORDERED BY at DELAY 2 WITH (maxFilesPerTrigger = 1);
+"""
+TABLE = """
+CREATE OR REPLACE TABLE Item (item INT, price DOUBLE, bidder STRING)
+SOURCE spark('parquet', '{folder}');
+"""
+
+
+@pytest.fixture
+def bids(tmp_path: Path) -> Path:
+    folder = tmp_path / "bids"
+    folder.mkdir()
+    for number in range(3):
+        rows = {
+            "item": pa.array([1, 2, 3], pa.int32()),
+            "price": [10.0 * number + 1, 10.0 * number + 2, 3.0],
+            "bidder": ["Ann", "Bob", None],
+            "at": [10 * number, 10 * number + 1, 10 * number + 2],
+        }
+        pq.write_table(pa.table(rows), folder / f"{number}.parquet")
+    return folder
+
+
+def test_spark_filters_and_what_it_leaves_out_tells_the_time(engine: Engine, bids: Path) -> None:
+    engine.sql(STREAM.format(folder=bids))
+    query = engine.sql("SELECT price FROM Bid WHERE item = 1")
+    text = query.explain()
+    assert "Filter" not in text.split("Stage 0")[1].split("Spark, source")[0]
+    assert "item" in text.split("Spark, source")[1]
+    with query.start("memory", available_now=True) as run:
+        run.await_end()
+        # The last row of all is left out, at 22, and says that nothing comes before 20 any more.
+        assert run.stable == 20
+        prices = [row["price"] for row in run.table().to_pylist() if row["kind"] == "insert"]
+        assert sorted(prices) == [1.0, 11.0, 21.0]
+        assert sum(batch["rows_in"] for batch in run.metrics()) == 9
+
+
+def test_filters_and_projections_reach_the_files_of_a_table(engine: Engine, bids: Path) -> None:
+    engine.sql(TABLE.format(folder=bids))
+    text = engine.sql("SELECT price FROM Item WHERE item = 1").explain()
+    assert "PushedFilters: [IsNotNull(item), EqualTo(item,1)]" in text
+    assert "ReadSchema: struct<item:int,price:double>" in text
+
+
+def test_functions_that_spark_alone_has_run_in_spark(engine: Engine, bids: Path) -> None:
+    engine.sql(STREAM.format(folder=bids))
+    query = engine.sql("SELECT soundex(bidder) AS sound FROM Bid WHERE soundex(bidder) = 'B100'")
+    with query.start("memory", available_now=True) as run:
+        run.await_end()
+        rows = [row["sound"] for row in run.table().to_pylist() if row["kind"] == "insert"]
+        assert rows == ["B100"] * 3
+    late = engine.sql(
+        "SELECT soundex(m) AS s "
+        "FROM (SELECT MAX(bidder) AS m FROM Bid WINDOW(RANGE 5) GROUP BY item)"
+    )
+    with pytest.raises(PlanError, match="Spark only"):
+        late.start("memory")
+    with pytest.raises(QueryError, match="no function 'soundexx'"):
+        engine.sql("SELECT soundexx(bidder) FROM Bid")
+
+
+def test_a_delta_table_is_a_relation(engine: Engine, bids: Path, tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "names", pa.table({"id": [1, 2], "label": ["one", "two"]}))
+    write_deltalake(tmp_path / "names", pa.table({"id": [3], "label": ["three"]}), mode="append")
+    engine.sql(
+        f"""
+        CREATE OR REPLACE TABLE Names SOURCE delta('{tmp_path / "names"}');
+        CREATE OR REPLACE STREAM Files (item INT, price DOUBLE, at BIGINT)
+        SOURCE '{bids}/*.parquet' ORDERED BY at WITH (ends = TRUE);
+        """
+    )
+    query = engine.sql("SELECT label, price FROM Files JOIN Names ON item = id WHERE price > 20")
+    expected = {("one", 21.0), ("two", 22.0)}
+    assert {(r["label"], r["price"]) for r in _inserts(query.run_local().table())} == expected
+    with query.start("memory", available_now=True) as run:
+        run.await_end()
+        assert {(r["label"], r["price"]) for r in _inserts(run.table())} == expected
+        assert run.stable == FOREVER
+
+
+def test_a_table_that_spark_knows_and_a_function_that_connects(engine: Engine, bids: Path) -> None:
+    engine.spark.read.parquet(str(bids)).createOrReplaceTempView("bids_view")
+    engine.register_source("connect", lambda name: engine.spark.table(name))
+    engine.sql("CREATE OR REPLACE TABLE Known SOURCE table('bids_view')")
+    engine.sql("CREATE OR REPLACE STREAM Connected SOURCE connect('bids_view') ORDERED BY at")
+    query = engine.sql(
+        "SELECT c.item FROM Connected c JOIN Known k ON c.item = k.item AND k.at = 0"
+    )
+    with query.start("memory", available_now=True) as run:
+        run.await_end()
+        assert [row["item"] for row in _inserts(run.table())] == [1, 1, 1]
+
+
+def test_a_running_query_holds_on_to_its_streams(engine: Engine, bids: Path) -> None:
+    engine.sql(STREAM.format(folder=bids))
+    query = engine.sql("SELECT item FROM Bid")
+    with query.start("memory") as run:
+        names = engine.sql("SHOW QUERIES").to_pylist()
+        assert {"name": run.name, "status": "running", "columns": "item"} in names
+        with pytest.raises(QueryError, match=f"used by the running query {run.name}"):
+            engine.sql("DROP STREAM Bid")
+    engine.sql("DROP STREAM Bid")
+    with pytest.raises(QueryError, match="unknown stream 'Bid'"):
+        engine.sql("SELECT item FROM Bid")
+
+
+def _inserts(table: pa.Table) -> list[dict[str, object]]:
+    return [row for row in table.to_pylist() if row["kind"] == "insert"]
