@@ -111,4 +111,13 @@ def _adopt(node: Node, source: Source, frame: FrameSource, pushed: Frames) -> So
         number += 1
         name = f"{source.name}.{number}"
     pushed[name] = replace(frame, promise=replace(frame.promise, source=name))
-    return replace(source, name=name, schema=node.schema)
+    # Without a column that told them apart, rows may be equal that were not before.
+    known = node.properties
+    return replace(
+        source,
+        name=name,
+        schema=node.schema,
+        no_duplicates=known.no_duplicates,
+        keyed=known.keyed,
+        unique=(),
+    )
