@@ -10,7 +10,7 @@ from anabranch.algebra.node import Node
 from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.interning import Interner
 from anabranch.optimizer.join_order import reorder_joins
-from anabranch.optimizer.normalizer import Normalizer, Step
+from anabranch.optimizer.normalizer import Normalizer, Step, loses_points
 from anabranch.optimizer.rebuilding import rebuilt
 from anabranch.optimizer.rules import ALTERNATIVES, RULES, Rule
 from anabranch.optimizer.statistics import Statistics
@@ -88,25 +88,23 @@ def _candidates(
 ) -> Iterator[Candidate]:
     nodes = list(reversed(interner.reachable(plan)))
     for before in nodes:
-        after = reorder_joins(before, model)
-        if after is not None:
-            yield _candidate("reorder_joins", before, after, plan, interner)
+        yield from _candidate("reorder_joins", before, reorder_joins(before, model), plan, interner)
     for rule in alternatives:
         for before in nodes:
-            after = rule(before)
-            if after is not None:
-                yield _candidate(rule.__name__, before, after, plan, interner)
+            yield from _candidate(rule.__name__, before, rule(before), plan, interner)
     known = {id(node) for node in nodes}
     for before in nodes:
         after = push_windows_to_share(before, lambda node: id(interner.intern(node)) in known)
-        if after is not None:
-            yield _candidate("push_windows_to_share", before, after, plan, interner)
+        yield from _candidate("push_windows_to_share", before, after, plan, interner)
     yield Candidate("give_up_sharing", plan, plan, plan, share=False)
 
 
-def _candidate(name: str, before: Node, after: Node, plan: Node, interner: Interner) -> Candidate:
-    after = interner.intern(after)
-    return Candidate(name, before, after, _replaced(plan, before, after, interner))
+def _candidate(
+    name: str, before: Node, after: Node | None, plan: Node, interner: Interner
+) -> Iterator[Candidate]:
+    if after is not None and not loses_points(before, after):
+        after = interner.intern(after)
+        yield Candidate(name, before, after, _replaced(plan, before, after, interner))
 
 
 def _replaced(plan: Node, before: Node, after: Node, interner: Interner) -> Node:

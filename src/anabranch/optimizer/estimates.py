@@ -17,6 +17,7 @@ from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.rewriting import conjuncts
+from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.source import Source
 from anabranch.algebra.split import Split
@@ -132,6 +133,9 @@ def _unary(node: Node, one: Estimate) -> Estimate:
             stream = characteristics.held(stream, size, slide)
         case CountWindow(rows=rows, slide=slide, partition_by=groups):
             stream = characteristics.counted(stream, rows, one.values(groups), slide)
+        case SessionWindow(gap=gap):
+            # A guess: some rows follow each other before a session is over.
+            stream = replace(stream, lifetime=3.0 * gap)
         case Distinct():
             stream = characteristics.distinct(stream, one.payloads(node.schema))
         case Split(length=length):

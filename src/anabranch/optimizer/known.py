@@ -18,6 +18,7 @@ from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.rewriting import conjuncts, rebind, rename
+from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.split import Split
@@ -30,7 +31,7 @@ from anabranch.optimizer.simplify import is_true, simplified
 
 _SAME_PAYLOADS = (
     *(Distinct, Coalesce, Split, Cleanse, Granularity, Shift, Clip, AlterLifetime, ToStream),
-    *(CountWindow, TopK, TimeWindow),
+    *(CountWindow, TopK, TimeWindow, SessionWindow),
 )
 """What lets no payload through that was not there before."""
 

@@ -109,7 +109,7 @@ class _Pass:
             if found is None:
                 continue
             after = self._interner.intern(found)
-            if after is node or not self._pays(node, after):
+            if after is node or loses_points(node, after) or not self._pays(node, after):
                 continue
             if columns_of(after.schema) != columns_of(node.schema):
                 raise _changed(rule, node, after)
@@ -132,6 +132,11 @@ class _Pass:
         removed = [before, *(node for node in gone if id(node) not in staying)]
         added = [node for key, node in new.items() if key not in old and key not in self._alive]
         return self._model.sum(added).work < self._model.sum(removed).work
+
+
+def loses_points(before: Node, after: Node) -> bool:
+    """Whether it is no longer known that there are only points, which some windows ask for."""
+    return before.properties.only_points and not after.properties.only_points
 
 
 def _endless(steps: Sequence[Step]) -> EngineError:

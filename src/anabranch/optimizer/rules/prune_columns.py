@@ -12,6 +12,7 @@ from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.optimizer.ordering import columns_of
 from anabranch.optimizer.pushing import filtered, mapped, projected
@@ -19,7 +20,9 @@ from anabranch.optimizer.rebuilding import rebuilt
 
 
 def prune_columns(node: Node) -> Node | None:
-    """op(x) -> op(Map(x, columns that op needs)) for joins below a map, and aggregates (K11).
+    """op(x) -> op(Map(x, columns that op needs)), for an aggregate, or a join below a map (K11).
+
+    Also for windows that show their bounds, and sessions.
 
     Only where payloads are not compared: never below distinct, a set operation, a count window,
     a top-k or what looks at the lifetimes of each payload. The right side of semi- and
@@ -43,7 +46,7 @@ def prune_columns(node: Node) -> Node | None:
 
 
 def _below(node: Node, needed: frozenset[str]) -> Node | None:
-    """A join, perhaps under filters, whose inputs have no other columns than needed."""
+    """An operator, perhaps under filters, whose inputs have no other columns than needed."""
     match node:
         case Filter(input=x, predicate=p):
             below = _below(x, needed | p.columns)
@@ -58,6 +61,9 @@ def _below(node: Node, needed: frozenset[str]) -> Node | None:
         case TimeWindow(input=x, columns=bounds) if bounds is not None:
             narrow = _narrow(x, needed)
             return None if narrow is None else replace(node, input=narrow)
+        case SessionWindow(input=x, partition_by=groups):
+            narrow = _narrow(x, needed | columns_of(*(key for _, key in groups)))
+            return None if narrow is None else rebuilt(node, (narrow,))
     return None
 
 
