@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,10 +25,12 @@ from anabranch.language.statements import (
     Show,
     Statement,
 )
+from anabranch.optimizer.sharing import common_subplans
 from anabranch.registry import Planned, Registry
 from anabranch.runtime.describe import Declared, describe_files
 from anabranch.runtime.local import LocalRun
 from anabranch.runtime.run import Run
+from anabranch.runtime.shared_results import Published, publish
 from anabranch.runtime.source_functions import Connect, connect
 from anabranch.runtime.source_spec import LatePolicy, Limits
 from anabranch.stream import Query, Stream
@@ -67,6 +69,7 @@ class Engine:
         self._cores = cores
         self._settings = dict(settings or {})
         self._runs: list[Run] = []
+        self._published: list[tuple[Run, Published]] = []
         self._close: list[Callable[[], None]] = []
         self._names: set[str] = set()
         self._registry = Registry()
@@ -267,7 +270,35 @@ class Engine:
             run.name = f"{wanted}_{number}"
         run.uses = stream.uses
         self._runs.append(run)
+        folder = run.log_folder
+        if folder is not None:
+            self._published.append((run, publish(stream.node, run.name, folder)))
         return run
+
+    def published(self) -> list[Published]:
+        """What running queries write into log folders."""
+        return [each for run, each in self._published if run.status != "failed"]
+
+    def start_all(self, queries: Sequence[Stream], to: str | Path, **options: Any) -> list[Run]:
+        """Run several queries on Spark; what they have in common runs once.
+
+        Args:
+            queries: The queries, as `script` gives them.
+            to: A folder; every query writes a log folder in it, under its own name. What is
+                shared goes into `shared_1`, `shared_2` and so on.
+            options: As for `Stream.start`.
+        """
+        runs = []
+        for number, node in enumerate(common_subplans([each.node for each in queries]), 1):
+            sources = self._registry.sources_of(node)
+            part = Stream(engine=self, node=node, sources=sources, name=f"shared_{number}")
+            runs.append(part.start(Path(to) / f"shared_{number}", **options))
+            if options.get("available_now"):
+                runs[-1].await_end()
+        for query in queries:
+            name = query.name or f"query_{self._number}"
+            runs.append(query.start(Path(to) / name, **options))
+        return runs
 
     def closes(self, close: Callable[[], None]) -> None:
         """Take note of something to be closed at the end."""
@@ -293,7 +324,7 @@ class Engine:
         if self._own and self._spark is not None:
             self._spark.stop()
             self._spark = None
-        self._runs, self._close = [], []
+        self._runs, self._close, self._published = [], [], []
 
     def __enter__(self) -> Engine:
         return self

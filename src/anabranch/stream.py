@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
@@ -18,6 +18,7 @@ from anabranch.runtime.explanation import Explanation, spark_plan
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.local import LocalRun, run_locally
 from anabranch.runtime.run import Run
+from anabranch.runtime.shared_results import Published, reuse
 from anabranch.runtime.sinks import Callback, choose_sink
 from anabranch.runtime.source_spec import FileSource
 from anabranch.runtime.workers_can import refuse_spark_only
@@ -40,6 +41,9 @@ class Host(Protocol):
 
     def started(self, run: Run, stream: Stream) -> Run:
         """Take note of a run."""
+
+    def published(self) -> list[Published]:
+        """What running queries write into log folders."""
 
     def closes(self, close: Callable[[], None]) -> None:
         """Take note of something to be closed at the end."""
@@ -94,6 +98,7 @@ class Stream(Fluent):
         trigger: Span | None = None,
         available_now: bool = False,
         allow_unbounded: bool = False,
+        share: bool = True,
     ) -> Run:
         """Run the query on Spark.
 
@@ -108,8 +113,25 @@ class Stream(Fluent):
             trigger: The time between two batches; None: as fast as it goes.
             available_now: Process what is there, then end.
             allow_unbounded: Accept a window without bound below an operator that remembers.
+            share: Where a query of this engine runs that computes part of this one and writes a
+                log folder, read that log. The query then goes no further than the other one.
         """
         from anabranch.runtime.start import start_query
+
+        if share:
+            node, sources = reuse(self.node, self.sources, self.engine.published())
+            if node != self.node:
+                # All options again, over what is left to do.
+                return replace(self, node=node, sources=sources).start(
+                    to,
+                    foreach=foreach,
+                    emit=emit,
+                    checkpoint=checkpoint,
+                    trigger=trigger,
+                    available_now=available_now,
+                    allow_unbounded=allow_unbounded,
+                    share=False,
+                )
 
         make_sink, place = choose_sink(to, foreach)
         every = None if trigger is None else f"{parse_duration(trigger)} microseconds"

@@ -11,6 +11,7 @@ from deltalake import write_deltalake
 
 from anabranch.engine import Engine
 from anabranch.errors import PlanError, QueryError
+from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
 
 pytestmark = pytest.mark.spark
@@ -126,3 +127,48 @@ def test_a_running_query_holds_on_to_its_streams(engine: Engine, bids: Path) -> 
 
 def _inserts(table: pa.Table) -> list[dict[str, object]]:
     return [row for row in table.to_pylist() if row["kind"] == "insert"]
+
+
+def test_queries_of_one_script_share_what_they_have_in_common(
+    engine: Engine, bids: Path, tmp_path: Path
+) -> None:
+    queries = engine.script(
+        f"""
+        CREATE OR REPLACE STREAM Files (item INT, price DOUBLE, at BIGINT)
+        SOURCE '{bids}/*.parquet' ORDERED BY at WITH (ends = TRUE);
+        CREATE OR REPLACE STREAM Best AS
+          SELECT item, MAX(price) AS best FROM Files WINDOW(RANGE 15) GROUP BY item;
+        SELECT item FROM Best WHERE best > 10;
+        SELECT COUNT(*) AS n FROM Best;
+        """
+    )
+    shared, *runs = engine.start_all(queries, tmp_path / "out", available_now=True)
+    for query, run in zip(queries, runs, strict=True):
+        run.await_end()
+        assert LogicalStream.of_batches(run._sink.batches()) == LogicalStream.of_batches(
+            query.run_local()._sink.batches()
+        )
+        # What was computed once is read from its log.
+        assert "results of shared_1" in str(run.metrics()[0]["sources"])
+    assert shared.name == "shared_1"
+
+
+def test_a_query_over_a_derived_stream_reads_what_that_one_writes(
+    engine: Engine, bids: Path, tmp_path: Path
+) -> None:
+    derived = engine.sql(
+        f"""
+        CREATE OR REPLACE STREAM Files (item INT, price DOUBLE, at BIGINT)
+        SOURCE '{bids}/*.parquet' ORDERED BY at WITH (ends = TRUE);
+        CREATE OR REPLACE STREAM Dear AS
+          SELECT item, SUM(price) AS sum FROM Files WINDOW(RANGE 12) GROUP BY item;
+        """
+    )
+    query = engine.sql("SELECT MAX(sum) AS most FROM Dear")
+    with derived.start(tmp_path / "dear") as below, query.start("memory") as above:
+        below.drain()
+        above.drain()
+        assert "results of Dear" in str(above.metrics()[0]["sources"])
+        found = LogicalStream.of_batches(above._sink.batches())
+        assert found == LogicalStream.of_batches(query.run_local()._sink.batches())
+        assert above.stable == below.stable == FOREVER

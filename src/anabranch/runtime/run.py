@@ -80,6 +80,11 @@ class Run:
         return self._schema
 
     @property
+    def log_folder(self) -> str | None:
+        """The log folder it writes to, if it does."""
+        return self._sink.out if isinstance(self._sink, LogSink) else None
+
+    @property
     def status(self) -> Status:
         """Whether it is running, has ended, or has failed."""
         if self._query.isActive:
@@ -88,6 +93,11 @@ class Run:
         if problem is None:
             return "ended"
         return "running" if self._started_again(problem) else "failed"
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a batch is under way."""
+        return bool(self._query.isActive and self._query.status["isTriggerActive"])
 
     @property
     def stable(self) -> Time:
