@@ -5,32 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 from anabranch.bench.growth import growth
 from anabranch.bench.latency import latency
+from anabranch.bench.nexmark import nexmark
 from anabranch.bench.operators import operators
 from anabranch.bench.pipes import pipes
 from anabranch.bench.pipes_plots import write_plots
-from anabranch.bench.report import Report
 from anabranch.bench.tumbling import tumbling
-
-
-class Measure(Protocol):
-    """A benchmark: says what it measures to a report."""
-
-    def __call__(self, report: Report, *, quick: bool) -> None:
-        """Measure; `quick` takes under a minute."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A benchmark, what it is about, and what draws its lines to a folder, if anything does."""
+    """A named benchmark.
+
+    Attributes:
+        about: What it measures.
+        measure: Says what it measures to a report; with `quick` in under a minute.
+        plot: Draws what was said to a folder, if anything does.
+        options: The names of further arguments of `measure`, each a list of names.
+    """
 
     about: str
-    measure: Measure
+    measure: Callable[..., None]
     plot: Callable[[Sequence[Mapping[str, Any]], Path], object] | None = None
+    options: tuple[str, ...] = ()
 
 
 BENCHES: Final[Mapping[str, Bench]] = {
@@ -42,5 +43,10 @@ BENCHES: Final[Mapping[str, Bench]] = {
         "the experiments of PIPES: intervals beside positive and negative elements",
         pipes,
         write_plots,
+    ),
+    "nexmark": Bench(
+        "the public benchmark, events per second beside Spark and Flink",
+        nexmark,
+        options=("queries", "peers"),
     ),
 }

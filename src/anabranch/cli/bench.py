@@ -13,7 +13,10 @@ from anabranch.errors import QueryError
 
 def bench(
     name: Annotated[
-        str, typer.Argument(help="The benchmark: tumbling, latency, operators, growth or pipes.")
+        str,
+        typer.Argument(
+            help="The benchmark: tumbling, latency, operators, growth, pipes or nexmark."
+        ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A small form, under a minute.")] = False,
     as_json: Annotated[
@@ -22,11 +25,18 @@ def bench(
     plots: Annotated[
         Path | None, typer.Option(help="Draw what was measured into a folder (pipes only).")
     ] = None,
+    queries: Annotated[
+        str | None, typer.Option(help="Only these, such as q0,q5 (nexmark only).")
+    ] = None,
+    peers: Annotated[
+        str | None, typer.Option(help="Only beside these, such as spark (nexmark only).")
+    ] = None,
 ) -> None:
     r"""Measure Anabranch beside what Spark itself offers, in one run.
 
     \b
     $ anabranch bench tumbling --quick
+    $ anabranch bench nexmark --queries q0,q5 --peers spark
     """
     # The benchmarks load Spark; nobody who asks for help should wait for it.
     from anabranch.bench.catalog import BENCHES
@@ -50,6 +60,19 @@ def bench(
             where=f"anabranch bench {name} --plots {plots}",
             hint=f"benchmarks with plots are: {drawn}",
         )
+    options = {
+        option: [part.strip() for part in value.split(",")]
+        for option, value in (("queries", queries), ("peers", peers))
+        if value is not None
+    }
+    for option in options:
+        if option not in chosen.options:
+            those = ", ".join(each for each, known in BENCHES.items() if option in known.options)
+            raise QueryError(
+                f"'{name}' has no {option} to choose from",
+                where=f"anabranch bench {name} --{option}",
+                hint=f"benchmarks with {option} are: {those}",
+            )
     lines: list[dict[str, Any]] = []
 
     def say(line: object) -> None:
@@ -60,7 +83,7 @@ def bench(
         typer.echo(line_of(line) if as_json else "  ".join(f"{k} {v}" for k, v in shown.items()))
 
     report = Report(bench=name, say=say)
-    chosen.measure(report, quick=quick)
+    chosen.measure(report, quick=quick, **options)
     report.close()
     if plots is not None and chosen.plot is not None:
         chosen.plot(lines, plots)

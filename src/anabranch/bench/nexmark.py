@@ -1,0 +1,160 @@
+"""The public Nexmark benchmark: Anabranch beside Spark Structured Streaming and Flink SQL."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, final
+
+from anabranch.bench.nexmark_flink import CANNOT as FLINK_CANNOT
+from anabranch.bench.nexmark_flink import run_flink, write_csv
+from anabranch.bench.nexmark_scripts import QUERIES, script_of
+from anabranch.bench.nexmark_spark import CANNOT as SPARK_CANNOT
+from anabranch.bench.nexmark_spark import run_spark
+from anabranch.bench.report import Report
+from anabranch.engine import Engine
+from anabranch.errors import QueryError
+from anabranch.runtime.session import parallelism
+from anabranch.workloads.nexmark_arrival import write_event_rows
+from anabranch.workloads.nexmark_events import NexmarkEvents
+
+PEERS: Final[Mapping[str, Mapping[str, str]]] = {"spark": SPARK_CANNOT, "flink": FLINK_CANNOT}
+"""Whom we are measured beside, and which queries they cannot run."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much is measured. The first run of a query is warm-up, for everyone."""
+
+    events: int
+    files: int
+    files_per_batch: int
+    repeats: int
+    queries: tuple[str, ...]
+
+
+FULL: Final = Size(events=1_000_000, files=8, files_per_batch=2, repeats=3, queries=QUERIES)
+QUICK: Final = Size(
+    events=100_000, files=4, files_per_batch=2, repeats=1, queries=("q0", "q5", "q12")
+)
+
+
+def nexmark(
+    report: Report,
+    *,
+    quick: bool,
+    queries: Sequence[str] = (),
+    peers: Sequence[str] = tuple(PEERS),
+) -> None:
+    """Measure all queries, or some.
+
+    An event is a person, an auction or a bid; events per second are those of all streams, whichever
+    of them a query reads, by the seconds that it takes to process them.
+
+    Figures: `<query>_events_per_s`, `<query>_vs_spark`, `<query>_vs_flink`; the shares of queries
+    in which we are ahead, `ahead_of_spark` and `ahead_of_flink`, of those that the other can run;
+    and `worst_ratio`.
+
+    Raises:
+        QueryError: There is no such query, or nobody of that name to be measured beside.
+    """
+    size = QUICK if quick else FULL
+    chosen = tuple(queries) or size.queries
+    _check(chosen, QUERIES, "query", "queries")
+    _check(peers, tuple(PEERS), "peer", "peers")
+    root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
+    speeds: dict[tuple[str, str], list[float]] = {}
+    try:
+        write_event_rows(root / "rows", NexmarkEvents(events=size.events), files=size.files)
+        for query, who, repeat, seconds in _runs(report, root, size, chosen, peers):
+            rate = size.events / seconds
+            if repeat:
+                speeds.setdefault((query, who), []).append(rate)
+            report.measured(
+                query,
+                engine=who,
+                repeat=repeat,
+                counts=repeat > 0,
+                events_per_s=round(rate),
+                seconds=round(seconds, 3),
+            )
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    _figures(report, {key: statistics.median(rates) for key, rates in speeds.items()}, peers)
+
+
+def run_ours(engine: Engine, data: Path, query: str, work: Path, files_per_batch: int) -> float:
+    """Run one of our queries over all files of a folder; the seconds of its batches."""
+    # Every script declares its streams anew, so it gets an engine of its own over the same Spark.
+    own = Engine(engine.spark)
+    script = script_of(query, data, files_per_batch=files_per_batch)
+    run = own.sql(script, name=query).start(
+        to=work / "log", checkpoint=work / "checkpoint", available_now=True
+    )
+    run.await_end()
+    batches = [batch for batch in run.metrics() if batch["rows_in"]]
+    return float(sum(batch["milliseconds"]["triggerExecution"] for batch in batches) / 1000)
+
+
+def _runs(
+    report: Report, root: Path, size: Size, queries: Sequence[str], peers: Sequence[str]
+) -> Iterator[tuple[str, str, int, float]]:
+    """Query, engine, number of the run, seconds; those of one query beside each other."""
+    rows = root / "rows"
+    with Engine() as engine:
+        tasks = parallelism(engine.spark)
+        for query in queries:
+            for repeat in range(size.repeats + 1):
+                work = root / f"{query}-{repeat}"
+                seconds = run_ours(engine, rows, query, work / "own", size.files_per_batch)
+                yield query, "anabranch", repeat, seconds
+                if "spark" in peers and query not in SPARK_CANNOT:
+                    batches = run_spark(
+                        engine.spark, rows, query, work / "spark", size.files_per_batch
+                    )
+                    yield query, "spark", repeat, sum(batch["seconds"] for batch in batches)
+                shutil.rmtree(work, ignore_errors=True)
+    for peer, cannot in PEERS.items():
+        for query in queries:
+            if peer in peers and query in cannot:
+                report.measured(query, engine=peer, cannot=cannot[query])
+    if "flink" in peers:
+        write_csv(rows, root / "csv", tasks)
+        for line in run_flink(root / "csv", queries, tasks=tasks, repeats=size.repeats + 1):
+            if "problem" in line:
+                report.measured(line["job"], engine="flink", problem=line["problem"])
+            else:
+                yield line["job"], "flink", line["repeat"], line["seconds"]
+
+
+def _figures(report: Report, speeds: Mapping[tuple[str, str], float], peers: Sequence[str]) -> None:
+    ratios: dict[str, list[float]] = {peer: [] for peer in peers}
+    for (query, who), own in speeds.items():
+        if who != "anabranch":
+            continue
+        report.figure(f"{query}_events_per_s", own)
+        for peer in peers:
+            if (query, peer) in speeds:
+                ratios[peer].append(own / speeds[query, peer])
+                report.figure(f"{query}_vs_{peer}", ratios[peer][-1])
+    for peer, found in ratios.items():
+        if found:
+            report.figure(f"ahead_of_{peer}", sum(ratio > 1 for ratio in found) / len(found))
+    everything = [ratio for found in ratios.values() for ratio in found]
+    if everything:
+        report.figure("worst_ratio", min(everything))
+
+
+def _check(chosen: Sequence[str], known: Sequence[str], one: str, many: str) -> None:
+    for name in chosen:
+        if name not in known:
+            raise QueryError(
+                f"there is no {one} '{name}'",
+                where=f"option --{many} {','.join(chosen)}",
+                hint=f"{many} are: {', '.join(known)}",
+            )
