@@ -55,14 +55,24 @@ def parse_aggregate(text: str, schema: pa.Schema) -> AggregateCall:
         QueryError: The text is not one aggregate.
     """
     tree = _parsed(text)
-    call = tree.selects[0] if len(tree.selects) == 1 else None
+    if len(tree.selects) != 1:
+        raise QueryError(f"'{text.strip()}' is not an aggregate", hint=_HINT)
+    return bind_aggregate(tree.selects[0], text, schema)
+
+
+def bind_aggregate(call: exp.Expr, text: str, schema: pa.Schema) -> AggregateCall:
+    """An aggregate that was parsed; `text` is how it is written.
+
+    Raises:
+        QueryError: It is not one aggregate.
+    """
     ordered = call.expression if isinstance(call, exp.WithinGroup) else None
     if isinstance(call, exp.WithinGroup):
         call = call.this
-    function = _FUNCTIONS.get(type(call)) if call is not None else None
+    function = _FUNCTIONS.get(type(call))
     if ordered is not None and not isinstance(call, exp.PercentileCont | exp.PercentileDisc):
         function = None
-    if call is None or function is None:
+    if function is None:
         raise QueryError(f"'{text.strip()}' is not an aggregate", hint=_HINT)
     if function in ("percentile", "percentile_disc"):
         return _parse_percentile(function, call, ordered, text, schema)
@@ -93,7 +103,7 @@ def _parse_percentile(
     else:
         argument, at = _ascending(ordered, text, _PERCENTILE_HINT), call.this
     argument, distinct = _without_distinct(argument, text)
-    if _commas(text) > 1:
+    if call.meta.get("frequencies") or _commas(text) > 1:
         # Spark's third argument; the parser would leave it out.
         raise QueryError(
             "a percentile with frequencies is not supported",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import ClassVar, Final, Literal
 
 from sqlglot import exp
@@ -29,6 +29,11 @@ class Anabranch(Spark):
 
     class Parser(SparkParser):
         """Reads what may stand behind a name in FROM; it is kept in `meta` of the table."""
+
+        FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
+            **SparkParser.FUNCTIONS,
+            "PERCENTILE": lambda given: _percentile(given),
+        }
 
         def _parse_table(
             self,
@@ -226,12 +231,13 @@ class Anabranch(Spark):
             """`10`, `10 MINUTES`, `INTERVAL '10' MINUTE` or `'10 minutes'`."""
             first = self._curr
             self._match(TokenType.INTERVAL)
+            sign = "-" if self._match(TokenType.DASH) else ""
             word = self._curr
             if self._match(TokenType.STRING):
                 count, _, rest = word.text.strip().partition(" ")
                 unit = rest.strip().upper() or None
             elif self._match(TokenType.NUMBER):
-                count, unit = word.text, None
+                count, unit = f"{sign}{word.text}", None
             else:
                 raise self._wrong(
                     f"{what} is missing",
@@ -241,6 +247,16 @@ class Anabranch(Spark):
             if unit is None and self._curr.text.upper().removesuffix("S") in _UNITS:
                 unit = self._curr.text.upper()
                 self._advance()
+            elif (
+                unit is None
+                and self._curr.token_type == TokenType.VAR
+                and not self._is_word("SLIDE")
+            ):
+                raise self._wrong(
+                    f"'{self._curr.text}' is no unit of time",
+                    self._curr,
+                    f"units are: {', '.join(_UNITS)}, also with an S",
+                )
             return Amount(count, unit, (first.start, self._prev.end + 1))
 
         def _close(self, closing: TokenType, hint: str) -> None:
@@ -256,6 +272,13 @@ class Anabranch(Spark):
             token = token or self._prev
             span: Span = (token.start, token.end + 1)
             return Script(self.sql).wrong(what, span, hint)
+
+
+def _percentile(given: Sequence[exp.Expr]) -> exp.Expr:
+    """`PERCENTILE(x, p)`; a third argument is remembered, so that it can be refused."""
+    call = exp.Quantile.from_arg_list(list(given[:2]))
+    call.meta["frequencies"] = len(given) > 2
+    return call
 
 
 _AXIS_SIZES: Final = {

@@ -57,7 +57,9 @@ def bind_from(select: exp.Select, context: Context, bind: BindQuery, outer: Scop
     source = select.args.get("from_")
     if source is None:
         raise context.wrong(
-            "a query reads at least one stream", select, "write FROM and the name of a stream"
+            "a query reads at least one stream",
+            select if select.expressions else None,
+            "write SELECT columns FROM and the name of a stream",
         )
     node, item = bind_item(source.this, context, bind)
     block = Block(node, Scope((item,), {}, outer))
@@ -127,7 +129,7 @@ def _called(
     name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
     if name.upper() not in STREAM_FUNCTIONS:
         raise context.wrong(
-            f"there is no function '{name}' for FROM",
+            f"there is no function '{context.script.said(table).split('(')[0]}' for FROM",
             table,
             "there are Istream, Dstream, Rstream, TUMBLE, HOP and SESSION",
         )

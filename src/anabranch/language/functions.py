@@ -55,7 +55,7 @@ def _image(
     if len(given) != len(function.parameters):
         parameters = ", ".join(f"{name} {kind}" for name, kind in function.parameters)
         raise script.wrong(
-            f"'{function.name}' takes {len(function.parameters)} arguments, not {len(given)}",
+            f"the function '{function.name}' does not take {len(given)} arguments",
             call,
             f"it is declared as {function.name}({parameters})",
         )

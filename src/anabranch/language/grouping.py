@@ -12,8 +12,8 @@ from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.node import Node
-from anabranch.errors import QueryError
-from anabranch.language.aggregate_text import parse_aggregate
+from anabranch.errors import AnabranchError
+from anabranch.language.aggregate_text import bind_aggregate
 from anabranch.language.context import Context
 from anabranch.language.from_items import fresh_name
 from anabranch.language.scope import plan_column
@@ -57,8 +57,11 @@ class Grouped:
 
 
 def text_of(tree: exp.Expr) -> str:
-    """A resolved expression as text: equal expressions have equal texts."""
-    return tree.sql(dialect="spark", comments=False, normalize_functions="upper")
+    """A resolved expression as text: equal expressions have equal texts, and no others.
+
+    The text of Spark's dialect would not do: it writes PERCENTILE_CONT and PERCENTILE_DISC alike.
+    """
+    return tree.sql(comments=False, normalize_functions="upper")
 
 
 def find_aggregates(tree: exp.Expr) -> Iterator[exp.Expr]:
@@ -131,9 +134,12 @@ def _bind_call(call: exp.Expr, node: Node, context: Context) -> AggregateCall:
             )
     plain = _without_filter(call, context)
     try:
-        return parse_aggregate(plain.sql(dialect="spark"), node.schema)
-    except QueryError as problem:
-        raise context.wrong(problem.what, call, problem.hint) from None
+        return bind_aggregate(plain, call.sql(comments=False), node.schema)
+    except AnabranchError as problem:
+        what = problem.what
+        if what.endswith("is not an aggregate"):
+            what = f"'{context.script.said(call)}' is no aggregate that a stream can have"
+        raise context.wrong(what, call, problem.hint) from None
 
 
 def _without_filter(call: exp.Expr, context: Context) -> exp.Expr:

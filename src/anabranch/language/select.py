@@ -89,7 +89,9 @@ def _with_named(query: exp.Query, context: Context) -> Context:
 def _renamed(node: Node, names: Sequence[str], at: exp.Expr, context: Context) -> Node:
     if len(names) != len(node.schema):
         raise context.wrong(
-            f"{len(names)} names for {len(node.schema)} columns", at, "name each column once"
+            f"the query has {len(node.schema)} columns, and {len(names)} names",
+            at,
+            f"name each column once; columns are: {', '.join(node.schema.names)}",
         )
     columns = [
         (new, Expression.column(old, node.schema)) for new, old in zip(names, node.schema.names)
@@ -176,6 +178,12 @@ def _keys(
         ]
     found: list[tuple[str, exp.Expr]] = []
     for tree in group_by.expressions:
+        if isinstance(tree, exp.Rollup | exp.Cube | exp.GroupingSets):
+            raise context.wrong(
+                f"{tree.key.upper()} is not supported",
+                tree,
+                "write one query per grouping and put them together with UNION ALL",
+            )
         if isinstance(tree, exp.Literal) and not tree.is_string:
             found.append(_at_position(tree, columns, context))
         elif (alias := _aliased(tree, columns, stage)) is not None:

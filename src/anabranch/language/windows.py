@@ -12,7 +12,8 @@ from anabranch.algebra.expression import Expression
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
-from anabranch.algebra.time_window import CHRONON, UNBOUNDED, TimeWindow
+from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import CHRONON, UNBOUNDED, TimeWindow, show_duration
 from anabranch.errors import QueryError
 from anabranch.language.context import Context
 from anabranch.language.scope import Item, Scope
@@ -89,7 +90,8 @@ def bind_granularity(granularity: GranularityText, over: Node, context: Context)
     for node in over.walk():
         if isinstance(node, Granularity) and granule % node.granule:
             raise context.wrong(
-                f"a granule of {granule} is no multiple of {node.granule}, which the stream has",
+                f"a granule of {_shown(granule, over)} is no multiple of "
+                f"{_shown(node.granule, over)}, which the stream has",
                 granularity.span,
                 "a granularity can only become coarser: use a multiple of the one below",
             )
@@ -214,10 +216,16 @@ def _least(window: WindowText, context: Context) -> QueryError:
     )
 
 
+def _shown(duration: Duration, over: Node) -> str:
+    clock = any(each.timestamps for each in over.walk() if isinstance(each, Source))
+    return show_duration(duration, clock)
+
+
 def _check_granule(size: Duration, over: Node, context: Context) -> None:
     for node in over.walk():
         if isinstance(node, Granularity) and size != UNBOUNDED and size % node.granule:
             context.notes.append(
-                f"a window of {size} over a granularity of {node.granule} is not a multiple of it: "
+                f"a window of {_shown(size, over)} is no multiple of the granularity "
+                f"{_shown(node.granule, over)} below it: "
                 "write GRANULARITY behind the window as well"
             )

@@ -68,7 +68,7 @@ def parse_scalar(script: Script, tokens: list[Token]) -> exp.Expr:
     try:
         trees = parser.parse_into(exp.Condition, tokens, script.text)
     except ParseError as error:
-        raise syntax_error(script, error) from None
+        raise syntax_error(script, error, tokens[-1]) from None
     (tree,) = trees
     assert tree is not None
     return tree
@@ -79,24 +79,26 @@ def _parsed(script: Script, tokens: list[Token]) -> exp.Expr:
     try:
         trees = parser.parse(tokens, script.text)
     except ParseError as error:
-        raise syntax_error(script, error) from None
+        raise syntax_error(script, error, tokens[-1]) from None
     (tree,) = trees
     assert tree is not None
     return tree
 
 
-def syntax_error(script: Script, error: ParseError) -> Exception:
-    """What the parser says, in three parts."""
+def syntax_error(script: Script, error: ParseError, last: Token) -> Exception:
+    """What the parser says, in three parts; `last` is the last word there is."""
     first = error.errors[0] if error.errors else {}
     word = str(first.get("highlight") or "")
     line, column = int(first.get("line") or 1), int(first.get("col") or 1)
     line_start = sum(len(part) + 1 for part in script.text.split("\n")[: line - 1])
     span: Span = (max(line_start + column - len(word), 0), line_start + column)
     description = str(first.get("description", ""))
-    if description.startswith("Required"):
+    at_end = span[1] == last.end + 1
+    if description.startswith("Expecting"):
+        missing = description.removeprefix("Expecting ")
+        what = f"'{missing}' is missing {'behind' if at_end else 'before'} '{word}'"
+    elif description.startswith("Required") or at_end:
         what = f"something is missing behind '{word}'"
-    elif description.startswith("Expecting"):
-        what = f"{description.removeprefix('Expecting ')} is missing before '{word}'"
     else:
         what = f"'{word}' is not expected here"
     hint = (
