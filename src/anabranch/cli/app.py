@@ -18,8 +18,11 @@ from anabranch.cli.diff import diff
 from anabranch.cli.explain import explain
 from anabranch.cli.generate import generate
 from anabranch.cli.help_text import help_of
+from anabranch.cli.ps import ps
 from anabranch.cli.run import run
+from anabranch.cli.shell import shell
 from anabranch.cli.show import show
+from anabranch.cli.stop import stop
 from anabranch.errors import AnabranchError
 
 INTERRUPTED: Final = 130
@@ -84,13 +87,14 @@ def anabranch(
 
     \b
     anabranch demo                      see it work, from end to end
+    anabranch shell                     write queries, watch their answers
     anabranch check bids.jsonl          is it a legal stream?
     anabranch show bids.jsonl --at 12   what held at instant 12?
     """
 
 
 app.callback(help=help_of(anabranch))(anabranch)
-for command in (demo, run, explain, check, show, diff, bench):
+for command in (demo, run, explain, shell, ps, stop, check, show, diff, bench):
     app.command(help=help_of(command))(command)
 app.add_typer(generate)
 

@@ -55,6 +55,7 @@ def run(
             where="option --emit",
             hint="use speculative or final",
         )
+    from anabranch.algebra.window_columns import has_clock
     from anabranch.engine import Engine
 
     with Engine() as own:
@@ -71,9 +72,12 @@ def run(
         else:
             options |= {"checkpoint": checkpoint, "trigger": trigger}
             started = query.start(to, available_now=not follow, **options)
-            with announced(started, script=file, to=to) as asked_to_stop:
-                wait_for(started, asked_to_stop)
+            clock = has_clock(query.node)
+            with announced(started, script=file, to=to, timestamps=clock) as announcement:
+                code = wait_for(started, announcement)
             _report(started.metrics())
+            if code:
+                raise typer.Exit(code)
 
 
 def _report(metrics: list[dict[str, Any]]) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anabranch.cli.results import show_history, show_snapshot
 from anabranch.cli.streams import Input, opened, with_forms
-from anabranch.cli.tables import cells, show_table
 from anabranch.errors import AnabranchError, StreamError
 
 if TYPE_CHECKING:
@@ -74,29 +74,10 @@ def _snapshot(
 
 
 def _show_history(history: History, form: StreamForm, limit: int, *, as_json: bool) -> None:
-    from anabranch.model.time import BEGINNING, format_time
-
     if as_json:
         _write_history(history, limit, timestamps=form.timestamps)
-        return
-    shown = limit or len(history)
-
-    def times(column: list[int]) -> list[str]:
-        return [format_time(time, timestamps=form.timestamps) for time in column]
-
-    names = [*form.schema.names, "start", "end", "final"]
-    columns = [
-        *cells(history.payload.slice(0, shown)),
-        times(history.start[:shown].tolist()),
-        times(history.end[:shown].tolist()),
-        ["yes" if final else "" for final in history.is_final[:shown]],
-    ]
-    here = len(form.schema)
-    show_table(names, columns, _numeric(form.schema) | {here, here + 1})
-    promised = history.stable != BEGINNING
-    stable = format_time(history.stable, timestamps=form.timestamps)
-    progress = f"stable point {stable}" if promised else "no stable point"
-    typer.echo(f"{_count(len(history), shown, 'event')}; {progress}", err=True)
+    else:
+        show_history(history, timestamps=form.timestamps, limit=limit)
 
 
 def _write_history(history: History, limit: int, *, timestamps: bool) -> None:
@@ -113,29 +94,10 @@ def _show_snapshot(
     rows: pa.RecordBatch, form: StreamForm, instant: int, limit: int, *, as_json: bool
 ) -> None:
     from anabranch.model.json_encode import row_text
-    from anabranch.model.time import format_time
 
-    shown = rows.slice(0, limit or rows.num_rows)
-    if as_json:
-        for text in row_text(shown, shown.num_rows).to_pylist():
-            typer.echo(text)
+    if not as_json:
+        show_snapshot(rows, instant, timestamps=form.timestamps, limit=limit)
         return
-    show_table(form.schema.names, cells(shown), _numeric(form.schema))
-    when = format_time(instant, timestamps=form.timestamps)
-    typer.echo(f"{_count(rows.num_rows, shown.num_rows, 'payload')} at {when}", err=True)
-
-
-def _numeric(schema: pa.Schema) -> set[int]:
-    import pyarrow as pa
-
-    def is_number(kind: pa.DataType) -> bool:
-        return bool(
-            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-        )
-
-    return {place for place, field in enumerate(schema) if is_number(field.type)}
-
-
-def _count(total: int, shown: int, what: str) -> str:
-    plural = what if total == 1 else f"{what}s"
-    return f"{total:,} {plural}" if shown >= total else f"{shown:,} of {total:,} {plural}"
+    shown = rows.slice(0, limit or rows.num_rows)
+    for text in row_text(shown, shown.num_rows).to_pylist():
+        typer.echo(text)

@@ -1,0 +1,147 @@
+"""What a query has said so far, kept small enough for a process that shows it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.errors import QueryError
+from anabranch.model.batch import EventBatch
+from anabranch.model.history import History, net_all, snapshot_of
+from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray, format_time
+
+MOST: Final = 1_000_000
+"""So many events are kept; of more than that the oldest final ones are forgotten."""
+
+_ENOUGH: Final = 2**16
+
+
+@final
+class Answer:
+    """The elements of a result, netted now and then; filled by one thread, read by others.
+
+    Attributes:
+        schema: The columns of the result.
+        timestamps: Whether times are microseconds.
+        changed: Notified when elements come in.
+        batches: How many times that was.
+        stable: The stable point of what came in.
+        latest: The latest instant at which something begins to hold.
+        forgotten: Snapshots before this instant are lost.
+    """
+
+    def __init__(self, schema: pa.Schema, *, timestamps: bool, most: int = MOST) -> None:
+        """Nothing yet."""
+        self.schema = schema
+        self.timestamps = timestamps
+        self.changed = threading.Condition()
+        self.batches = 0
+        self.stable = self.latest = self.forgotten = BEGINNING
+        self._most = most
+        self._parts: list[EventBatch] = []
+        self._kept = self._pending = 0
+        self._last: int | None = None
+
+    @staticmethod
+    def of(elements: pa.Table, schema: pa.Schema, *, timestamps: bool) -> Answer:
+        """Everything that a result says."""
+        answer = Answer(schema, timestamps=timestamps)
+        answer.replace(elements)
+        return answer
+
+    def add(self, elements: pa.Table, batch: int) -> None:
+        """Take in the elements of a batch; after a failure the last one may come again."""
+        with self.changed:
+            if self._last is None or batch > self._last:
+                self._last = batch
+                self._take_in(elements)
+
+    def replace(self, elements: pa.Table) -> None:
+        """Take in all elements again, from the beginning."""
+        with self.changed:
+            self._parts, self._kept, self._pending = [], 0, 0
+            self._take_in(elements)
+
+    def await_batch(self, batches: int, seconds: float) -> None:
+        """Wait until there are not just so many batches any more, at most so long."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.batches != batches, seconds)
+
+    def snapshot(self, at: Time) -> pa.RecordBatch:
+        """The payloads that hold at an instant.
+
+        Raises:
+            QueryError: What was known of it has been forgotten.
+        """
+        with self.changed:
+            parts, forgotten = list(self._parts), self.forgotten
+        if at < forgotten:
+            raise QueryError(
+                f"what held at {self.show(at)} is no longer kept",
+                where=f"it is from {self.show(forgotten)} on",
+                hint="let the query write to a folder, with \\to, and read that",
+            )
+        return snapshot_of(parts, at, self.schema)
+
+    def history(self) -> History:
+        """All events that are kept."""
+        with self.changed:
+            parts, stable = list(self._parts), self.stable
+        history = History.of(parts, self.schema)
+        return History(payload=history.payload, start=history.start, end=history.end, stable=stable)
+
+    def show(self, time: int) -> str:
+        """A time for people."""
+        return format_time(time, timestamps=self.timestamps)
+
+    def _take_in(self, elements: pa.Table) -> None:
+        events = _events(elements, self.schema)
+        self.batches += 1
+        self.stable = Time(max(self.stable, events.stable))
+        if len(events):
+            self.latest = Time(max(self.latest, int(events.start.max())))
+            self._parts.append(events)
+            self._pending += len(events)
+            if self._pending > max(_ENOUGH, self._kept):
+                self._compact()
+        self.changed.notify_all()
+
+    def _compact(self) -> None:
+        whole = net_all(self._parts, self.schema)
+        if len(whole) > self._most:
+            # An end at the stable point itself may still move; what is before it may not.
+            old = np.sort(whole.new_end[whole.new_end < self.stable])
+            surplus = min(len(whole) - self._most // 2, len(old))
+            if surplus:
+                self.forgotten = Time(int(old[surplus - 1]))
+                whole = whole.where(whole.new_end > self.forgotten)
+        self._parts, self._kept, self._pending = [whole], len(whole), 0
+
+
+def _events(elements: pa.Table, schema: pa.Schema) -> EventBatch:
+    """The rows of an element table as moves of ends."""
+    is_stable = pc.equal(elements["kind"], "stable").to_numpy()
+    times = elements["start"].to_numpy()
+    stable = Time(int(times[is_stable].max(initial=BEGINNING)))
+    rows = elements.filter(pa.array(~is_stable)) if is_stable.any() else elements
+    if not rows.num_rows:
+        return EventBatch.empty(schema, stable)
+    start = rows["start"].to_numpy()
+    is_adjust = pc.equal(rows["kind"], "adjust").to_numpy()
+    end, new_end = _ends(rows["end"]), _ends(rows["new_end"])
+    payload = rows.select(schema.names).combine_chunks().to_batches()[0]
+    return EventBatch(
+        pa.RecordBatch.from_arrays(payload.columns, schema=schema),
+        start,
+        np.where(is_adjust, end, start),
+        np.where(is_adjust, new_end, end),
+        stable,
+    )
+
+
+def _ends(column: pa.ChunkedArray) -> TimeArray:
+    return np.asarray(pc.fill_null(column, int(FOREVER)).to_numpy())

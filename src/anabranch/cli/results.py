@@ -1,0 +1,67 @@
+"""Histories and snapshots for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from anabranch.cli.tables import cells, show_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from anabranch.model.history import History
+
+
+def show_history(history: History, *, timestamps: bool, limit: int = 0) -> None:
+    """Print events with their lifetimes, at most so many, and how far they are final."""
+    from anabranch.model.time import BEGINNING, format_time
+
+    shown = limit or len(history)
+
+    def times(column: list[int]) -> list[str]:
+        return [format_time(time, timestamps=timestamps) for time in column]
+
+    schema = history.payload.schema
+    names = [*schema.names, "start", "end", "final"]
+    columns = [
+        *cells(history.payload.slice(0, shown)),
+        times(history.start[:shown].tolist()),
+        times(history.end[:shown].tolist()),
+        ["yes" if final else "" for final in history.is_final[:shown]],
+    ]
+    here = len(schema)
+    show_table(names, columns, numeric(schema) | {here, here + 1})
+    promised = history.stable != BEGINNING
+    stable = format_time(history.stable, timestamps=timestamps)
+    progress = f"stable point {stable}" if promised else "no stable point"
+    typer.echo(f"{counted(len(history), shown, 'event')}; {progress}", err=True)
+
+
+def show_snapshot(rows: pa.RecordBatch, at: int, *, timestamps: bool, limit: int = 0) -> None:
+    """Print payloads that hold at an instant, at most so many."""
+    from anabranch.model.time import format_time
+
+    shown = rows.slice(0, limit or rows.num_rows)
+    show_table(rows.schema.names, cells(shown), numeric(rows.schema))
+    when = format_time(at, timestamps=timestamps)
+    typer.echo(f"{counted(rows.num_rows, shown.num_rows, 'payload')} at {when}", err=True)
+
+
+def numeric(schema: pa.Schema) -> set[int]:
+    """The places of the columns with numbers."""
+    import pyarrow as pa
+
+    def is_number(kind: pa.DataType) -> bool:
+        return bool(
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        )
+
+    return {place for place, field in enumerate(schema) if is_number(field.type)}
+
+
+def counted(total: int, shown: int, what: str) -> str:
+    """How many there are, and how many of them are shown."""
+    plural = what if total == 1 else f"{what}s"
+    return f"{total:,} {plural}" if shown >= total else f"{shown:,} of {total:,} {plural}"
