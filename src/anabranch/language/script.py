@@ -24,7 +24,7 @@ class Script:
 
     def wrong(self, what: str, at: Span | exp.Expr | None, hint: str) -> QueryError:
         """An error with its line, and carets below the place."""
-        span = span_of(at) if isinstance(at, exp.Expr) else at
+        span = self._span(at)
         where = "" if span is None else point_at(self.text, *span)
         if self.name is not None and where:
             where = f"{self.name}, {where}".replace("\n", "\n" + " " * (len(self.name) + 2))
@@ -32,8 +32,24 @@ class Script:
 
     def said(self, at: Span | exp.Expr) -> str:
         """The text itself, on one line."""
-        span = span_of(at) if isinstance(at, exp.Expr) else at
+        span = self._span(at)
         return "" if span is None else " ".join(self.text[span[0] : span[1]].split())
+
+    def _span(self, at: Span | exp.Expr | None) -> Span | None:
+        """Where something stands; brackets that it opens are closed."""
+        if not isinstance(at, exp.Expr):
+            return at
+        span = span_of(at)
+        if span is None:
+            return None
+        start, end = span
+        said = self.text[start:end]
+        for _ in range(said.count("(") - said.count(")")):
+            behind = self.text[end:].lstrip()
+            if not behind.startswith(")"):
+                break
+            end = len(self.text) - len(behind) + 1
+        return start, end
 
 
 def span_of(tree: exp.Expr) -> Span | None:
