@@ -25,8 +25,8 @@ _OPERATORS: Final = (exp.Binary, exp.Unary, exp.Predicate, exp.Case)
 
 
 def tree_of(expression: Expression) -> exp.Expr:
-    """The syntax tree, for the caller to change."""
-    return _tree(expression.sql).copy()
+    """The syntax tree, to be looked at; whoever changes it makes a copy first."""
+    return _tree(expression.sql)
 
 
 @lru_cache(maxsize=4096)
@@ -101,17 +101,18 @@ def substitute(
         names = {name: str(columns[name].is_column) for name in expression.columns}
         return rename(expression, names, schema)
     trees = {name: _atom(columns[name]) for name in expression.columns}
-    text = _with_columns(expression, lambda name: trees[name].copy())
+    text = _with_columns(expression.sql, lambda name: trees[name].copy())
     return Expression.parse(text, schema)
 
 
 def rename(expression: Expression, names: Mapping[str, str], schema: pa.Schema) -> Expression:
     """The same expression over columns of other names; what is not mentioned keeps its name."""
-    new = [names.get(name, name) for name in expression.columns]
-    if new == list(expression.columns):
+    old = sorted(expression.columns)
+    new = [names.get(name, name) for name in old]
+    if new == old:
         return rebind(expression, schema)
-    text = _with_columns(expression, lambda name: _column(names.get(name, name)))
-    if _same_types(expression.columns, expression.schema, new, schema):
+    text = _renamed(expression.sql, tuple((name, names.get(name, name)) for name in old))
+    if _same_types(old, expression.schema, new, schema):
         return typed(text, schema, expression.type)
     return Expression.parse(text, schema)
 
@@ -159,7 +160,13 @@ def _same_types(
     )
 
 
-def _with_columns(expression: Expression, stand_in: Callable[[str], exp.Expr]) -> str:
+@lru_cache(maxsize=4096)
+def _renamed(sql: str, names: tuple[tuple[str, str], ...]) -> str:
+    new = dict(names)
+    return _with_columns(sql, lambda name: _column(new[name]))
+
+
+def _with_columns(sql: str, stand_in: Callable[[str], exp.Expr]) -> str:
     """The text with something else in place of each column (`a` of `a.b.c`)."""
 
     def replace(node: exp.Expr) -> exp.Expr:
@@ -171,7 +178,7 @@ def _with_columns(expression: Expression, stand_in: Callable[[str], exp.Expr]) -
             built = exp.Dot(this=built, expression=exp.to_identifier(part.name, quoted=True))
         return built
 
-    return _tree(expression.sql).transform(replace).sql(dialect=DIALECT)
+    return _tree(sql).transform(replace).sql(dialect=DIALECT)
 
 
 def _atom(expression: Expression) -> exp.Expr:

@@ -31,8 +31,10 @@ def bound_type(over: Node) -> pa.DataType:
 
 def with_columns(over: Node, columns: Columns | None) -> pa.Schema:
     """The columns of an operator's input, followed by those of the window."""
+    if columns is None:
+        return over.schema
     kind = bound_type(over)
-    return pa.schema([*over.schema, *(pa.field(name, kind) for name in columns or ())])
+    return pa.schema([*over.schema, *(pa.field(name, kind) for name in columns)])
 
 
 def check_columns(over: Node, columns: Columns, *, where: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.cleanse import Cleanse
@@ -36,28 +34,26 @@ _SAME_PAYLOADS = (
 """What lets no payload through that was not there before."""
 
 
-def facts(node: Node) -> list[Expression]:
-    """Conditions over the columns of a node that hold for all its rows, as far as is seen."""
-    found: list[Expression] = []
+def facts(node: Node, names: frozenset[str]) -> list[Expression]:
+    """Conditions on some columns of a node that hold for all its rows, as far as is seen.
+
+    They are bound to any columns of these names.
+    """
     match node:
-        case Filter():
-            return [*facts(node.input), *conjuncts(node.predicate)]
-        case Map():
-            return _renamed(facts(node.input), node.columns, node)
-        case Aggregate():
-            return _renamed(facts(node.input), node.group_by, node)
-        case Join(kind="inner"):
-            found = [] if node.predicate is None else list(conjuncts(node.predicate))
-            found += [*facts(node.left), *facts(node.right)]
-        case Join(kind="left" | "semi" | "anti"):
-            found = facts(node.left)
-        case Join(kind="right"):
-            found = facts(node.right)
-        case SetOperation(kind="difference" | "strict difference" | "intersection"):
-            found = facts(node.left)
+        case Filter(input=x, predicate=p):
+            return [*_about(names, p), *facts(x, names)]
+        case Map(input=x, columns=columns) | Aggregate(input=x, group_by=columns):
+            return _renamed(x, columns, names, node)
+        case Join(kind="inner", left=x, right=y, predicate=p):
+            asked = [] if p is None else _about(names, p)
+            return [*asked, *facts(x, names), *facts(y, names)]
+        case Join(kind="left" | "semi" | "anti", left=x) | Join(kind="right", right=x):
+            return facts(x, names)
+        case SetOperation(kind="difference" | "strict difference" | "intersection", left=x):
+            return facts(x, names)
         case _ if isinstance(node, _SAME_PAYLOADS):
-            found = facts(node.inputs[0])
-    return [rebind(each, node.schema) for each in found]
+            return facts(node.inputs[0], names)
+    return []
 
 
 def holds(node: Node, condition: Expression) -> bool:
@@ -121,10 +117,14 @@ def _joined(node: Join, condition: Expression) -> bool:
     )
 
 
-def _renamed(found: Sequence[Expression], columns: Columns, node: Node) -> list[Expression]:
-    """The conditions whose columns are kept under some name, in these names."""
-    names: dict[str, str] = {}
+def _about(names: frozenset[str], predicate: Expression) -> list[Expression]:
+    return [each for each in conjuncts(predicate) if each.columns and each.columns <= names]
+
+
+def _renamed(below: Node, columns: Columns, names: frozenset[str], node: Node) -> list[Expression]:
+    """What is known of the columns that are kept under these names."""
+    new: dict[str, str] = {}
     for name, each in columns:
-        if each.is_column is not None:
-            names.setdefault(each.is_column, name)
-    return [rename(each, names, node.schema) for each in found if each.columns <= names.keys()]
+        if each.is_column is not None and name in names:
+            new.setdefault(each.is_column, name)
+    return [rename(each, new, node.schema) for each in facts(below, frozenset(new))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
 from sqlglot import exp
@@ -25,7 +24,7 @@ _LEAST: Final = 1e-6
 
 def selectivity(condition: Expression, distinct: Distinct) -> float:
     """A guess between 0 and 1, never 0: equal values are rare, ranges take a third."""
-    return max(_part(_tree(condition), distinct), _LEAST)
+    return max(_part(tree_of(condition), distinct), _LEAST)
 
 
 def values_of(expression: Expression, distinct: Distinct) -> float:
@@ -73,8 +72,3 @@ def _equal(sides: list[exp.Expr], distinct: Distinct) -> float:
         for side in sides
     ]
     return 1 / max(1.0, *counts)
-
-
-@lru_cache(maxsize=4096)
-def _tree(condition: Expression) -> exp.Expr:
-    return tree_of(condition)

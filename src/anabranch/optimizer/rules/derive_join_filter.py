@@ -47,8 +47,8 @@ def _derived(join: Join, *, to_right: bool) -> Node | None:
     known, receiver = (join.left, join.right) if to_right else (join.right, join.left)
     if not names:
         return None
-    for fact in facts(known):
-        if fact.columns and fact.columns <= names.keys() and not may_fail(fact):
+    for fact in facts(known, frozenset(names)):
+        if not may_fail(fact):
             condition = rename(fact, names, receiver.schema)
             if not holds(receiver, condition):
                 return filtered(receiver, [condition])

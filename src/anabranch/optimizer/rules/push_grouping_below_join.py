@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from anabranch.algebra.aggregate import Aggregate
@@ -10,8 +11,9 @@ from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.rewriting import conjuncts, rebind
-from anabranch.optimizer.equations import equations
+from anabranch.optimizer.equations import equation_of, equations
 from anabranch.optimizer.failing import may_fail
+from anabranch.optimizer.known import facts
 from anabranch.optimizer.ordering import columns_of
 from anabranch.optimizer.pushing import plain_columns
 from anabranch.optimizer.rebuilding import rebuilt
@@ -69,36 +71,47 @@ def _over(node: Aggregate, join: Join, partners: dict[str, str], summed: str) ->
     arguments = [call.argument for _, call in node.aggregates if call.argument is not None]
     if groups is None or not columns_of(*arguments) <= set(side.schema.names):
         return None
-    asked = set(groups.values())
+    # What equals a key of this side may stand for it.
+    keys = {name: name for name in partners} | _aliases(side, partners)
+    wanted = {name: keys.get(column, column) for name, column in groups.items()}
+    asked = set(wanted.values())
     if not all(mine in asked or theirs in asked for mine, theirs in partners.items()):
         return None
     if not asked <= set(other.schema.names) | partners.keys():
         return None
     if any(may_fail(each) for each in arguments) or _overflows(node):
         return None
-    names = {name for name, _ in node.aggregates}
-    if names & (set(other.schema.names) | partners.keys()):
+    names = [name for name, _ in node.aggregates]
+    if set(names) & (set(other.schema.names) | partners.keys()):
         return None
-    return _joined(node, join, partners, summed, groups)
+    below = _grouped(node, side, list(partners))
+    joined = rebuilt(join, (below, other) if summed == "left" else (other, below))
+    kept = {**wanted, **{name: name for name in names}}
+    columns = tuple((name, Expression.column(old, joined.schema)) for name, old in kept.items())
+    return Map(input=joined, columns=columns)
 
 
-def _joined(
-    node: Aggregate, join: Join, partners: dict[str, str], summed: str, groups: dict[str, str]
-) -> Node:
-    side, other = (join.left, join.right) if summed == "left" else (join.right, join.left)
-    keys = tuple((name, Expression.column(name, side.schema)) for name in partners)
+def _grouped(node: Aggregate, side: Node, keys: list[str]) -> Aggregate:
     calls = tuple(
         (name, replace(call, argument=rebind(call.argument, side.schema)))
         if call.argument is not None
         else (name, call)
         for name, call in node.aggregates
     )
-    below = Aggregate(input=side, group_by=keys, aggregates=calls)
-    inputs = (below, other) if summed == "left" else (other, below)
-    joined = rebuilt(join, inputs)
-    wanted = {**groups, **{name: name for name, _ in calls}}
-    columns = tuple((name, Expression.column(old, joined.schema)) for name, old in wanted.items())
-    return Map(input=joined, columns=columns)
+    columns = tuple((name, Expression.column(name, side.schema)) for name in keys)
+    return Aggregate(input=side, group_by=columns, aggregates=calls)
+
+
+def _aliases(side: Node, keys: Iterable[str]) -> dict[str, str]:
+    """Columns of one side that are known to equal one of its keys."""
+    found: dict[str, str] = {}
+    for fact in facts(side, frozenset(side.schema.names)):
+        pair = equation_of(fact)
+        for key in keys if pair is not None else ():
+            assert pair is not None
+            if key in pair:
+                found[pair[0] if pair[1] == key else pair[1]] = key
+    return {name: key for name, key in found.items() if name not in set(keys)}
 
 
 def _overflows(node: Aggregate) -> bool:
