@@ -52,6 +52,7 @@ Pick: TypeAlias = Callable[..., Any]
 SAFE: Final = ("v > 1", "k = 'a' OR v <= 2", "x IS NULL AND v IN (1, 2)", "v = 1 AND 10 / v > 1")
 ALL: Final = "k <=> k2 AND v2 <=> v AND x <=> x2"
 TWO: Final = Duration(2)
+KINDS: Final = ("anti", "semi", "anti")
 
 
 def _few(over: Node, by: str = "k") -> SessionWindow:
@@ -65,7 +66,7 @@ def _bounds(over: Node) -> TimeWindow:
 
 
 def _retimed(x: Node, pick: Pick) -> Node:
-    return pick(
+    found: Node = pick(
         Granularity(input=x, granule=TWO),
         Shift(input=x, by=3),
         Clip(input=x, start=Time(2), end=Time(6)),
@@ -78,10 +79,11 @@ def _retimed(x: Node, pick: Pick) -> Node:
         Split(input=x, length=TWO),
         Cleanse(input=x),
     )
+    return found
 
 
 def _linear(x: Node, pick: Pick) -> Node:
-    return pick(
+    found: Node = pick(
         Granularity(input=x, granule=TWO),
         Shift(input=x, by=-2),
         Clip(input=x, start=Time(2)),
@@ -89,6 +91,7 @@ def _linear(x: Node, pick: Pick) -> Node:
         Split(input=x, length=TWO),
         Cleanse(input=x),
     )
+    return found
 
 
 def _blind(x: Node, y: Node, pick: Pick) -> Node:
@@ -100,7 +103,7 @@ def _blind(x: Node, y: Node, pick: Pick) -> Node:
         Union(inputs=(y, where(Distinct(input=x), "v > 0"))),
         compare("max-union", Distinct(input=x), y),
     )
-    return pick(
+    found: Node = pick(
         Distinct(input=hidden),
         aggregate(hidden, ("k",), *BLIND),
         join("semi", y, second(hidden), "k = k2"),
@@ -109,6 +112,7 @@ def _blind(x: Node, y: Node, pick: Pick) -> Node:
         compare("intersection", ONCE, hidden),
         compare("intersection", hidden, ONCE),
     )
+    return found
 
 
 def _kept(over: Node) -> Node:
@@ -118,7 +122,7 @@ def _kept(over: Node) -> Node:
 def _pruned(x: Node, y: Node, pick: Pick) -> Node:
     kind = pick("inner", "left", "right", "full")
     joined = join(kind, x, second(y), pick("k = k2", "v < v2", None))
-    return pick(
+    found: Node = pick(
         select(joined, "k", "v2"),
         select(where(joined, "v > 1 OR x2 > 1"), "k"),
         select(join("semi", x, second(y), "k = k2"), "v"),
@@ -128,6 +132,7 @@ def _pruned(x: Node, y: Node, pick: Pick) -> Node:
         select(_bounds(x), "k", "w2"),
         select(_few(x), "v"),
     )
+    return found
 
 
 def _three(x: Node, y: Node) -> Node:
@@ -141,7 +146,8 @@ def _grouped(x: Node, pick: Pick) -> Node:
     right = pick(one, other)
     joined = pick(join("inner", x, right, "v = v2"), join("inner", right, x, "v = v2"))
     summed = aggregate(joined, pick(("v",), ("v2",), ("v", "h2"), ("v2", "h2", "v")), "n", "hi")
-    return pick(summed, replace(summed, aggregates=()))
+    found: Node = pick(summed, replace(summed, aggregates=()))
+    return found
 
 
 PATTERNS: Final[Mapping[str, Callable[[Node, Node, Pick], Node]]] = {
@@ -270,6 +276,9 @@ PATTERNS: Final[Mapping[str, Callable[[Node, Node, Pick], Node]]] = {
         )
     ),
     "drop_hidden_distinct": _blind,
+    "compare_with_extreme": lambda x, y, pick: join(
+        pick("semi", "anti"), x, second(y), pick("v < v2", "v2 <= v", "x > x2", "v + 1 >= v2")
+    ),
     "fold_intersection": lambda x, y, pick: pick(
         compare("difference", x, compare("difference", x, y)),
         compare("strict difference", ONCE, compare("strict difference", ONCE, y)),
@@ -325,7 +334,6 @@ PATTERNS: Final[Mapping[str, Callable[[Node, Node, Pick], Node]]] = {
         input=select(join("inner", Distinct(input=x), second(y), "v = v2"), "k", "k2")
     ),
 }
-KINDS: Final = ("anti", "semi", "anti")
 
 
 @st.composite

@@ -250,7 +250,7 @@ def inputs(draw: st.DrawFn, plan: Node) -> dict[str, LogicalStream]:
     return {source.name: draw(lifetimes(source)) for source in sources_of(plan)}
 
 
-FEW: Final = settings(max_examples=max(settings.default.max_examples // 4, 3))
+FEW: Final = settings(max_examples=max(settings().max_examples // 4, 3))
 """For what is tested once per rule."""
 
 

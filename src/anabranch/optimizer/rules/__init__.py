@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from anabranch.algebra.node import Node
+from anabranch.optimizer.rules.compare_with_extreme import compare_with_extreme
 from anabranch.optimizer.rules.derive_join_filter import derive_join_filter
 from anabranch.optimizer.rules.drop_constant_partition import drop_constant_partition
 from anabranch.optimizer.rules.drop_distinct_below_join import drop_distinct_below_join
@@ -98,6 +99,7 @@ RULES: Final[tuple[Rule, ...]] = (
     merge_differences,
     make_anti_join_a_difference,
     merge_semi_and_anti,
+    compare_with_extreme,
     factor_join_out_of_union,
     drop_unused_aggregates,
     prune_columns,

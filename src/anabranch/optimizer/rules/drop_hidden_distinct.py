@@ -7,6 +7,7 @@ from dataclasses import replace
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.join import Join
+from anabranch.algebra.join_keys import JoinKeys
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.optimizer.duplicates import ignores_duplicates, without_distinct
@@ -17,8 +18,9 @@ def drop_hidden_distinct(node: Node) -> Node | None:
     """op(Distinct(x)) -> op(x), if op does not see duplicates of x (K13-K15, K21, W10).
 
     So are: another distinct; MIN, MAX and aggregates of distinct values; the right side of a
-    semi-join, an anti-join and a strict difference; a side of an intersection whose other side
-    has no duplicates. Filters, maps, unions and windows may lie between.
+    semi-join, an anti-join (by a key: else every duplicate is compared) and a strict difference;
+    a side of an intersection whose other side has no duplicates. Filters, maps, unions and windows
+    may lie between.
     """
     match node:
         case Distinct(input=x):
@@ -27,6 +29,8 @@ def drop_hidden_distinct(node: Node) -> Node | None:
         case Aggregate(input=x) if ignores_duplicates(node):
             found = without_distinct(x)
             return None if found is None else replace(node, input=found)
+        case Join(kind="semi" | "anti") if not JoinKeys.of(node).left:
+            return None
         case Join(kind="semi" | "anti", right=y) | SetOperation(kind="strict difference", right=y):
             found = without_distinct(y)
             return None if found is None else replace(node, right=found)

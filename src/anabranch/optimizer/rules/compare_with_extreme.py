@@ -1,0 +1,72 @@
+"""To be below one of many is to be below the largest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+from sqlglot import exp, parse_one
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate_functions import AggregateCall, Function
+from anabranch.algebra.count_window import has_order
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.join import Join
+from anabranch.algebra.node import Node
+from anabranch.algebra.rewriting import conjuncts
+from anabranch.algebra.scalar_sql import DIALECT
+
+_LARGEST: Final[Mapping[type[exp.Expr], Function]] = {
+    exp.LT: "max",
+    exp.LTE: "max",
+    exp.GT: "min",
+    exp.GTE: "min",
+}
+_MIRRORED: Final[Mapping[type[exp.Expr], type[exp.Expr]]] = {
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+}
+
+
+def compare_with_extreme(node: Node) -> Node | None:
+    """Semi join(x, y, a < b) -> Semi join(x, Aggregate(y, max(b)), a < max), likewise anti.
+
+    The whole predicate must be one comparison, a over x and b over y; above, it is the minimum.
+    """
+    if not isinstance(node, Join) or node.kind not in ("semi", "anti") or node.predicate is None:
+        return None
+    if node.right.properties.single or len(conjuncts(node.predicate)) != 1:
+        return None
+    tree = parse_one(node.predicate.sql, dialect=DIALECT).unnest()
+    kind = type(tree)
+    if kind not in _LARGEST:
+        return None
+    mine, theirs = (side.sql(dialect=DIALECT) for side in (tree.left, tree.right))
+    if _is_over(theirs, node.left, node.both) and _is_over(mine, node.right, node.both):
+        mine, theirs, kind = theirs, mine, _MIRRORED[kind]
+    elif not (_is_over(mine, node.left, node.both) and _is_over(theirs, node.right, node.both)):
+        return None
+    value = Expression.parse(theirs, node.right.schema)
+    if value.may_fail or not has_order(value.type):
+        return None
+    name = "extreme"
+    while name in node.left.schema.names:
+        name += "_"
+    call = AggregateCall(function=_LARGEST[kind], argument=value)
+    extreme = Aggregate(input=node.right, aggregates=((name, call),))
+    both = pa.schema([*node.left.schema, *extreme.schema])
+    condition = kind(
+        this=parse_one(mine, dialect=DIALECT),
+        expression=exp.column(name),
+    )
+    predicate = Expression.parse(condition.sql(dialect=DIALECT), both)
+    return replace(node, right=extreme, predicate=predicate, broadcast="right")
+
+
+def _is_over(text: str, side: Node, both: pa.Schema) -> bool:
+    columns = Expression.parse(text, both).columns
+    return bool(columns) and columns <= set(side.schema.names)
