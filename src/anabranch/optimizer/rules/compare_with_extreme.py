@@ -15,8 +15,9 @@ from anabranch.algebra.count_window import has_order
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import Join
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjuncts
+from anabranch.algebra.rewriting import conjuncts, tree_of
 from anabranch.algebra.scalar_sql import DIALECT
+from anabranch.optimizer.failing import may_fail
 
 _LARGEST: Final[Mapping[type[exp.Expr], Function]] = {
     exp.LT: "max",
@@ -41,17 +42,18 @@ def compare_with_extreme(node: Node) -> Node | None:
         return None
     if node.right.properties.single or len(conjuncts(node.predicate)) != 1:
         return None
-    tree = parse_one(node.predicate.sql, dialect=DIALECT).unnest()
+    tree = tree_of(node.predicate)
     kind = type(tree)
     if kind not in _LARGEST:
         return None
+    assert isinstance(tree, exp.Binary)
     mine, theirs = (side.sql(dialect=DIALECT) for side in (tree.left, tree.right))
     if _is_over(theirs, node.left, node.both) and _is_over(mine, node.right, node.both):
         mine, theirs, kind = theirs, mine, _MIRRORED[kind]
     elif not (_is_over(mine, node.left, node.both) and _is_over(theirs, node.right, node.both)):
         return None
     value = Expression.parse(theirs, node.right.schema)
-    if value.may_fail or not has_order(value.type):
+    if may_fail(value) or not has_order(value.type):
         return None
     name = "extreme"
     while name in node.left.schema.names:
