@@ -200,7 +200,7 @@ def test_worked_tables(
 
 def test_q7_average_selling_price_by_seller(tmp_path: Path) -> None:
     # The closing prices of the worked example, as auctions that open, get one bid and close.
-    data = {
+    data: Mapping[str, Rows] = {
         "OpenAuction": [
             (1, "s1", 0.0, 9),
             (2, "s2", 0.0, 19),

@@ -47,7 +47,8 @@ def compare_with_extreme(node: Node) -> Node | None:
     if kind not in _LARGEST:
         return None
     assert isinstance(tree, exp.Binary)
-    mine, theirs = (side.sql(dialect=DIALECT) for side in (tree.left, tree.right))
+    sides = (tree.args["this"], tree.args["expression"])
+    mine, theirs = (side.sql(dialect=DIALECT) for side in sides)
     if _is_over(theirs, node.left, node.both) and _is_over(mine, node.right, node.both):
         mine, theirs, kind = theirs, mine, _MIRRORED[kind]
     elif not (_is_over(mine, node.left, node.both) and _is_over(theirs, node.right, node.both)):
