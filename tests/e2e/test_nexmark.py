@@ -108,11 +108,10 @@ def times(table: pa.Table, name: str) -> list[int]:
 @pytest.fixture(scope="session")
 def events(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     """The public benchmark: as rows out of order, and as elements with corrections."""
-    tables = {
-        name: pa.Table.from_batches([EVENTS.rows(name, np.arange(EVENTS.count(name)))])
-        for name in SCHEMAS
-    }
-    tables |= {"side_input": side_input()}
+    tables: dict[str, pa.Table] = {"side_input": side_input()}
+    for name in SCHEMAS:
+        rows = EVENTS.rows(name, np.arange(EVENTS.count(name)))
+        tables[name] = pa.Table.from_batches([rows])
     draw = random.Random(7)
     bids = times(tables["bid"], "dateTime")
     rare = [t for t, a in zip(bids, tables["bid"]["auction"].to_pylist()) if a % 123 == 0]
