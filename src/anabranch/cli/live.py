@@ -7,7 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, final
+from typing import Final, final
 
 from rich import box
 from rich.console import Console, Group
@@ -15,13 +15,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from anabranch.cli.live_answer import Instant
 from anabranch.cli.live_query import LiveQuery
 from anabranch.cli.results import numeric
 from anabranch.cli.running import Totals, noted_signals
 from anabranch.cli.tables import cells
-from anabranch.model.time import BEGINNING, FOREVER, Time
-
-Instant: TypeAlias = Literal["latest", "stable"]
+from anabranch.model.time import BEGINNING, Time
 
 _LOOK: Final = 0.25
 _SPAN: Final = 10.0
@@ -87,7 +86,7 @@ class Frame:
 class View:
     """Looks at a run and its answer now and then, and remembers what it saw."""
 
-    def __init__(self, query: LiveQuery, at: Instant = "latest") -> None:
+    def __init__(self, query: LiveQuery, at: Instant = "stable") -> None:
         """Nothing seen yet."""
         self._query = query
         self._answer = query.answer
@@ -107,14 +106,13 @@ class View:
             rows, fresh, gone, foot = frame.rows, frame.fresh, frame.gone, frame.foot
         else:
             self._batches = answer.batches
-            instant = self._instant()
-            found = answer.snapshot(instant) if instant is not None else None
-            rows = [] if found is None else list(zip(*cells(found)))
+            instant = answer.instant(self._at)
+            rows = list(zip(*cells(answer.snapshot(instant))))
             held = Counter(rows)
             before = held if self._seen is None else self._seen
             fresh, gone = held - before, (before - held).total()
             self._seen = held
-            foot = "nothing yet" if instant is None else self._said(instant, len(rows))
+            foot = self._said(instant, len(rows))
         schema = answer.schema
         self._frame = Frame(
             head=self._head(now),
@@ -127,14 +125,9 @@ class View:
         )
         return self._frame
 
-    def _instant(self) -> Time | None:
-        """Where to look: the last final instant, or the latest one at which something begins."""
-        answer = self._answer
-        if self._at == "stable" and BEGINNING < answer.stable < FOREVER:
-            return Time(answer.stable - 1)
-        return None if answer.latest == BEGINNING else answer.latest
-
     def _said(self, instant: Time, count: int) -> str:
+        if instant == BEGINNING:
+            return "nothing yet"
         state = "final" if instant < self._answer.stable else "may still change"
         rows = "1 row" if count == 1 else f"{count:,} rows"
         return f"{rows} at {self._answer.show(instant)}, {state}"
@@ -159,7 +152,7 @@ class View:
         return "  ".join(parts)
 
 
-def watch(query: LiveQuery, console: Console, at: Instant = "latest") -> bool:
+def watch(query: LiveQuery, console: Console, at: Instant = "stable") -> bool:
     """Show the answer until the query ends or somebody presses Ctrl-C; true if it has ended."""
     view, answer = View(query, at), query.answer
     with (

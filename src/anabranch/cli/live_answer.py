@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Final, final
+from typing import Final, Literal, TypeAlias, final
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,8 @@ from anabranch.errors import QueryError
 from anabranch.model.batch import EventBatch
 from anabranch.model.history import History, net_all, snapshot_of
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray, format_time
+
+Instant: TypeAlias = Literal["latest", "stable"]
 
 MOST: Final = 1_000_000
 """So many events are kept; of more than that the oldest final ones are forgotten."""
@@ -86,6 +88,16 @@ class Answer:
                 hint="let the query write to a folder, with \\to, and read that",
             )
         return snapshot_of(parts, at, self.schema)
+
+    def instant(self, at: Instant = "stable") -> Time:
+        """Where to look: at the last final instant, or where something begins to hold last.
+
+        A window lets rows begin to hold long after the last one came in, when others leave it. So
+        the latest instant is not what most people want to see.
+        """
+        if at == "stable" and BEGINNING < self.stable < FOREVER:
+            return Time(self.stable - 1)
+        return self.latest
 
     def history(self) -> History:
         """All events that are kept."""

@@ -28,8 +28,10 @@ class LiveQuery:
         """Start a query; without a place for its results only the answer keeps them."""
         clock = has_clock(query.node)
         self.answer = Answer(query.schema, timestamps=clock)
+        # Read from the log of another query, it would end with that one.
         self.run: Run = query.start(
             to,
+            share=False,
             foreach=self.answer.add if to is None else None,
             allow_unbounded=allow_unbounded,
         )

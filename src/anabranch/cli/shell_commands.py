@@ -84,14 +84,14 @@ def _stop(session: Session, rest: str) -> None:
 
 
 def _watch(session: Session, rest: str) -> None:
-    name, _, at = _needed(rest, "\\watch query [stable]").partition(" ")
+    name, _, at = _needed(rest, "\\watch query [latest]").partition(" ")
     if at.strip() not in ("", "latest", "stable"):
         raise QueryError(
             f"'{at.strip()}' is no instant to watch",
             where=f"\\watch {rest}",
             hint="write stable for the last final instant, or latest",
         )
-    session.watch(name, "stable" if at.strip() == "stable" else "latest")
+    session.watch(name, "latest" if at.strip() == "latest" else "stable")
 
 
 def _timing(session: Session, _rest: str) -> None:
@@ -114,9 +114,9 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "q": Command("", "leave; Ctrl-D does the same; queries that were started here end", _leave),
     "i": Command("file", "run the statements of a file", _include),
     "to": Command("path", "let the next SELECT write there: a .jsonl file or a folder", _to),
-    "at": Command("[T]", "the last result at an instant, or at the latest one", _at),
+    "at": Command("[T]", "the last result at an instant, or at the last final one", _at),
     "watch": Command(
-        "query [stable]", "back to the view of a query; stable: what is final", _watch
+        "query [latest]", "back to the view of a query; latest: before it is final", _watch
     ),
     "stop": Command("query", "end a query; STOP query; does the same", _stop),
     "timing": Command("", "say how long statements take, or no longer", _timing),

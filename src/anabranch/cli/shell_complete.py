@@ -10,9 +10,10 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion, Path
 from prompt_toolkit.document import Document
 
 from anabranch.cli.shell_commands import COMMANDS
-from anabranch.cli.shell_names import KEYWORDS, Names
+from anabranch.cli.shell_names import KEYWORDS, Names, quoted
 from anabranch.cli.shell_text import cut, open_quote
 
+_PLAIN: Final = re.compile(r"\\?[^\W\d]\w*")
 _WORD: Final = re.compile(r"[\w.]*$")
 _NAMED: Final = re.compile(
     r"\b(FROM|JOIN|DESCRIBE|DESC|STREAM|TABLE|VIEW)\s+[\w.]*$", re.IGNORECASE
@@ -38,8 +39,7 @@ class WordCompleter(Completer):
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
         """What prompt_toolkit asks for."""
         before = document.text_before_cursor
-        _, start = cut(before)
-        before = before[start:]
+        before = before[_begin(before) :]
         if before.startswith("\\"):
             yield from self._command(before, event)
             return
@@ -98,6 +98,16 @@ class WordCompleter(Completer):
         yield from streams.get(key) or streams.get(aliases.get(key, ""), ())
 
 
+def _begin(text: str) -> int:
+    """Where the statement or command begins that the cursor is in."""
+    pieces, rest = cut(text)
+    if rest == len(text) and pieces:
+        start, end = pieces[-1]
+        if text[start] == "\\" and not text[start:end].endswith("\n"):
+            return start
+    return rest
+
+
 def _in_case(words: Iterable[str], typed: str) -> Iterator[str]:
     """Words of the language look like what was typed: large or small."""
     for word in words:
@@ -107,4 +117,5 @@ def _in_case(words: Iterable[str], typed: str) -> Iterator[str]:
 def _matching(offered: Iterable[str], typed: str) -> Iterator[Completion]:
     for each in dict.fromkeys(offered):
         if each.lower().startswith(typed.lower()):
-            yield Completion(each, start_position=-len(typed))
+            plain = _PLAIN.fullmatch(each) is not None
+            yield Completion(each if plain else quoted(each), start_position=-len(typed))

@@ -6,10 +6,11 @@ import re
 import time
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, final
+from typing import TYPE_CHECKING, Final, final
 
 import typer
 
+from anabranch.cli.entries import state_folder
 from anabranch.cli.scripts import read_text
 from anabranch.cli.shell_commands import run_command
 from anabranch.cli.shell_names import Names
@@ -17,7 +18,7 @@ from anabranch.cli.shell_text import cut, only
 from anabranch.errors import AnabranchError, QueryError
 
 if TYPE_CHECKING:
-    from anabranch.cli.live_answer import Answer
+    from anabranch.cli.live_answer import Answer, Instant
     from anabranch.cli.live_query import LiveQueries
     from anabranch.cli.shell_engine import ShellEngine
     from anabranch.engine import Stream
@@ -56,7 +57,10 @@ class Session:
         """The engine; loading it takes seconds."""
         from anabranch.cli.shell_engine import ShellEngine
 
-        return ShellEngine()
+        engine = ShellEngine()
+        if self._interactive:
+            engine.log = state_folder() / "spark.log"
+        return engine
 
     @cached_property
     def queries(self) -> LiveQueries:
@@ -140,7 +144,7 @@ class Session:
         query.stop()
         typer.echo(f"{query.name} has stopped", err=True)
 
-    def watch(self, name: str, at: Literal["latest", "stable"] = "latest") -> None:
+    def watch(self, name: str, at: Instant = "stable") -> None:
         """Look at a query that was started here until it ends, or Ctrl-C."""
         from rich.console import Console
 
@@ -154,7 +158,7 @@ class Session:
             typer.echo(remark, err=True)
 
     def show_at(self, text: str) -> None:
-        """The last result at an instant; without one, where something began to hold last."""
+        """The last result at an instant; without one, at the last final one."""
         from anabranch.cli.results import show_snapshot
         from anabranch.model.time import parse_time
 
@@ -163,7 +167,7 @@ class Session:
         for query in self.queries:
             if query.answer is self._last:
                 query.feed(at_once=True)
-        at = parse_time(text) if text else self._last.latest
+        at = parse_time(text) if text else self._last.instant()
         rows = self._last.snapshot(at)
         show_snapshot(rows, at, timestamps=self._last.timestamps, limit=self._limit)
 
@@ -207,7 +211,7 @@ class Session:
 
         # What is there has an end, so no state can grow for ever.
         if self._on_spark:
-            run = query.start(to, available_now=True, allow_unbounded=True)
+            run = query.start(to, available_now=True, allow_unbounded=True, share=False)
             run.await_end()
             table = None if to == "-" else run.table()
         else:
