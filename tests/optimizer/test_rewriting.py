@@ -101,7 +101,7 @@ INNER = {
 }
 OUTER = [
     *("a * 2", "a - b", "-a", "a BETWEEN f AND b", "b IS NULL", "NOT d AND a > 1", "d OR a = f"),
-    *("e || 'x'", "e = 'a' AND c > 1", "g.a + a", "a IN (b, 2)", "CASE WHEN d THEN a ELSE b END"),
+    *("e || 'x'", "e = 'a' AND c > 1", "g.a + a", "a IN (1, 2)", "CASE WHEN d THEN a ELSE b END"),
     *("a - f", "c > 1 AND d"),
 ]
 

@@ -55,6 +55,11 @@ def test_a_rule_alone_keeps_the_meaning_of_any_plan(data: st.DataObject) -> None
     assert_same(plan, found.node, data.draw(inputs(plan)))
 
 
+def test_every_rule_is_on_the_page_about_the_optimizer() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "optimizer.md").read_text(encoding="utf-8")
+    assert not [name for name in EVERY if f"| `{name}` |" not in page]
+
+
 def test_every_rule_says_its_equation() -> None:
     for rule in EVERY.values():
         assert "->" in str(rule.__doc__).split("\n\n")[0], rule.__name__
