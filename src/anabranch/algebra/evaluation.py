@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import re
@@ -11,6 +12,9 @@ from typing import Final
 
 import duckdb
 import pyarrow as pa
+
+from anabranch.algebra.functions.in_python import teach
+from anabranch.algebra.functions.value import type_in_duckdb, type_in_spark
 
 _CONFIG: Final = {
     "threads": "1",
@@ -32,6 +36,7 @@ def select(expressions: Sequence[str], rows: pa.RecordBatch) -> pa.Table:
         if not _open:
             connection = duckdb.connect(":memory:", config=dict(_CONFIG))
             connection.execute("SET TimeZone = 'UTC'")
+            teach(connection)
             _open.append(connection)
         return _open[0].from_arrow(rows).project(text).to_arrow_table()
 
@@ -39,12 +44,19 @@ def select(expressions: Sequence[str], rows: pa.RecordBatch) -> pa.Table:
 def numbered(columns: Iterable[str], schema: pa.Schema, rows: pa.RecordBatch) -> pa.RecordBatch:
     """Columns under the names DuckDB knows them by, as names in a schema may be anything.
 
-    A batch without columns would have no length, so there is always one more.
+    A batch without columns would have no length, so there is always one more. Types become those
+    that Spark reads such columns as.
     """
     numbers = {name: schema.get_field_index(name) for name in sorted(columns)}
     names = [f"__c{number}" for number in numbers.values()]
-    arrays = [rows.column(name) for name in numbers]
+    arrays = [_for_duckdb(rows.column(name)) for name in numbers]
     return pa.RecordBatch.from_arrays([*arrays, pa.nulls(rows.num_rows)], names=[*names, "nothing"])
+
+
+def _for_duckdb(column: pa.Array) -> pa.Array:
+    kind = type_in_spark(column.type)
+    wanted = column.type if kind is None else type_in_duckdb(kind)
+    return column if column.type == wanted else column.cast(wanted)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -82,5 +94,13 @@ def _after_fork() -> None:
     _open.clear()
 
 
+def _close() -> None:
+    """Functions of ours would otherwise outlive the interpreter that they belong to."""
+    for connection in _open:
+        connection.close()
+    _open.clear()
+
+
+atexit.register(_close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import final
+from typing import Final, final
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.evaluation import explain_failure, numbered, plain_type, select
-from anabranch.algebra.scalar_sql import ScalarSql, bind
-from anabranch.errors import QueryError, StreamError
+from anabranch.algebra.evaluation import explain_failure, numbered, select
+from anabranch.algebra.functions.casts import WRONG_CONSTANT
+from anabranch.algebra.functions.value import NULL, Value, type_in_duckdb
+from anabranch.algebra.scalar_sql import IN_WORKERS, ScalarSql, bind
+from anabranch.errors import PlanError, QueryError, StreamError
 from anabranch.model.batch import no_rows
 from anabranch.model.payload import Payload, payloads, rows_of
+
+_SPARK_HINT: Final = "use it in a filter or projection right above a DataFrame source"
+
+TypeOracle = Callable[[str, pa.Schema], pa.DataType]
+"""The type that Spark gives an expression over the columns of a schema; asks Spark itself."""
 
 
 @final
@@ -24,7 +32,11 @@ class Expression:
     """One value per row, as Spark's SQL spells it.
 
     Two expressions are equal when their canonical texts and schemas are. Casts, divisions by
-    zero and overflows fail as they do in Spark (`try_cast`, `try_divide` give NULL instead).
+    zero and overflows fail as they do in Spark (`try_cast`, `try_divide` give NULL instead), and
+    `may_fail` says that there may be such rows.
+
+    What is not known to give the same in a worker as in Spark is `spark_only`: it can stand right
+    above a DataFrame source, where Spark evaluates it.
 
     >>> bids = pa.schema([("itemID", pa.int64()), ("price", pa.float64())])
     >>> dear = Expression.parse("PRICE*2 > 80", bids)
@@ -39,27 +51,32 @@ class Expression:
     is_column: str | None = field(compare=False)
     duckdb_sql: str = field(compare=False, repr=False)
     constant: pa.Array | None = field(compare=False, repr=False)
+    spark_only: bool = field(compare=False, default=False)
+    may_fail: bool = field(compare=False, default=False, repr=False)
 
     @staticmethod
-    def parse(text: str, schema: pa.Schema) -> Expression:
+    def parse(text: str, schema: pa.Schema, types: TypeOracle | None = None) -> Expression:
         """Read an expression over the columns of a schema.
 
+        What only Spark evaluates needs `types`, which says the type it has there.
+
         Raises:
-            QueryError: a syntax error, an unknown column, types that do not fit, or something
-                that is not one value per row.
+            QueryError: a syntax error, an unknown column or function, types that do not fit,
+                something that is not one value per row, or something only Spark evaluates.
         """
-        return _parse(text, schema)
+        return _parse(text, schema, types)
 
     @staticmethod
     def column(name: str, schema: pa.Schema) -> Expression:
         """A plain reference to a column, whatever characters its name has."""
-        return _parse("`" + name.replace("`", "``") + "`", schema)
+        return _parse("`" + name.replace("`", "``") + "`", schema, None)
 
     def evaluate(self, rows: pa.RecordBatch, length: int) -> pa.Array:
         """The values for `length` rows; of the columns of `rows`, only those needed count.
 
         Raises:
             StreamError: the expression fails for one of the rows.
+            PlanError: the expression is evaluated by Spark only.
         """
         return evaluate_all([self], rows, length)[0]
 
@@ -68,6 +85,10 @@ def evaluate_all(
     expressions: Sequence[Expression], rows: pa.RecordBatch, length: int
 ) -> list[pa.Array]:
     """The values of several expressions over one schema, in one go."""
+    for each in expressions:
+        if each.spark_only:
+            what = f"{each.sql} is evaluated by Spark only"
+            raise PlanError(what, where="in a worker", hint=_SPARK_HINT)
     harder = [each for each in expressions if each.is_column is None and each.constant is None]
     computed = iter(_compute(harder, rows, length))
     return [
@@ -91,59 +112,83 @@ def images(
 
 
 @lru_cache(maxsize=4096)
-def _parse(text: str, schema: pa.Schema) -> Expression:
+def _parse(text: str, schema: pa.Schema, types: TypeOracle | None) -> Expression:
     bound = bind(text, schema)
-    if bound.is_column is not None:
-        kind, constant = schema.field(bound.is_column).type, None
+    if bound.why_not is not None:
+        return _for_spark(bound, text, schema, types)
+    constant = None
+    if bound.value is None:
+        assert bound.is_column is not None
+        kind = schema.field(bound.is_column).type
     else:
-        # By version, DuckDB calls NULL an integer.
-        value = pa.nulls(1) if bound.sql == "NULL" else _try(bound, text, schema)
-        kind = plain_type(value.type)
-        constant = None if bound.columns else value.cast(kind)
+        kind = bound.value.type
+        found = _try(bound.value, bound, text, schema)
+        constant = None if bound.columns else found
     return Expression(
         sql=bound.sql,
         schema=schema,
         type=kind,
         columns=bound.columns,
         is_column=bound.is_column,
-        duckdb_sql=bound.duckdb,
+        duckdb_sql=bound.value.text if bound.value is not None else "",
         constant=constant,
+        may_fail=bound.value is not None and bound.value.fails and constant is None,
     )
 
 
-def _try(bound: ScalarSql, text: str, schema: pa.Schema) -> pa.Array:
+def _for_spark(
+    bound: ScalarSql, text: str, schema: pa.Schema, types: TypeOracle | None
+) -> Expression:
+    """An expression that workers cannot evaluate, if it is allowed."""
+    assert bound.why_not is not None
+    if types is None:
+        near = difflib.get_close_matches(bound.why_not.name, sorted(IN_WORKERS), n=3, cutoff=0.7)
+        hint = _SPARK_HINT + (f", or one of: {', '.join(near)}" if near else "")
+        where = f"in: {' '.join(text.split())}"
+        raise QueryError(bound.why_not.what, where=where, hint=hint)
+    return Expression(
+        sql=bound.sql,
+        schema=schema,
+        type=types(bound.sql, schema),
+        columns=bound.columns,
+        is_column=None,
+        duckdb_sql="",
+        constant=None,
+        spark_only=True,
+        may_fail=True,
+    )
+
+
+def _try(value: Value, bound: ScalarSql, text: str, schema: pa.Schema) -> pa.Array:
     """The value at compile time: over no rows, or over one where no column is needed."""
     nothing = pa.RecordBatch.from_arrays([pa.nulls(1)], names=["nothing"])
     rows = numbered(bound.columns, schema, no_rows(schema)) if bound.columns else nothing
     where = f"in: {' '.join(text.split())}"
     try:
-        table = select([bound.duckdb], rows)
+        table = select([value.text], rows)
         if bound.columns:
-            _look_at_constants(bound, schema)
+            _look_at_constants(value, bound.columns, schema)
     except duckdb.Error as error:
         what = explain_failure(error, schema.names)
-        hint = "check names of functions and types of columns; cast where types do not fit"
+        hint = "check the types of columns and constants; cast where they do not fit"
         raise QueryError(what, where=where, hint=hint) from None
-    if table.num_rows != rows.num_rows:
-        what = "the expression does not give one value per row"
-        raise QueryError(what, where=where, hint="aggregates stand beside GROUP BY")
-    return _whole(table.column(0))
+    assert table.num_rows == rows.num_rows
+    return _as_type(table.column(0), value.type)
 
 
-def _look_at_constants(bound: ScalarSql, schema: pa.Schema) -> None:
+def _look_at_constants(value: Value, columns: frozenset[str], schema: pa.Schema) -> None:
     """Raise where a constant does not fit its place, as in `price > 'abc'`.
 
-    DuckDB converts such a constant only when there is a row: here one that is all NULL. Other
-    failures are left to the rows: `1 / coalesce(count, 0)` is a legal expression.
+    A constant is converted only when there is a row: here one that is all NULL. Other failures
+    are left to the rows: `1 / coalesce(count, 0)` is a legal expression.
     """
     nulls = [pa.nulls(1, field.type) for field in schema]
     row = pa.RecordBatch.from_arrays(nulls, names=schema.names)
     try:
-        select([bound.duckdb], numbered(bound.columns, schema, row))
-    except duckdb.ConversionException:
-        raise
-    except duckdb.Error:
-        return
+        select([value.text], numbered(columns, schema, row))
+    except duckdb.Error as error:
+        if WRONG_CONSTANT in str(error):
+            raise
 
 
 def _compute(
@@ -167,7 +212,13 @@ def _compute(
             hint="leave such rows out beforehand, or use try_cast, try_divide and the like",
         ) from None
     assert table.num_rows == length
-    return [_whole(column).cast(each.type) for column, each in zip(table.columns, expressions)]
+    return [_as_type(column, each.type) for column, each in zip(table.columns, expressions)]
+
+
+def _as_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    if kind == NULL:
+        return pa.nulls(len(column))
+    return _whole(column).cast(type_in_duckdb(kind)).cast(kind)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -129,8 +129,10 @@ def typed(text: str, schema: pa.Schema, kind: pa.DataType) -> Expression:
         type=kind,
         columns=found.columns,
         is_column=found.is_column,
-        duckdb_sql=found.duckdb,
+        duckdb_sql=found.value.text if found.value is not None else "",
         constant=None,
+        may_fail=found.value is not None and found.value.fails,
+        spark_only=found.why_not is not None,
     )
 
 

@@ -13,36 +13,37 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from anabranch.algebra.duckdb_sql import rewrite, strict, to_duckdb
+from anabranch.algebra.duckdb_sql import SparkOnlyError, translate
+from anabranch.algebra.functions.every import FUNCTIONS
+from anabranch.algebra.functions.lambdas import LAMBDAS
+from anabranch.algebra.functions.literals import TYPES_BY_NAME
+from anabranch.algebra.functions.names import SCALARS
+from anabranch.algebra.functions.value import Value
+from anabranch.algebra.refusals import why_not_scalar
+from anabranch.algebra.spark_text import Written, intervals, is_unit_of, rewrite, strict
 from anabranch.errors import QueryError
 
 DIALECT: Final = "spark"
 
-UNSTABLE: Final = frozenset(
-    """
-    ago curdate current_connection_id current_query current_query_id current_setting
-    current_transaction_id currval error gen_random_uuid get_current_time get_current_timestamp
-    getdate getvariable in_search_path input_file_name monotonically_increasing_id nextval now
-    raise_error rand randn random rand_str randstr setseed setval shuffle sleep_ms
-    spark_partition_id stats today transaction_timestamp txid_current uniform unix_timestamp uuid
-    uuidv4 uuidv7 vector_type version write_log
-    """.split()  # noqa: SIM905
-)
-"""Functions that do not give the same answer for the same row at any time and place."""
+IN_WORKERS: Final = frozenset((*FUNCTIONS, *LAMBDAS, "struct", "named_struct", *TYPES_BY_NAME))
+"""Functions that workers evaluate, for some arguments at least."""
 
-_UNSTABLE_NODES: Final = re.compile(r"(Current|Local|Utc|Session|Rand|Uuid|UnixTimestamp).*")
+KNOWN: Final = IN_WORKERS | SCALARS
+"""Functions that workers or Spark evaluate."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalarSql:
-    """An expression whose columns are known: as canonical text, and as DuckDB reads it.
+    """An expression whose columns are known: as canonical text, and as a worker evaluates it.
 
-    In the DuckDB text the column at position i of the schema is called `__c<i>`.
+    In the text for DuckDB the column at position i of the schema is called `__c<i>`. `why_not`
+    says why there is none, if Spark alone evaluates the expression.
     """
 
     sql: str
-    duckdb: str
+    value: Value | None
+    why_not: SparkOnlyError | None
     columns: frozenset[str]
     is_column: str | None
 
@@ -54,21 +55,29 @@ def bind(text: str, schema: pa.Schema) -> ScalarSql:
         QueryError: the text is no scalar expression, names an unknown column, or may give
             different answers for one row.
     """
-    tree = _parse(text)
+    tree = rewrite(_parse(text), intervals)
     _refuse_what_is_not_scalar(tree, text)
     columns: set[str] = set()
 
     def spell(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
+        if is_unit_of(node):
+            return exp.var(node.name)
         name = _resolve(node, schema, text)
         columns.add(name)
         return _path([name, *(part.name for part in node.parts[1:])])
 
     tree = rewrite(rewrite(tree, strict), spell)
+    value, why_not = None, None
+    try:
+        value = None if isinstance(tree, exp.Column) else translate(tree, schema)
+    except SparkOnlyError as reason:
+        why_not = reason
     return ScalarSql(
         sql=tree.sql(dialect=DIALECT, comments=False),
-        duckdb=to_duckdb(tree, schema),
+        value=value,
+        why_not=why_not,
         columns=frozenset(columns),
         is_column=tree.name if isinstance(tree, exp.Column) else None,
     )
@@ -101,7 +110,7 @@ def _parse(text: str) -> exp.Expr:
     if not text.strip():
         raise QueryError("the expression is empty", hint="write something like price * 2 > 80")
     try:
-        tree = sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
+        tree = sqlglot.parse_one(text, dialect=Written, into=exp.Condition)
     except ParseError as error:
         raise _syntax_error(text, error) from None
     except TokenError:
@@ -131,47 +140,24 @@ def _syntax_error(text: str, error: ParseError) -> QueryError:
 
 def _refuse_what_is_not_scalar(tree: exp.Expr, text: str) -> None:
     for node in tree.walk():
-        refusal = _why_not_scalar(node)
+        refusal = why_not_scalar(node)
         if refusal:
             what, hint, word = refusal
             at = re.search(word, text, re.IGNORECASE)
             start, end = at.span() if at else (0, len(text))
             raise QueryError(what, where=point_at(text, start, end), hint=hint)
+        name = node.name.lower() if isinstance(node, exp.Anonymous) else None
+        if name is not None and name not in KNOWN:
+            raise _no_such_function(name, text)
 
 
-def _why_not_scalar(node: exp.Expr) -> tuple[str, str, str] | None:
-    """What is wrong, what to do, and a pattern that finds the place."""
-    name = _name(node)
-    at_name = rf"\b{re.escape(name)}\b"
-    if isinstance(node, exp.Window):
-        what, hint = "a window function is no scalar expression", "windows stand in FROM"
-        return what, hint, r"\bover\b"
-    if isinstance(node, (exp.Query, exp.Subquery)):
-        what = "a query inside a scalar expression is not supported"
-        return what, "make it a stream of its own", r"\bselect\b"
-    if isinstance(node, exp.AggFunc):
-        hint = "aggregates stand beside GROUP BY, not in an expression over one row"
-        return f"{name} is an aggregate", hint, at_name
-    if isinstance(node, (exp.UDTF, exp.Explode, exp.Unnest)) or name in ("explode", "unnest"):
-        return f"{name} makes several rows out of one", "an expression gives one value", at_name
-    if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and node.name == "*"):
-        return "'*' is no value", "name the column", r"\*"
-    if isinstance(node, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):
-        return "a parameter has no value here", "write the value itself", r"\?|[:@$]\w+"
-    if name in UNSTABLE or _UNSTABLE_NODES.fullmatch(type(node).__name__):
-        hint = "an answer must depend on the row alone, or a correction could not undo it"
-        return f"{name} does not give the same answer twice", hint, at_name
-    if name == "hash":
-        return "every engine has another hash", "use md5 or sha2", at_name
-    if isinstance(node, exp.Block):
-        return "there is more than one expression", "write one scalar expression", ";"
-    return None
-
-
-def _name(node: exp.Expr) -> str:
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower()
-    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
+def _no_such_function(name: str, text: str) -> QueryError:
+    at = re.search(rf"(?<![\w`]){re.escape(name)}(?=\s*`?\s*\()", text, re.IGNORECASE)
+    start, end = at.span() if at else (0, len(text))
+    near = difflib.get_close_matches(name, sorted(KNOWN), n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "look into the list of functions"
+    what = f"there is no function '{name}'"
+    return QueryError(what, where=point_at(text, start, end), hint=hint)
 
 
 def _resolve(column: exp.Column, schema: pa.Schema, text: str) -> str:
