@@ -19,6 +19,16 @@ _SHAPE: Final = "WINDOW([PARTITION BY columns] RANGE | ROWS size [SLIDE size])"
 _UNITS: Final = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
 
 
+class _Percentile(exp.Quantile):
+    """`PERCENTILE(x, p)`; a third argument is remembered, so that it can be refused."""
+
+    @classmethod
+    def from_arg_list(cls, args: Sequence[exp.Expr]) -> exp.Quantile:  # type: ignore[override]
+        call = exp.Quantile.from_arg_list(list(args[:2]))
+        call.meta["frequencies"] = len(args) > 2
+        return call
+
+
 class Anabranch(Spark):
     """The dialect: `anabranch` for sqlglot."""
 
@@ -30,9 +40,9 @@ class Anabranch(Spark):
     class Parser(SparkParser):
         """Reads what may stand behind a name in FROM; it is kept in `meta` of the table."""
 
-        FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
-            **SparkParser.FUNCTIONS,
-            "PERCENTILE": lambda given: _percentile(given),
+        FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
+            **SparkParser.FUNCTION_PARSERS,
+            "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Percentile),
         }
 
         def _parse_table(
@@ -272,13 +282,6 @@ class Anabranch(Spark):
             token = token or self._prev
             span: Span = (token.start, token.end + 1)
             return Script(self.sql).wrong(what, span, hint)
-
-
-def _percentile(given: Sequence[exp.Expr]) -> exp.Expr:
-    """`PERCENTILE(x, p)`; a third argument is remembered, so that it can be refused."""
-    call = exp.Quantile.from_arg_list(list(given[:2]))
-    call.meta["frequencies"] = len(given) > 2
-    return call
 
 
 _AXIS_SIZES: Final = {

@@ -53,19 +53,42 @@ def apply_condition(part: exp.Expr, stage: Stage, bind: BindNested) -> Stage:
         done = _compare(tree, stage, bind, negated)
         if done is not None:
             return done
-    lifted, stage = lift(part, stage, bind)
+    lifted, stage = lift(part, stage, bind, filters=True)
     return stage.filtered(stage.value(lifted), part)
 
 
-def lift(tree: exp.Expr, stage: Stage, bind: BindNested) -> tuple[exp.Expr, Stage]:
-    """An expression without nested queries: their values are columns of a larger plan."""
+def lift(
+    tree: exp.Expr, stage: Stage, bind: BindNested, *, filters: bool = False
+) -> tuple[exp.Expr, Stage]:
+    """An expression without nested queries: their values are columns of a larger plan.
+
+    Where it `filters`, unknown is as good as false.
+    """
     root = exp.Paren(this=tree.copy())
     while (found := _outermost(root)) is not None:
+        if isinstance(found, exp.In) and not _only_asked_for_truth(found, filters):
+            raise stage.context.wrong(
+                "IN with a query is no value: it may be unknown",
+                found,
+                "ask whether it holds: CASE WHEN a IN (...) THEN TRUE ELSE FALSE END",
+            )
         value, stage = _lift_one(found, stage, bind)
         found.replace(value)
     inner: exp.Expr = root.this
     inner.pop()
     return inner, stage
+
+
+def _only_asked_for_truth(found: exp.Expr, filters: bool) -> bool:
+    """Whether a condition may be false where it is unknown; NOT is refused elsewhere."""
+    while found.parent is not None:
+        above = found.parent
+        if isinstance(above, exp.If) and above.this is found:
+            return True
+        if not isinstance(above, exp.And | exp.Or | exp.Paren | exp.Not):
+            return False
+        found = above
+    return filters
 
 
 def _outermost(root: exp.Expr) -> exp.Expr | None:

@@ -89,8 +89,12 @@ class Scope:
 
     def _called(self, name: str) -> list[Item]:
         found = [item for item in self.items if item.name.lower() == name.lower()]
+        around = self.outer.items if self.outer is not None else ()
+        if found or any(item.name.lower() == name.lower() for item in around):
+            # `FROM s WHERE EXISTS (SELECT 1 FROM s AS t WHERE t.k = s.k)`: s is the one around.
+            return found
         own = [item for item in self.items if item.own.lower() == name.lower()]
-        return found or (own if len(own) == 1 else [])
+        return own if len(own) == 1 else []
 
     def called(self, name: str, script: Script, span: Span | None) -> Item:
         """The entry of FROM with this name, for `name.*`."""

@@ -16,8 +16,15 @@ from anabranch.language.catalog import Entry
 from anabranch.language.conditions import conjuncts, has_outer, only_outer
 from anabranch.language.context import Context
 from anabranch.language.from_items import bind_from, fresh_name
-from anabranch.language.grouping import find_aggregates, group, text_of
+from anabranch.language.grouping import Grouped, find_aggregates, group, text_of
 from anabranch.language.nested import apply_condition, has_query, lift
+from anabranch.language.result_names import (
+    keys_of,
+    needs_input,
+    top_of_input,
+    top_of_output,
+    without_aliases,
+)
 from anabranch.language.scope import Scope, plan_column
 from anabranch.language.select_items import Column, expand_items
 from anabranch.language.set_operations import bind_set_operation
@@ -56,12 +63,12 @@ def _bind(query: exp.Query, context: Context, outer: Scope | None) -> Bound:
         top = limit_of(query, context)
         if top is None:
             return inner
-        return replace(inner, node=_top_of_output(top, inner.node, context))
+        return replace(inner, node=top_of_output(top, inner.node, context))
     if isinstance(query, exp.SetOperation):
         node = bind_set_operation(query, context, bind_query)
         top = limit_of(query, context)
         if top is not None:
-            node = _top_of_output(top, node, context)
+            node = top_of_output(top, node, context)
         return Bound(node, tuple(node.schema.names), (), node.properties.single)
     if not isinstance(query, exp.Select):
         raise context.wrong(
@@ -111,7 +118,7 @@ def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> B
     stage, correlated = _where(select, stage)
     columns = expand_items(select, stage.scope, context)
     top = select.meta.get("top") or qualify_of(select, context)
-    keys = _keys(select, columns, stage)
+    keys = keys_of(select, columns, stage)
     having = select.args.get("having")
     needed = [column.tree for column in columns] + ([having.this] if having else [])
     needed += (
@@ -156,71 +163,6 @@ def _refuse_aggregates(part: exp.Expr, context: Context) -> None:
         )
 
 
-def _keys(
-    select: exp.Select, columns: list[Column], stage: Stage
-) -> list[tuple[str, exp.Expr]] | None:
-    """What GROUP BY names, as written: columns, expressions, aliases or positions."""
-    group_by, context = select.args.get("group"), stage.context
-    if group_by is None:
-        return None
-    for kind in ("grouping_sets", "cube", "rollup", "totals"):
-        if group_by.args.get(kind):
-            raise context.wrong(
-                f"GROUP BY {kind.upper().replace('_', ' ')} is not supported",
-                group_by,
-                "write one query per grouping and put them together with UNION ALL",
-            )
-    if group_by.args.get("all"):
-        return [
-            (column.name, column.tree)
-            for column in columns
-            if next(find_aggregates(column.tree), None) is None
-        ]
-    found: list[tuple[str, exp.Expr]] = []
-    for tree in group_by.expressions:
-        if isinstance(tree, exp.Rollup | exp.Cube | exp.GroupingSets):
-            raise context.wrong(
-                f"{tree.key.upper()} is not supported",
-                tree,
-                "write one query per grouping and put them together with UNION ALL",
-            )
-        if isinstance(tree, exp.Literal) and not tree.is_string:
-            found.append(_at_position(tree, columns, context))
-        elif (alias := _aliased(tree, columns, stage)) is not None:
-            found.append((alias.name, alias.tree))
-        else:
-            found.append((tree.name if isinstance(tree, exp.Column) else "key", tree))
-    return found
-
-
-def _at_position(tree: exp.Expr, columns: list[Column], context: Context) -> tuple[str, exp.Expr]:
-    position = int(tree.this) if str(tree.this).isdigit() else 0
-    if not 1 <= position <= len(columns):
-        raise context.wrong(
-            f"there is no column {tree.this}", tree, f"columns are numbered 1 to {len(columns)}"
-        )
-    column = columns[position - 1]
-    return column.name, column.tree
-
-
-def _aliased(tree: exp.Expr, columns: list[Column], stage: Stage) -> Column | None:
-    """The column of the result with this name, where FROM has none."""
-    if not isinstance(tree, exp.Column) or tree.table or tree.meta.get("plan"):
-        return None
-    name = tree.name.lower()
-    if name in stage.scope.shared or any(item.find(name) for item in stage.scope.items):
-        return None
-    return next((column for column in columns if column.name.lower() == name), None)
-
-
-def _without_aliases(tree: exp.Expr, columns: list[Column], stage: Stage) -> exp.Expr:
-    def swap(node: exp.Expr) -> exp.Expr:
-        column = _aliased(node, columns, stage)
-        return exp.paren(column.tree.copy()) if column is not None else node
-
-    return tree.transform(swap)
-
-
 def _group(
     select: exp.Select,
     columns: list[Column],
@@ -231,10 +173,10 @@ def _group(
     """The groups, with HAVING; correlated conditions become keys."""
     context = stage.context
     having, order = select.args.get("having"), select.args.get("order")
-    condition = _without_aliases(having.this, columns, stage) if having is not None else None
+    condition = without_aliases(having.this, columns, stage) if having is not None else None
     trees = [column.tree for column in columns]
     trees += [condition] if condition is not None else []
-    trees += [_without_aliases(o.this, columns, stage) for o in order.expressions] if order else []
+    trees += [without_aliases(o.this, columns, stage) for o in order.expressions] if order else []
     resolved = [
         context.resolve(call, stage.scope) for tree in trees for call in find_aggregates(tree)
     ]
@@ -284,7 +226,15 @@ def _finish(
 ) -> Bound:
     """SELECT, DISTINCT, ORDER BY and LIMIT, over rows or groups."""
     context = stage.context
-    keyed = stage.grouped is not None and len(conditions) == len(stage.grouped.node.group_by)
+    keyed = stage.grouped is not None and _all_keys(conditions, stage.grouped)
+    limit = limit_of(select, context)
+    for first in (top, limit):
+        if first is not None and conditions:
+            raise context.wrong(
+                "the first rows of a connected nested query are not supported",
+                first.at,
+                "aggregate it instead: MAX(...), MIN(...)",
+            )
     if top is not None:
         stage = replace(stage, node=apply_top(top, stage.node, context, stage.value))
     values: list[tuple[str, exp.Expr]] = []
@@ -299,24 +249,25 @@ def _finish(
                 "use it in WHERE of the nested query: inner.column = outer.column",
             )
         values.append((column.name, value))
-    limit = limit_of(select, context)
     distinct = _is_distinct(select, context)
-    early = limit is not None and not distinct and _needs_input(limit, columns)
+    early = limit is not None and not distinct and needs_input(limit, columns)
     if limit is not None and early:
-        stage = replace(stage, node=_top_of_input(limit, columns, stage))
+        stage = replace(stage, node=top_of_input(limit, columns, stage))
     bound = [(name, context.bind(value, stage.node.schema)) for name, value in values]
     extras, rewritten = _extras(conditions, stage, [name for name, _ in bound])
     node = context.build(columns[0].tree, lambda: Map(input=stage.node, columns=(*bound, *extras)))
     if distinct:
         node = Distinct(input=node)
     if limit is not None and not early:
-        if conditions:
-            raise context.wrong(
-                "LIMIT in a connected nested query is not supported", limit.at, "leave it out"
-            )
-        node = _top_of_output(limit, node, context, columns)
+        node = top_of_output(limit, node, context)
     single = node.properties.single if not conditions else keyed
     return Bound(node, tuple(name for name, _ in bound), tuple(rewritten), single)
+
+
+def _all_keys(conditions: list[exp.Expr], grouped: Grouped) -> bool:
+    """Whether conditions say what each key of the groups is."""
+    said = {part.expression.name for part in conditions if isinstance(part, exp.EQ)}
+    return said >= {name for name, _ in grouped.node.group_by}
 
 
 def _extras(
@@ -365,50 +316,3 @@ def _refuse_windows(tree: exp.Expr, context: Context) -> None:
         window,
         "windows stand in FROM: WINDOW(PARTITION BY a ROWS 10); aggregate with GROUP BY",
     )
-
-
-def _needs_input(limit: TopText, columns: list[Column]) -> bool:
-    """Whether the order uses something that is not a column of the result."""
-    names = {column.name.lower() for column in columns}
-    for part in limit.order_by:
-        for column in part.find_all(exp.Column):
-            if column.table or column.name.lower() not in names:
-                return True
-        if next(find_aggregates(part.this), None) is not None:
-            return True
-    return False
-
-
-def _top_of_input(limit: TopText, columns: list[Column], stage: Stage) -> Node:
-    def value(tree: exp.Expr) -> exp.Expr:
-        return stage.value(_without_aliases(tree, columns, stage))
-
-    return apply_top(limit, stage.node, stage.context, value)
-
-
-def _top_of_output(
-    limit: TopText, node: Node, context: Context, columns: Sequence[Column] = ()
-) -> Node:
-    from_names = {name.lower(): name for name in node.schema.names}
-
-    def value(tree: exp.Expr) -> exp.Expr:
-        if isinstance(tree, exp.Literal) and not tree.is_string:
-            known = [Column(name, plan_column(name), True) for name in node.schema.names]
-            return _at_position(tree, known, context)[1]
-
-        def swap(part: exp.Expr) -> exp.Expr:
-            if not isinstance(part, exp.Column) or part.meta.get("plan"):
-                return part
-            name = from_names.get(part.name.lower())
-            if name is None:
-                raise context.wrong(
-                    f"unknown column '{part.name}'",
-                    part,
-                    f"columns of the result are: {', '.join(node.schema.names)}",
-                )
-            return plan_column(name)
-
-        return tree.transform(swap)
-
-    del columns
-    return apply_top(limit, node, context, value)
