@@ -41,7 +41,9 @@ def select(expressions: Sequence[str], rows: pa.RecordBatch) -> pa.Table:
         return _open[0].from_arrow(rows).project(text).to_arrow_table()
 
 
-def numbered(columns: Iterable[str], schema: pa.Schema, rows: pa.RecordBatch) -> pa.RecordBatch:
+def numbered(
+    columns: Iterable[str], schema: pa.Schema, rows: pa.RecordBatch, length: int
+) -> pa.RecordBatch:
     """Columns under the names DuckDB knows them by, as names in a schema may be anything.
 
     A batch without columns would have no length, so there is always one more. Types become those
@@ -50,7 +52,7 @@ def numbered(columns: Iterable[str], schema: pa.Schema, rows: pa.RecordBatch) ->
     numbers = {name: schema.get_field_index(name) for name in sorted(columns)}
     names = [f"__c{number}" for number in numbers.values()]
     arrays = [_for_duckdb(rows.column(name)) for name in numbers]
-    return pa.RecordBatch.from_arrays([*arrays, pa.nulls(rows.num_rows)], names=[*names, "nothing"])
+    return pa.RecordBatch.from_arrays([*arrays, pa.nulls(length)], names=[*names, "nothing"])
 
 
 def _for_duckdb(column: pa.Array) -> pa.Array:

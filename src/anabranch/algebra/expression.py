@@ -17,9 +17,9 @@ from anabranch.algebra.functions.casts import WRONG_CONSTANT
 from anabranch.algebra.functions.value import NULL, Value, type_in_duckdb
 from anabranch.algebra.scalar_sql import IN_WORKERS, ScalarSql, bind
 from anabranch.errors import PlanError, QueryError, StreamError
-from anabranch.model.batch import no_rows
 from anabranch.model.payload import Payload, payloads, rows_of
 
+_OF_THE_ROW: Final = (duckdb.DataError, duckdb.OperationalError, duckdb.InvalidInputException)
 _SPARK_HINT: Final = "use it in a filter or projection right above a DataFrame source"
 
 TypeOracle = Callable[[str, pa.Schema], pa.DataType]
@@ -160,35 +160,23 @@ def _for_spark(
 
 
 def _try(value: Value, bound: ScalarSql, text: str, schema: pa.Schema) -> pa.Array:
-    """The value at compile time: over no rows, or over one where no column is needed."""
-    nothing = pa.RecordBatch.from_arrays([pa.nulls(1)], names=["nothing"])
-    rows = numbered(bound.columns, schema, no_rows(schema)) if bound.columns else nothing
-    where = f"in: {' '.join(text.split())}"
+    """The value at compile time, over one row that is all NULL.
+
+    Over columns a failure counts only if it is one whatever the row is, as in `price > 'abc'`:
+    `1 / coalesce(count, 0)` is a legal expression.
+    """
+    nulls = [pa.nulls(1, schema.field(name).type) for name in bound.columns]
+    row = pa.RecordBatch.from_arrays(nulls, names=list(bound.columns))
     try:
-        table = select([value.text], rows)
-        if bound.columns:
-            _look_at_constants(value, bound.columns, schema)
+        table = select([value.text], numbered(bound.columns, schema, row, 1))
     except duckdb.Error as error:
+        if bound.columns and isinstance(error, _OF_THE_ROW) and WRONG_CONSTANT not in str(error):
+            return pa.nulls(1)
         what = explain_failure(error, schema.names)
+        where = f"in: {' '.join(text.split())}"
         hint = "check the types of columns and constants; cast where they do not fit"
         raise QueryError(what, where=where, hint=hint) from None
-    assert table.num_rows == rows.num_rows
     return _as_type(table.column(0), value.type)
-
-
-def _look_at_constants(value: Value, columns: frozenset[str], schema: pa.Schema) -> None:
-    """Raise where a constant does not fit its place, as in `price > 'abc'`.
-
-    A constant is converted only when there is a row: here one that is all NULL. Other failures
-    are left to the rows: `1 / coalesce(count, 0)` is a legal expression.
-    """
-    nulls = [pa.nulls(1, field.type) for field in schema]
-    row = pa.RecordBatch.from_arrays(nulls, names=schema.names)
-    try:
-        select([value.text], numbered(columns, schema, row))
-    except duckdb.Error as error:
-        if WRONG_CONSTANT in str(error):
-            raise
 
 
 def _compute(
@@ -201,7 +189,9 @@ def _compute(
     schema = expressions[0].schema
     needed = frozenset().union(*(each.columns for each in expressions))
     try:
-        table = select([each.duckdb_sql for each in expressions], numbered(needed, schema, rows))
+        table = select(
+            [each.duckdb_sql for each in expressions], numbered(needed, schema, rows, length)
+        )
     except duckdb.Error as error:
         if len(expressions) > 1:
             # One by one, so that the one that fails is named.

@@ -147,11 +147,29 @@ def negated(values: Sequence[Value]) -> Value | None:
     return None
 
 
-def safely(found: Value | None, values: Sequence[Value]) -> Value | None:
-    """NULL where this one step fails; arguments that fail on their own would be hidden too."""
-    if found is None or fails_any(values):
-        return None
-    return Value(text=f"TRY({found.text})", type=found.type)
+def fitting(values: Sequence[Value], sign: str) -> Value | None:
+    """A sum, difference or product, NULL where it is too large for its type.
+
+    Not DuckDB's TRY: what stands in it twice, it evaluates outside of it.
+    """
+    build = {"+": _sum, "-": _difference, "*": times}[sign]
+    found = build(values)
+    if found is None or not is_integer(found.type):
+        return found
+    _, one, two = _numbers(values)
+    wide = f"(CAST({one.text} AS HUGEINT) {sign} CAST({two.text} AS HUGEINT))"
+    most = 2 ** (found.type.bit_width - 1)
+    fits = f"{wide} BETWEEN CAST('{-most}' AS HUGEINT) AND {most - 1}"
+    text = f"(CASE WHEN {fits} THEN CAST({wide} AS {duckdb_name(found.type)}) END)"
+    return Value(text=text, type=found.type, fails=fails_any(values))
+
+
+def _sum(values: Sequence[Value]) -> Value | None:
+    return _add(values, "+")
+
+
+def _difference(values: Sequence[Value]) -> Value | None:
+    return _add(values, "-")
 
 
 def _add(values: Sequence[Value], sign: str) -> Value | None:

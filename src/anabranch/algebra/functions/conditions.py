@@ -92,7 +92,13 @@ def _first(values: Sequence[Value]) -> pa.DataType | None:
 
 def _coalesce(values: Sequence[Value]) -> str | None:
     found = together(list(values))
-    return None if found is None else f"COALESCE({', '.join(value.text for value in found)})"
+    if found is None:
+        return None
+    if not fails_any(found[1:]):
+        return f"COALESCE({', '.join(value.text for value in found)})"
+    # DuckDB evaluates beforehand what stands in COALESCE twice, but not what stands in CASE.
+    branches = (f"WHEN {value.text} IS NOT NULL THEN {value.text}" for value in found[:-1])
+    return f"(CASE {' '.join(branches)} ELSE {found[-1].text} END)"
 
 
 def _extreme(word: str) -> Function:

@@ -11,13 +11,10 @@ import pyarrow as pa
 from anabranch.algebra.functions.arithmetic import (
     divided,
     divided_whole,
-    minus,
+    fitting,
     negated,
-    plus,
     positive_remainder,
     remainder,
-    safely,
-    times,
 )
 from anabranch.algebra.functions.signature import (
     Function,
@@ -180,10 +177,6 @@ def _shift(way: str) -> Build:
 shift_left, shift_right = _shift("left"), _shift("right")
 
 
-def _trying(build: Build) -> Build:
-    return lambda values: safely(build(values), values)
-
-
 def _bit(values: Sequence[Value]) -> str | None:
     value, at = values[0], values[1].literal
     if not isinstance(at, int) or not 0 <= at < value.type.bit_width - 1:
@@ -281,9 +274,9 @@ NUMBERS: Final = table(
     function("mod", built("any, any", remainder)),
     function("pmod", built("any, any", positive_remainder)),
     function("div", built("any, any", divided_whole)),
-    function("try_add", built("number, number", _trying(plus), fails=False)),
-    function("try_subtract", built("number, number", _trying(minus), fails=False)),
-    function("try_multiply", built("number, number", _trying(times), fails=False)),
+    function("try_add", built("number, number", partial(fitting, sign="+"), fails=False)),
+    function("try_subtract", built("number, number", partial(fitting, sign="-"), fails=False)),
+    function("try_multiply", built("number, number", partial(fitting, sign="*"), fails=False)),
     function("try_divide", built("number, number", partial(divided, safe=True), fails=False)),
     function("try_mod", built("number, number", partial(remainder, safe=True), fails=False)),
     function("shiftleft", built("integer, integer", shift_left, fails=False)),

@@ -110,7 +110,7 @@ class Signature:
         least = len(self.takes) - self.optional
         if len(arguments) < least or (len(arguments) > len(self.takes) and not self.more):
             return None
-        wanted = [*self.takes, *[self.takes[-1]] * (len(arguments) - len(self.takes))]
+        wanted = [*self.takes, *self.takes[-1:] * (len(arguments) - len(self.takes))]
         taken = [PARAMETERS[name](value) for name, value in zip(wanted, arguments)]
         values = [value for value in taken if value is not None]
         if len(values) < len(arguments):
