@@ -192,7 +192,8 @@ PATTERNS: Final[Mapping[str, Callable[[Node, Node, Pick], Node]]] = {
     ),
     "derive_join_filter": lambda x, y, pick: join(
         pick("inner", "left", "semi", "anti"),
-        where(x, pick("v = 1", "v IN (1, 2) AND k = 'a'", "v > 1 AND 10 / v > 1")),
+        # Conditions that the other side does not have already.
+        where(x, pick("v < 90", "v NOT IN (7, 8) AND k < 'y'", "v > -90 AND 10 / v > 1")),
         second(where(y, "x > 0")),
         pick("v = v2", "v = v2 AND k2 = k"),
     ),
@@ -277,7 +278,10 @@ PATTERNS: Final[Mapping[str, Callable[[Node, Node, Pick], Node]]] = {
     ),
     "drop_hidden_distinct": _blind,
     "compare_with_extreme": lambda x, y, pick: join(
-        pick("semi", "anti"), x, second(y), pick("v < v2", "v2 <= v", "x > x2", "v + 1 >= v2")
+        pick("semi", "anti"),
+        x,
+        second(Union(inputs=(y, S))),
+        pick("v < v2", "v2 <= v", "x > x2", "v + 1 >= v2"),
     ),
     "fold_intersection": lambda x, y, pick: pick(
         compare("difference", x, compare("difference", x, y)),

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.scalar_sql import DIALECT, bind
+from anabranch.errors import QueryError
 
 CONDITIONS: Final = (
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),
@@ -41,7 +42,11 @@ def conjuncts(expression: Expression) -> tuple[Expression, ...]:
     parts = list(_parts(_tree(expression.sql)))
     if len(parts) == 1:
         return (expression,)
-    found = tuple(_condition(part, expression.schema) for part in parts)
+    try:
+        found = tuple(_condition(part, expression.schema) for part in parts)
+    except QueryError:
+        # Of a part that only Spark evaluates, nobody here knows the type.
+        return (expression,)
     if any(not pa.types.is_boolean(part.type) for part in found):
         return (expression,)
     return found

@@ -36,8 +36,9 @@ def may_fail(expression: Expression) -> bool:
     """Whether a row may exist for which the expression has no value but an error.
 
     What is not known to be safe may fail: divisions unless by a positive number, casts that do
-    not widen, comparisons that cast implicitly, most functions. Arithmetic on integers and
-    decimals overflows in Spark, so it may fail, too; on floats it does not.
+    not widen, comparisons that cast implicitly, what only Spark evaluates. Arithmetic on integers
+    and decimals overflows in Spark, so it may fail, too; on floats it does not. An expression
+    knows itself whether it uses something that fails; here some uses are seen to be safe.
 
     >>> bids = pa.schema([("item", pa.int64()), ("price", pa.float64())])
     >>> texts = ["price * 2 > 80", "item + 1 = 5", "price / item > 1", "item % 2 = 0"]
@@ -45,6 +46,8 @@ def may_fail(expression: Expression) -> bool:
     [False, True, True, False]
     """
     if expression.is_column is not None or expression.constant is not None:
+        return False
+    if not expression.may_fail and not expression.spark_only:
         return False
     return _fails(tree_of(expression), expression.schema)
 
