@@ -83,7 +83,6 @@ CONDITIONS = {
     "NOT NOT v = 1": "v = 1",
     "v = 1 OR TRUE": "TRUE",
     "NOT (1 = 2) AND b": "b",
-    "i IN (1, 1 + 1)": "i IN (1, 2)",
     "v = 1 AND v = 1": "v = 1",
     "(v = 1 OR 1 = 2) AND (v = 2 OR 1 = 1)": "v = 1",
     "v = 1 - 3": "v = -2",
