@@ -159,3 +159,12 @@ def test_whether_columns_may_be_null_does_not_get_in_the_way() -> None:
     top = aggregate(select(plan, "k", "v", ("x", "1.5D")), ("k",), "n")
     found = optimize(top).node
     assert columns_of(found.schema) == columns_of(top.schema)
+
+
+def test_what_lets_nothing_pass_takes_no_more_conditions() -> None:
+    """A condition that is derived for a side without rows is not derived again and again."""
+    plan = join("inner", where(S, "v = 1"), second(where(T, "FALSE")), "v = v2")
+    assert optimize(plan).node == plan
+    constant = select(where(T, "x > 1"), ("v2", "CAST(3 AS BIGINT)"), ("x2", "x"))
+    found = optimize(join("inner", where(S, "v = 1"), constant, "v = v2"))
+    assert not optimize(found.node).steps

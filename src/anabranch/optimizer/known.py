@@ -68,7 +68,7 @@ def holds(node: Node, condition: Expression) -> bool:
     match node:
         case Filter():
             # Written in the same order, conditions are equal when their texts are.
-            return condition in conjuncts(simplified(node.predicate)) or _below(node, condition)
+            return _implies(node.predicate, condition) or _below(node, condition)
         case Map():
             return _computed(node, node.columns, condition)
         case Aggregate():
@@ -86,6 +86,13 @@ def holds(node: Node, condition: Expression) -> bool:
     return False
 
 
+def _implies(predicate: Expression, condition: Expression) -> bool:
+    """Whether a condition is part of a predicate, or nothing passes that at all."""
+    known = simplified(predicate)
+    never = known.constant is not None and not is_true(known)
+    return never or condition in conjuncts(known)
+
+
 def _below(node: Node, condition: Expression) -> bool:
     (below,) = node.inputs
     return condition.columns <= set(below.schema.names) and holds(below, condition)
@@ -101,7 +108,7 @@ def _computed(node: Node, columns: Columns, condition: Expression) -> bool:
 
 def _joined(node: Join, condition: Expression) -> bool:
     predicate = node.predicate if node.kind == "inner" else None
-    if predicate is not None and condition in conjuncts(simplified(predicate)):
+    if predicate is not None and _implies(predicate, condition):
         return True
     sides = {
         "inner": (node.left, node.right),
