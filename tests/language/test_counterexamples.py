@@ -110,3 +110,8 @@ def test_the_order_names_columns_of_the_result_before_those_of_the_input() -> No
 def test_positions_in_the_order_stand_beside_columns_of_the_input() -> None:
     rows = [("x", 1, 2), ("y", 2, 2), ("z", 0, 3)]
     assert snapshot("SELECT k, a FROM r ORDER BY r.b, 2 DESC LIMIT 1", r=rows) == [("y", 2)]
+
+
+def test_conditions_are_not_derived_for_what_lets_nothing_through() -> None:
+    query = "SELECT k FROM (SELECT * FROM s WHERE FALSE) t JOIN p ON Name = k WHERE Name > 'a'"
+    assert snapshot(query, s=[("b", 1, None)], p=[(1, "b")]) == []
