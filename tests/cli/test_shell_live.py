@@ -176,6 +176,19 @@ def test_new_rows_come_first_where_not_all_fit() -> None:
     assert drawn(view, 1.0, 9)[3] == " +   new        1.0"
 
 
+def test_where_nothing_holds_the_last_events_are_shown() -> None:
+    points: list[Element] = [insert("bed", float(n), n, n + 1) for n in range(30)]
+    withdrawn = Adjust(("bed", 29.0), Time(29), Time(30), Time(29))
+    moved = Adjust(("bed", 3.0), Time(3), Time(4), Time(5))
+    answer = answer_of(points[:25], [*points[25:], moved], [withdrawn, stable(40)])
+    query, _ = live_query(answer)
+    shown = drawn(View(query), 0.0, 40)
+    assert shown[1].split() == ["item", "price", "start", "end"]
+    assert shown[-2].split() == ["bed", "28.0", "28", "29"]
+    assert shown[-1] == "0 rows at 39, final; these are the last 20 events"
+    assert len(answer_of([insert("bed", 1.0, 3, 4)]).recent(20)) == 1
+
+
 def test_the_latest_instant_can_be_watched() -> None:
     answer = answer_of([insert("bed", 9.5, 6), insert("chair", 80.0, 20), stable(8)])
     query, _ = live_query(answer)

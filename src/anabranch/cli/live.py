@@ -6,7 +6,7 @@ import signal
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 from rich import box
@@ -25,6 +25,9 @@ from anabranch.model.time import BEGINNING, Time
 _LOOK: Final = 0.25
 _SPAN: Final = 10.0
 """Rates are those of so many seconds."""
+
+_RECENT: Final = 20
+"""So many events are shown where nothing holds."""
 
 _AROUND: Final = 6
 """Lines of the view that are no rows."""
@@ -99,31 +102,39 @@ class View:
 
     def look(self, now: float) -> Frame:
         """The state of the view; rows are new until the next batch that changes something."""
-        answer = self._answer
         self._totals.look(self._query.run)
-        if self._frame is not None and answer.batches == self._batches:
-            frame = self._frame
-            rows, fresh, gone, foot = frame.rows, frame.fresh, frame.gone, frame.foot
-        else:
-            self._batches = answer.batches
-            instant = answer.instant(self._at)
-            rows = list(zip(*cells(answer.snapshot(instant))))
-            held = Counter(rows)
-            before = held if self._seen is None else self._seen
-            fresh, gone = held - before, (before - held).total()
-            self._seen = held
-            foot = self._said(instant, len(rows))
-        schema = answer.schema
-        self._frame = Frame(
-            head=self._head(now),
-            names=schema.names,
-            numeric=numeric(schema),
+        if self._frame is None or self._answer.batches != self._batches:
+            self._batches = self._answer.batches
+            self._frame = self._new_frame()
+        self._frame = replace(self._frame, head=self._head(now))
+        return self._frame
+
+    def _new_frame(self) -> Frame:
+        answer = self._answer
+        names, numbers = list(answer.schema.names), numeric(answer.schema)
+        instant = answer.instant(self._at)
+        rows = list(zip(*cells(answer.snapshot(instant))))
+        foot = self._said(instant, len(rows))
+        if not rows and instant != BEGINNING:
+            # Points are over at once: what came last tells more than what holds.
+            recent = answer.recent(_RECENT)
+            times = [[answer.show(time) for time in ends] for ends in (recent.start, recent.end)]
+            rows = list(zip(*cells(recent.payload), *times))
+            foot = f"{foot}; these are the last {len(rows)} events"
+            numbers |= {len(names), len(names) + 1}
+            names += ["start", "end"]
+        held = Counter(rows)
+        before = held if self._seen is None else self._seen
+        self._seen = held
+        return Frame(
+            head="",
+            names=names,
+            numeric=numbers,
             rows=rows,
-            fresh=fresh,
-            gone=gone,
+            fresh=held - before,
+            gone=(before - held).total(),
             foot=foot,
         )
-        return self._frame
 
     def _said(self, instant: Time, count: int) -> str:
         if instant == BEGINNING:

@@ -106,6 +106,19 @@ class Answer:
         history = History.of(parts, self.schema)
         return History(payload=history.payload, start=history.start, end=history.end, stable=stable)
 
+    def recent(self, count: int) -> History:
+        """The events that began to hold last, among those of the last batches."""
+        with self.changed:
+            parts, stable = list(self._parts), self.stable
+        tail: list[EventBatch] = []
+        while parts and sum(map(len, tail)) < count:
+            tail.append(parts.pop())
+        events = net_all(reversed(tail), self.schema)
+        # An end that moved may be that of an event before the tail.
+        events = events.where(events.end == events.start)
+        last = events.take(np.argsort(events.start, kind="stable")[-count:])
+        return History(payload=last.payload, start=last.start, end=last.new_end, stable=stable)
+
     def show(self, time: int) -> str:
         """A time for people."""
         return format_time(time, timestamps=self.timestamps)
