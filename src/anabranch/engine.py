@@ -70,6 +70,7 @@ class Engine:
         self._settings = dict(settings or {})
         self._runs: list[Run] = []
         self._published: list[tuple[Run, Published]] = []
+        self._offered: list[Published] = []
         self._close: list[Callable[[], None]] = []
         self._names: set[str] = set()
         self._registry = Registry()
@@ -277,7 +278,11 @@ class Engine:
 
     def published(self) -> list[Published]:
         """What running queries write into log folders."""
-        return [each for run, each in self._published if run.status != "failed"]
+        return [
+            each
+            for run, each in self._published
+            if each in self._offered or run.status == "running"
+        ]
 
     def start_all(self, queries: Sequence[Stream], to: str | Path, **options: Any) -> list[Run]:
         """Run several queries on Spark; what they have in common runs once.
@@ -295,9 +300,11 @@ class Engine:
             runs.append(part.start(Path(to) / f"shared_{number}", **options))
             if options.get("available_now"):
                 runs[-1].await_end()
+            self._offered.append(self._published[-1][1])
         for query in queries:
             name = query.name or f"query_{self._number}"
             runs.append(query.start(Path(to) / name, **options))
+        self._offered.clear()
         return runs
 
     def closes(self, close: Callable[[], None]) -> None:

@@ -105,7 +105,7 @@ class Stream(Fluent):
         Args:
             to: `<file>.jsonl` for a stream file, another path for a log folder, `-` for JSON lines
                 on standard output, `memory` (the default without `foreach`) for a table in this
-                process.
+                process, `nothing` to see how fast it goes.
             foreach: A function that gets the elements of each batch and its number.
             emit: `speculative`: best answers, corrected later; `final`: only what stays.
             checkpoint: The folder the query lives in; it goes on from there when it is started

@@ -20,7 +20,7 @@ from anabranch.runtime.job import Job
 from anabranch.runtime.sinks import Result
 from anabranch.runtime.source_spec import Promise
 from anabranch.runtime.source_task import send_source
-from anabranch.runtime.stage_task import events_of, ordered, run_stage
+from anabranch.runtime.stage_task import events_of, ordered, run_level
 
 Parts = Mapping[str, Sequence[EventBatch]]
 
@@ -70,7 +70,7 @@ class ShardedRunner:
         return output
 
     def attempt(self, arrived: Parts, ends: Sequence[str] = (), until: int = 99) -> EventBatch:
-        """One try at the current batch; it may stop before the stage `until`."""
+        """One try at the current batch; it may stop before the level `until`."""
         rows = [
             row
             for name, parts in arrived.items()
@@ -79,10 +79,10 @@ class ShardedRunner:
                 self.job, name, part, self.batch, [(arrivals(batch), "here")], ends=name in ends
             )
         ]
-        for place in range(len(self.job.plan.stages)):
-            if place == until:
+        for level, places in enumerate(self.job.levels()):
+            if level == until:
                 return EventBatch.empty(self.job.plan.schema)
-            rows = self._stage(place, rows)
+            rows = self._level(places, rows)
         results = Result.of_table(pa.Table.from_batches(rows))
         self.heads = [result.head for result in results]
         stable = Time(min(head["stable"] for head in self.heads))
@@ -90,8 +90,8 @@ class ShardedRunner:
         found = [events_of(each.rows, schema, stable) for each in results if each.rows is not None]
         return ordered(EventBatch.concat([EventBatch.empty(schema, stable), *found]))
 
-    def _stage(self, place: int, rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        width = self.job.width(place)
+    def _level(self, places: tuple[int, ...], rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        width = self.job.width(places)
         # Spark says nothing about the order in which the senders' rows come.
         singles = [row.slice(i, 1) for row in rows for i in range(row.num_rows)]
         self._random.shuffle(singles)
@@ -100,7 +100,7 @@ class ShardedRunner:
         return [
             result
             for shard, mine in enumerate(shards)
-            for result in run_stage(self.job, place, shard, self.batch, iter(mine))
+            for result in run_level(self.job, places, shard, self.batch, iter(mine))
         ]
 
 

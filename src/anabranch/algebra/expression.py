@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from anabranch.algebra.evaluation import explain_failure, numbered, select
 from anabranch.algebra.functions.casts import WRONG_CONSTANT
+from anabranch.algebra.functions.every import FUNCTIONS
 from anabranch.algebra.functions.value import NULL, Value, type_in_duckdb
 from anabranch.algebra.scalar_sql import IN_WORKERS, ScalarSql, bind
 from anabranch.errors import PlanError, QueryError, StreamError
@@ -47,7 +48,7 @@ class Expression:
     sql: str
     schema: pa.Schema
     type: pa.DataType = field(compare=False)
-    columns: frozenset[str] = field(compare=False)
+    columns: frozenset[str] = field(compare=False, repr=False)
     is_column: str | None = field(compare=False)
     duckdb_sql: str = field(compare=False, repr=False)
     constant: pa.Array | None = field(compare=False, repr=False)
@@ -142,10 +143,8 @@ def _for_spark(
     """An expression that workers cannot evaluate, if it is allowed."""
     assert bound.why_not is not None
     if types is None:
-        near = difflib.get_close_matches(bound.why_not.name, sorted(IN_WORKERS), n=3, cutoff=0.7)
-        hint = _SPARK_HINT + (f", or one of: {', '.join(near)}" if near else "")
         where = f"in: {' '.join(text.split())}"
-        raise QueryError(bound.why_not.what, where=where, hint=hint)
+        raise QueryError(bound.why_not.what, where=where, hint=_advice(bound.why_not.name))
     return Expression(
         sql=bound.sql,
         schema=schema,
@@ -157,6 +156,14 @@ def _for_spark(
         spark_only=True,
         may_fail=True,
     )
+
+
+def _advice(name: str) -> str:
+    if name in FUNCTIONS:
+        takes = " or ".join(each.described for each in FUNCTIONS[name].signatures)
+        return f"in workers {name} takes {takes}; cast its arguments, or {_SPARK_HINT}"
+    near = difflib.get_close_matches(name, sorted(IN_WORKERS), n=3, cutoff=0.7)
+    return _SPARK_HINT + (f", or one of: {', '.join(near)}" if near else "")
 
 
 def _try(value: Value, bound: ScalarSql, text: str, schema: pa.Schema) -> pa.Array:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal, final
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import PlanError
@@ -20,8 +21,11 @@ from anabranch.runtime.folder import Folder
 from anabranch.runtime.source_spec import Promise
 from anabranch.runtime.state_store import KEEP, ShardStore
 
-Delivery = Literal["ship", "log", "rows"]
-"""What the last stage does: send results to the driver, write them as files, or yield rows."""
+Delivery = Literal["ship", "log", "rows", "nothing"]
+"""What the last stage does: send results to the driver, write files, yield rows, or nothing."""
+
+Deliver = Callable[[EventBatch, int, int], dict[str, object]]
+"""Puts output where it belongs; it comes through an edge, in a message. What became of it."""
 
 QUERY: Final = "{query}"
 """Stands in the path of the state for the identity of Spark's query."""
@@ -44,9 +48,10 @@ class Route:
 class Job:
     """Everything a worker has to know.
 
-    Stages run one after the other, each behind an exchange. What is meant for a later stage
-    passes through the earlier ones, so that nothing is computed twice and every stage runs in
-    every batch, whichever source has something new.
+    Levels of stages run one after the other, each behind an exchange: a stage is one level behind
+    the last stage it reads. What is meant for a later level passes through the earlier ones, so
+    that nothing is computed twice and every stage runs in every batch, whichever source has
+    something new.
 
     Attributes:
         plan: The stages.
@@ -72,20 +77,35 @@ class Job:
         """The number of shards of a stage."""
         return self.shards if stage.sharded or not is_keyed(stage) else 1
 
-    def width(self, place: int) -> int:
-        """The number of partitions that the exchange before a stage needs.
-
-        Enough for the stage itself and for all parcels that only pass.
-        """
-        stages = self.plan.stages
-        made_before = {f"stage:{stage.name}" for stage in stages[:place]}
-        passing = [
-            stage
-            for stage in stages[place + 1 :]
-            for edge in stage.edges
-            if edge.upstream in made_before or edge.upstream.startswith("source:")
+    def levels(self) -> list[tuple[int, ...]]:
+        """The places of the stages that run together."""
+        level: dict[str, int] = {}
+        for stage in self.plan.stages:
+            below = [level.get(edge.upstream, -1) for edge in stage.edges]
+            level[f"stage:{stage.name}"] = max(below, default=-1) + 1
+        found = list(level.values())
+        return [
+            tuple(place for place, one in enumerate(found) if one == number)
+            for number in range(max(found) + 1)
         ]
-        return max(self.shards_of(stage) for stage in [stages[place], *passing])
+
+    def width(self, places: Sequence[int]) -> int:
+        """The number of partitions that the exchange before a level needs.
+
+        Enough for its stages, and for all parcels that only pass.
+        """
+        levels = self.levels()
+        still = [place for level in levels[levels.index(tuple(places)) :] for place in level]
+        return max(self.shards_of(self.plan.stages[place]) for place in still)
+
+    def goes_out_at_once(self, route: Route) -> bool:
+        """Whether what a source sends there is output as it is, so that the sender delivers it."""
+        stage = self.plan.stages[route.target]
+        return (
+            self.delivery in ("log", "nothing")
+            and route.target + 1 == len(self.plan.stages)
+            and not stage.kernels
+        )
 
     def routes(self, upstream: str) -> list[Route]:
         """Where the rows of a source (`source:<name>`) or a stage (`stage:<name>`) go."""
@@ -119,17 +139,27 @@ class Job:
         *,
         part: int,
         message: int = 0,
+        deliver: Deliver | None = None,
     ) -> Iterator[Parcel]:
-        """What a sender has to send: the rows, prepared for every edge, and its progress."""
+        """What a sender has to send: the rows, prepared for every edge, and its progress.
+
+        What would only be collected is delivered here and now, if that can be done.
+        """
         for route in self.routes(upstream):
             columns = self._edge(route).columns
             wanted = batch
             if columns is not None:
                 wanted = batch.with_payload(batch.payload.select(columns))
             stage = self.plan.stages[route.target]
+            rows, said = wanted, head
+            if deliver is not None and self.goes_out_at_once(route):
+                for step in stage.edges[route.edge].chain:
+                    rows = step.apply(rows)
+                said = {**head, "delivered": deliver(rows, route.edge, message)}
+                rows = wanted.where(np.zeros(len(wanted), np.bool_))
             yield from address(
-                stage.prepare(route.edge, wanted),
-                head,
+                stage.prepare(route.edge, rows),
+                said,
                 target=route.target,
                 edge=route.edge,
                 part=part,

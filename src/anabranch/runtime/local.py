@@ -134,9 +134,9 @@ def _arrived(
 
 
 def _result(sink: Sink, batch: int, output: EventBatch, timestamps: bool) -> Result:
-    head: dict[str, Any] = {"stable": int(output.stable)}
+    head: dict[str, Any] = {"stable": int(output.stable), "files": []}
     if sink.delivery == "log" and len(output):
-        head["file"] = write_part(sink.out, batch, 0, output, timestamps=timestamps)
+        head["files"] = [write_part(sink.out, batch, 0, output, timestamps=timestamps)]
     return Result(0, json.loads(json.dumps(head)), as_rows(output) if len(output) else None)
 
 

@@ -26,10 +26,11 @@ _ABOUT: Final = "stream.json"
 
 
 def write_part(
-    path: str, batch: int, shard: int, rows: EventBatch, *, timestamps: bool
+    path: str, batch: int, shard: int | str, rows: EventBatch, *, timestamps: bool
 ) -> dict[str, Any]:
-    """Write the elements of one shard; they count once the batch is in the log."""
-    name = f"part-{batch:06d}-{shard:03d}.parquet"
+    """Write the elements of one shard or sender; they count once the batch is in the log."""
+    part = f"{shard:03d}" if isinstance(shard, int) else shard
+    name = f"part-{batch:06d}-{part}.parquet"
     data = io.BytesIO()
     write_parquet(data, [rows.with_stable(BEGINNING)], timestamps=timestamps)
     Folder.at(path).write(name, data.getvalue(), mark=str(batch))

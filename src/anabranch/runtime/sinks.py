@@ -114,7 +114,7 @@ class LogSink(Sink):
 
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
         """List the files."""
-        files = [result.head["file"] for result in results if "file" in result.head]
+        files = [file for result in results for file in result.head.get("files", ())]
         self.log.commit(batch, stable, files)
 
     def batches(self) -> list[EventBatch]:
@@ -184,6 +184,19 @@ class StreamFileSink(Sink):
     def batches(self) -> list[EventBatch]:
         """What the file says."""
         return list(read_batches(self.path, self._schema))
+
+
+@final
+class NothingSink(Sink):
+    """Nowhere: the query does its work, and nobody sees what comes of it. For measurements."""
+
+    delivery: Delivery = "nothing"
+
+    def open(self, begin: Begin) -> None:
+        """There is nothing to get ready."""
+
+    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+        """There is nothing to keep."""
 
 
 @final
@@ -294,6 +307,8 @@ def choose_sink(
     if to is None or str(to) == "memory":
         return (lambda _: MemorySink()), None
     path = str(to)
+    if path == "nothing":
+        return (lambda _: NothingSink()), None
     if path == "-":
         return (lambda _: LinesSink(sys.stdout.buffer)), None
     if path.endswith((".jsonl", ".json", ".ndjson")):

@@ -16,6 +16,7 @@ from anabranch.runtime.file_reader import Split, read_split
 from anabranch.runtime.job import Job
 from anabranch.runtime.late import judge, reached
 from anabranch.runtime.source_spec import FileSource
+from anabranch.runtime.stage_task import deliver_part
 
 ENOUGH_ROWS: Final = 500_000
 """So many rows are prepared together: adding up equal rows early pays, and memory is bounded."""
@@ -52,6 +53,9 @@ def send_source(
     counts = {"rows": 0, "late": 0, "adjusted": 0}
     message = 0
 
+    def deliver(output: EventBatch, edge: int, number: int) -> dict[str, Any]:
+        return deliver_part(job, batch, f"{edge}-{part}-{number}", output)
+
     def flush() -> Iterator[pa.RecordBatch]:
         nonlocal message
         schema = job.plan.sources[source].schema
@@ -63,7 +67,9 @@ def send_source(
             "counted_at": [first.target, first.edge],
             **counts,
         }
-        yield from pack(job.parcels(f"source:{source}", rows, head, part=part, message=message))
+        yield from pack(
+            job.parcels(f"source:{source}", rows, head, part=part, message=message, deliver=deliver)
+        )
         message += 1
         waiting.clear()
         counts.update(rows=0, late=0, adjusted=0)

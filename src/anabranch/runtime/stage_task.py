@@ -27,34 +27,38 @@ RESULTS_DDL: Final = "shard int, head string, blob binary"
 Batches = Iterator[pa.RecordBatch]
 
 
-def run_stage(job: Job, place: int, shard: int, batch: int, arriving: Batches) -> Batches:
-    """Do the work of a shard; parcels for later stages pass.
+def run_level(
+    job: Job, places: Sequence[int], shard: int, batch: int, arriving: Batches
+) -> Batches:
+    """Do the work of a shard for some stages; parcels for later ones pass.
 
     The state is stored before anything leaves. If the task fails after that, the next attempt
     starts from the same older version and gives the same.
     """
     began = time.perf_counter()
     mine: list[Parcel] = []
-    is_last = place + 1 == len(job.plan.stages)
     for rows in arriving:
-        targets = rows.column("target").to_numpy()
-        if is_last or (targets == place).all():
+        targets = np.isin(rows.column("target").to_numpy(), places)
+        if targets.all():
             mine += unpack(rows)
             continue
-        for row, target in enumerate(targets):
+        for row, is_mine in enumerate(targets):
             one = rows.slice(row, 1)
-            if target == place:
+            if is_mine:
                 mine += unpack(one)
             else:
                 yield one
-    if shard >= job.shards_of(job.plan.stages[place]):
-        return
-    output, head = _step(job, place, shard, batch, mine, began)
-    if not is_last:
-        upstream = f"stage:{job.plan.stages[place].name}"
-        yield from pack(job.parcels(upstream, output, head, part=shard))
-    else:
-        yield from _deliver(job, shard, batch, output, head)
+    for place in places:
+        stage = job.plan.stages[place]
+        if shard >= job.shards_of(stage):
+            continue
+        parcels = [parcel for parcel in mine if parcel.target == place]
+        output, head = _step(job, place, shard, batch, parcels, began)
+        if place + 1 < len(job.plan.stages):
+            yield from pack(job.parcels(f"stage:{stage.name}", output, head, part=shard))
+        else:
+            yield from _deliver(job, shard, batch, output, head, parcels)
+        began = time.perf_counter()
 
 
 def _step(
@@ -71,6 +75,9 @@ def _step(
     output = ordered(output)
     stepped = time.perf_counter()
     counters = _count(stage.name, shard, arrived, output, state, parcels)
+    counters["rows_out"] += sum(
+        parcel.head["delivered"]["rows"] for parcel in _delivered(job, shard, parcels)
+    )
     after = store.save(batch, before, state, sources=sources, counters=counters)
     reached("manifest written", batch)
     if batch % store.keep == 0:
@@ -86,6 +93,22 @@ def _step(
     known = int(before.counters["stable"] if before else BEGINNING)
     head = {"stable": int(output.stable), "stable_before": known, "counters": [*heard, counters]}
     return output, head
+
+
+def _delivered(job: Job, shard: int, parcels: Iterable[Parcel]) -> list[Parcel]:
+    """Of what senders have delivered themselves, that which one shard has to tell of."""
+    shards = job.shards_of(job.plan.stages[-1])
+    said = [parcel for parcel in parcels if "delivered" in parcel.head]
+    return [parcel for parcel in said if parcel.part % shards == shard]
+
+
+def deliver_part(job: Job, batch: int, sender: str, output: EventBatch) -> dict[str, Any]:
+    """Deliver what a sender has, before the exchange."""
+    output = ordered(output)
+    found: dict[str, Any] = {"rows": len(output)}
+    if job.delivery == "log" and len(output):
+        found["file"] = write_part(job.out, batch, sender, output, timestamps=job.timestamps)
+    return found
 
 
 def _arrived(job: Job, place: int, parcels: Sequence[Parcel]) -> Arrived:
@@ -186,7 +209,14 @@ def ordered(batch: EventBatch) -> EventBatch:
     return batch if (order[1:] > order[:-1]).all() else batch.take(order)
 
 
-def _deliver(job: Job, shard: int, batch: int, output: EventBatch, head: dict[str, Any]) -> Batches:
+def _deliver(
+    job: Job,
+    shard: int,
+    batch: int,
+    output: EventBatch,
+    head: dict[str, Any],
+    parcels: Iterable[Parcel],
+) -> Batches:
     if job.delivery == "rows":
         # One stable point for all shards, and only when it is news.
         after = Time(head["stable_before"]) if shard == 0 else FOREVER
@@ -194,10 +224,16 @@ def _deliver(job: Job, shard: int, batch: int, output: EventBatch, head: dict[st
         return
     blob = None
     if job.delivery == "log":
+        head["files"] = [
+            parcel.head["delivered"]["file"]
+            for parcel in _delivered(job, shard, parcels)
+            if "file" in parcel.head["delivered"]
+        ]
         if len(output):
-            head["file"] = write_part(job.out, batch, shard, output, timestamps=job.timestamps)
+            file = write_part(job.out, batch, shard, output, timestamps=job.timestamps)
+            head["files"].append(file)
         reached("part written", batch)
-    elif len(output):
+    elif len(output) and job.delivery != "nothing":
         blob = to_blob(as_rows(output)).to_pybytes()
     yield pa.RecordBatch.from_arrays(
         [

@@ -11,13 +11,13 @@ from pyspark.sql.types import StructType
 from anabranch.runtime.batch_id import current_batch, current_partition, current_query
 from anabranch.runtime.exchange import PARCELS_DDL
 from anabranch.runtime.job import Job, seal, unseal
-from anabranch.runtime.stage_task import RESULTS_DDL, run_stage
+from anabranch.runtime.stage_task import RESULTS_DDL, run_level
 
 Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def chain_stages(parcels: DataFrame, job: Job, rows: StructType | None = None) -> DataFrame:
-    """Put an exchange and a stage behind each other, for all stages.
+    """Put an exchange and a level of stages behind each other, for all levels.
 
     Args:
         parcels: What all sources send.
@@ -25,17 +25,17 @@ def chain_stages(parcels: DataFrame, job: Job, rows: StructType | None = None) -
         rows: The columns of the result where the last stage yields rows.
     """
     sealed = seal(job)
-    last = len(job.plan.stages) - 1
-    for place in range(last + 1):
-        result = PARCELS_DDL if place < last else rows or RESULTS_DDL
-        exchanged = parcels.repartitionById(job.width(place), "shard")
-        parcels = exchanged.mapInArrow(_stage(sealed, place), result)
+    levels = job.levels()
+    for places in levels:
+        result = PARCELS_DDL if places != levels[-1] else rows or RESULTS_DDL
+        exchanged = parcels.repartitionById(job.width(places), "shard")
+        parcels = exchanged.mapInArrow(_level(sealed, places), result)
     return parcels
 
 
-def _stage(sealed: bytes, place: int) -> Worker:
+def _level(sealed: bytes, places: tuple[int, ...]) -> Worker:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         job = unseal(sealed, current_query())
-        return run_stage(job, place, current_partition(), current_batch(), batches)
+        return run_level(job, places, current_partition(), current_batch(), batches)
 
     return run
