@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
@@ -32,6 +34,8 @@ from anabranch.algebra.functions.widening import (
 )
 
 _LEAST_SCALE: Final = 6
+EXACT_DIGITS: Final = 34
+"""Spark computes with so many digits; what has more is rounded on the way."""
 
 
 def plus(values: Sequence[Value]) -> Value | None:
@@ -62,7 +66,7 @@ def times(values: Sequence[Value]) -> Value | None:
             one.type.precision + two.type.precision + 1,
             one.type.scale + two.type.scale,
         )
-        if precision > MAX_DIGITS:
+        if precision > EXACT_DIGITS:
             return None
         # DuckDB's product of two decimals of up to 18 digits has no more than 18 itself.
         wide = f"DECIMAL({max(one.type.precision, 19)}, {one.type.scale})"
@@ -82,7 +86,8 @@ def divided(values: Sequence[Value], *, safe: bool = False) -> Value | None:
     left, right = cast(one, DOUBLE), cast(two, DOUBLE)
     assert left is not None
     assert right is not None
-    return _guarded(left, right, f"({left.text} / {right.text})", DOUBLE, safe=safe)
+    text = f"({left.text} / {right.text})"
+    return _guarded(left, replace(right, literal=two.literal), text, DOUBLE, safe=safe)
 
 
 def divided_whole(values: Sequence[Value]) -> Value | None:
@@ -92,7 +97,8 @@ def divided_whole(values: Sequence[Value]) -> Value | None:
     left, right = cast(values[0], BIGINT), cast(values[1], BIGINT)
     assert left is not None
     assert right is not None
-    return _guarded(left, right, f"({left.text} // {right.text})", BIGINT, safe=False)
+    text = f"({left.text} // {right.text})"
+    return _guarded(left, replace(right, literal=values[1].literal), text, BIGINT, safe=False)
 
 
 def remainder(values: Sequence[Value], *, safe: bool = False) -> Value | None:
@@ -106,7 +112,7 @@ def remainder(values: Sequence[Value], *, safe: bool = False) -> Value | None:
         whole = min(one.type.precision - one.type.scale, two.type.precision - two.type.scale)
         kind = pa.decimal128(whole + scale, scale)
         text = f"CAST({one.text} % {two.text} AS {duckdb_name(kind)})"
-        if max(one.type.precision, two.type.precision) + scale > MAX_DIGITS:
+        if max(one.type.precision, two.type.precision) + scale > EXACT_DIGITS:
             return None
     elif is_float(kind):
         text = f"({one.text} % {two.text})"
@@ -142,6 +148,8 @@ def negated(values: Sequence[Value]) -> Value | None:
     if is_integer(value.type):
         text = f"(CAST(0 AS {duckdb_name(value.type)}) - {{}})"
         return value.called(text, fails=True)
+    if is_decimal(value.type) and value.type.precision > EXACT_DIGITS:
+        return None
     if is_float(value.type) or is_decimal(value.type) or value.type == INTERVAL:
         return value.called("(-{})", fails=value.type == INTERVAL)
     return None
@@ -182,7 +190,7 @@ def _add(values: Sequence[Value], sign: str) -> Value | None:
         one, two = as_decimal(one), as_decimal(two)
         scale = max(one.type.scale, two.type.scale)
         whole = max(one.type.precision - one.type.scale, two.type.precision - two.type.scale)
-        if whole + scale + 1 > MAX_DIGITS:
+        if whole + scale + 1 > EXACT_DIGITS:
             return None
         kind = pa.decimal128(whole + scale + 1, scale)
         left, right = (
@@ -267,11 +275,13 @@ def _numbers(values: Sequence[Value]) -> tuple[pa.DataType | None, Value, Value]
             return None, one, two
         return kind, one, two
     left, right = cast(one, kind), cast(two, kind)
-    return (None, one, two) if left is None or right is None else (kind, left, right)
+    if left is None or right is None:
+        return None, one, two
+    return kind, replace(left, literal=one.literal), replace(right, literal=two.literal)
 
 
 def _is_harmless(divisor: Value) -> bool:
-    return isinstance(divisor.literal, (int, float)) and divisor.literal not in (0, -1)
+    return isinstance(divisor.literal, (int, float, Decimal)) and divisor.literal not in (0, -1)
 
 
 def _guarded(one: Value, two: Value, text: str, kind: pa.DataType, *, safe: bool) -> Value:
@@ -291,7 +301,10 @@ def _divide_decimals(one: Value, two: Value, *, safe: bool) -> Value | None:
     (p1, s1), (p2, s2) = ((each.type.precision, each.type.scale) for each in (one, two))
     scale = max(_LEAST_SCALE, s1 + p2 + 1)
     precision = p1 - s1 + s2 + scale
-    if max(precision + scale, p1 + s1 + 1, p2 + s2 + 1, p1 + scale + s2 - s1) > MAX_DIGITS:
+    if (
+        max(precision + scale, p1 + s1 + 1, p2 + s2 + 1, p1 + scale + s2 - s1) > MAX_DIGITS
+        or precision > EXACT_DIGITS
+    ):
         return None
     above = f"{_units(one)} * {10 ** (scale + s2 - s1)}"
     below = _units(two)

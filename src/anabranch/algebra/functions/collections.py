@@ -7,10 +7,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from anabranch.algebra.functions.casts import cast
 from anabranch.algebra.functions.signature import Gives, Text, function, same, signature, table
 from anabranch.algebra.functions.value import (
     BIGINT,
+    NULL,
     STRING,
     Value,
     duckdb_name,
@@ -51,9 +51,18 @@ def _element_or_failure(holder: str, at: str, element: str, inside: str) -> str:
     )
 
 
+def _of_type(value: Value, kind: pa.DataType) -> Value | None:
+    """A value as something that may be in an array or a map; only whole numbers are widened."""
+    if not is_plain(kind) or value.type == NULL:
+        return None
+    if value.type != kind and not (is_integer(value.type) and is_integer(kind)):
+        return None
+    return implicit(value, kind)
+
+
 def _looked_up(holder: Value, key: Value) -> Value | None:
-    wanted = implicit(key, holder.type.key_type)
-    if wanted is None or not is_plain(holder.type.key_type):
+    wanted = _of_type(key, holder.type.key_type)
+    if wanted is None:
         return None
     text = f"{holder.text}[{wanted.text}]"
     return Value(text=text, type=holder.type.item_type, fails=holder.fails or wanted.fails)
@@ -85,10 +94,10 @@ def _with_element(text: str, *, plain: bool = True) -> tuple[Gives, Text]:
 
     def pair(values: Sequence[Value]) -> tuple[Value, Value] | None:
         holder, element = values
-        kind = common_type((holder.type.value_type, element.type))
-        if kind is None or kind != holder.type.value_type or (plain and not is_plain(kind)):
-            return None
-        wanted = cast(element, kind)
+        kind = holder.type.value_type
+        wanted = _of_type(element, kind)
+        if not plain and element.type == kind:
+            wanted = element
         return None if wanted is None else (holder, wanted)
 
     def build(values: Sequence[Value]) -> str | None:
@@ -198,11 +207,12 @@ def _slice(values: Sequence[Value]) -> str:
     first = (
         f"(CASE WHEN {start} > 0 THEN CAST({start} AS BIGINT) ELSE len({array}) + {start} + 1 END)"
     )
-    failure = f"CASE WHEN {array} IS NULL THEN NULL ELSE error('a slice starts at 1 or at -1') END"
+    nothing = " OR ".join(f"{value.text} IS NULL" for value in values)
+    failure = "error('a slice starts at 1 or at -1 and has no negative length')"
     return (
-        f"(CASE WHEN {start} = 0 OR {size} < 0 THEN {failure}"
+        f"(CASE WHEN {nothing} THEN NULL WHEN {start} = 0 OR {size} < 0 THEN {failure}"
         f" WHEN {first} > len({array}) OR {first} < 1 OR {size} = 0 THEN {array}[1:0]"
-        f" WHEN {size} IS NOT NULL THEN {array}[{first}:{first} + {size} - 1] END)"
+        f" ELSE {array}[{first}:{first} + {size} - 1] END)"
     )
 
 
@@ -238,8 +248,8 @@ def _items(values: Sequence[Value]) -> pa.DataType:
 
 def _has_key(values: Sequence[Value]) -> str | None:
     holder = values[0]
-    wanted = implicit(values[1], holder.type.key_type)
-    if wanted is None or not is_plain(holder.type.key_type):
+    wanted = _of_type(values[1], holder.type.key_type)
+    if wanted is None:
         return None
     inside = f"list_contains(map_keys({holder.text}), {wanted.text})"
     return f"(CASE WHEN {holder.text} IS NULL OR {wanted.text} IS NULL THEN NULL ELSE {inside} END)"
@@ -271,12 +281,12 @@ COLLECTIONS: Final = table(
     function("array_size", signature("array", "int", _SIZE)),
     function(
         "element_at",
-        signature("array, int", element_type, lambda v: _element_at(v, safe=False), fails=True),
+        signature("array, integer", element_type, lambda v: _element_at(v, safe=False), fails=True),
         signature("map, any", element_type, lambda v: _element_at(v, safe=False)),
     ),
     function(
         "try_element_at",
-        signature("array, int", element_type, lambda v: _element_at(v, safe=True), fails=True),
+        signature("array, integer", element_type, lambda v: _element_at(v, safe=True), fails=True),
         signature("map, any", element_type, lambda v: _element_at(v, safe=True)),
     ),
     function("get", signature("array, int", element_type, _get)),
@@ -291,9 +301,7 @@ COLLECTIONS: Final = table(
     function("array_max", signature("array", element_type, _plain_elements("list_max({0})"))),
     function("array_min", signature("array", element_type, _plain_elements("list_min({0})"))),
     function("sort_array", signature("array, any", same, _sorted, optional=1)),
-    function(
-        "array_join", signature("array, string constant, string", "string", _join, optional=1)
-    ),
+    function("array_join", signature("array, string constant, text", "string", _join, optional=1)),
     function("flatten", signature("array", _flat_type, _flat)),
     function("slice", signature("array, int, int", same, _slice, fails=True)),
     function("sequence", signature("integer, integer", _sequence_type, _sequence)),

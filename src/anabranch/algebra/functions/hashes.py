@@ -28,7 +28,7 @@ HASHES: Final = table(
     function("sha2", signature("binary, int constant", "string", _sha2)),
     function("crc32", signature("binary", "bigint", "spark_crc32({0})")),
     function("base64", signature("binary", "string", "to_base64({0})")),
-    function("unbase64", signature("string", "binary", "spark_unbase64({0})")),
+    function("unbase64", signature("string", "binary", "spark_unbase64({0})", fails=True)),
     function(
         "hex",
         signature("bigint", "string", "(CASE WHEN {0} = 0 THEN '0' ELSE hex({0}) END)"),

@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.algebra.functions.arithmetic import (
+    EXACT_DIGITS,
     divided,
     divided_whole,
     fitting,
@@ -36,8 +37,6 @@ from anabranch.algebra.functions.value import (
 )
 from anabranch.algebra.functions.widening import MAX_DIGITS, together
 
-_LEAST, _MOST = -(2**63), 2**63 - 1
-
 
 def built(takes: str, build: Build, *, fails: bool = True) -> Signature:
     """A signature whose type and text come out of one function."""
@@ -60,16 +59,13 @@ def _real(name: str, text: str | None = None) -> tuple[Function, ...]:
 
 
 def _whole(word: str) -> tuple[Signature, ...]:
-    """Floor and ceiling: the whole numbers of Spark end where a BIGINT does."""
-    bounded = (
-        f"(CASE WHEN isnan({{0}}) THEN 0 WHEN {{0}} >= {2.0**63!r} THEN {_MOST}"
-        f" WHEN {{0}} <= {-(2.0**63)!r} THEN CAST('{_LEAST}' AS BIGINT)"
-        f" ELSE CAST({word}({{0}}) AS BIGINT) END)"
-    )
+    """Floor and ceiling: of a fraction a BIGINT, or a failure; that of NaN is 0."""
+    whole = f"(CASE WHEN isnan({{0}}) THEN 0 ELSE CAST({word}({{0}}) AS BIGINT) END)"
 
     def decimal_type(values: Sequence[Value]) -> pa.DataType:
         kind = values[0].type
-        return pa.decimal128(min(kind.precision - kind.scale + 1, MAX_DIGITS), 0)
+        more = 1 if kind.scale else 0
+        return pa.decimal128(min(kind.precision - kind.scale + more, MAX_DIGITS), 0)
 
     def decimal_text(values: Sequence[Value]) -> str:
         name = duckdb_name(decimal_type(values))
@@ -77,9 +73,16 @@ def _whole(word: str) -> tuple[Signature, ...]:
 
     return (
         signature("integer", "bigint", "CAST({0} AS BIGINT)"),
-        signature("fraction", "bigint", bounded),
+        signature("fraction", "bigint", whole, fails=True),
         signature("decimal", decimal_type, decimal_text),
     )
+
+
+def _absolute(values: Sequence[Value]) -> Value | None:
+    kind = values[0].type
+    if is_decimal(kind) and kind.precision > EXACT_DIGITS:
+        return None
+    return values[0].called("abs({})", fails=is_integer(kind))
 
 
 def _round(values: Sequence[Value]) -> Value | None:
@@ -218,7 +221,7 @@ _FINITE: Final = (
 )
 
 NUMBERS: Final = table(
-    function("abs", signature("number", same, "abs({0})", fails=True)),
+    function("abs", built("number", _absolute)),
     function("negative", built("number", negated)),
     function("positive", signature("number", same, "{0}")),
     function("sign signum", signature("double", "double", _SIGN)),

@@ -72,6 +72,7 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "decimal": partial(_if, is_decimal),
     "number": partial(_if, is_number),
     "clock": partial(_if, lambda kind: kind in (TIMESTAMP, TIMESTAMP_NTZ)),
+    "day": partial(_if, lambda kind: kind == DATE),
     "time": partial(_if, is_time),
     "plain": partial(_if, is_plain),
     "any": lambda value: value,
@@ -104,6 +105,11 @@ class Signature:
     fails: bool = False
     more: bool = False
     optional: int = 0
+
+    @property
+    def described(self) -> str:
+        """What it takes, as a reader sees it."""
+        return f"({', '.join(self.takes)}{', ...' if self.more else ''})"
 
     def apply(self, arguments: Sequence[Value]) -> Value | None:
         """What comes out for these arguments; None if they do not fit."""

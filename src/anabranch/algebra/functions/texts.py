@@ -31,10 +31,11 @@ def substring(values: Sequence[Value]) -> str:
     if isinstance(values[1].literal, int) and values[1].literal >= 0:
         start = str(max(values[1].literal - 1, 0))
     first = start if start.isdigit() else _at_least_zero(start)
-    if len(values) == 2:
+    if len(values) == 2 and start.isdigit():
         return f"substring({text}, {first} + 1)"
+    size = values[2].text if len(values) > 2 else str(2**31 - 1)
     # A count from a start before the first character is used up on the way.
-    count = _at_least_zero(f"({start} + CAST({values[2].text} AS BIGINT) - {first})")
+    count = _at_least_zero(f"({start} + CAST({size} AS BIGINT) - {first})")
     return f"substring({text}, {first} + 1, {count})"
 
 

@@ -120,13 +120,17 @@ def _next_day(values: Sequence[Value]) -> str | None:
 
 def _formatted(values: Sequence[Value]) -> str | None:
     text = written(str(values[1].literal))
-    return None if text is None else text.replace("{}", values[0].text)
+    return None if text is None else _unless_null(text, values[0].text)
+
+
+def _unless_null(text: str, value: str) -> str:
+    return f"(CASE WHEN {value} IS NOT NULL THEN {text.replace('{}', value)} END)"
 
 
 def _from_unix(values: Sequence[Value]) -> str | None:
     text = written(str(values[1].literal) if len(values) > 1 else "yyyy-MM-dd HH:mm:ss")
     made = f"make_timestamp({values[0].text} * 1000000)"
-    return None if text is None else text.replace("{}", made)
+    return None if text is None else _unless_null(text, made)
 
 
 def _converted(kind: pa.DataType, *, safe: bool = False) -> Build:
@@ -218,7 +222,7 @@ TIMES: Final = table(
     _field("weekofyear", "weekofyear({0})"),
     _field("dayofweek", "dayofweek({0}) + 1"),
     _field("weekday", "isodow({0}) - 1"),
-    _field("unix_date", "{0} - DATE '1970-01-01'"),
+    function("unix_date", signature("day", "int", "CAST({0} - DATE '1970-01-01' AS INTEGER)")),
     _clock_field("hour"),
     _clock_field("minute"),
     _clock_field("second"),
@@ -250,14 +254,16 @@ TIMES: Final = table(
     function(
         "date_from_unix_date", signature("int", "date", "(DATE '1970-01-01' + {0})", fails=True)
     ),
-    function("unix_micros", signature("timestamp", "bigint", "epoch_us({0})")),
-    function("unix_millis", signature("timestamp", "bigint", _SECONDS.replace("{1}", "1000"))),
-    function("unix_seconds", signature("timestamp", "bigint", _SECONDS.replace("{1}", "1000000"))),
+    function("unix_micros", signature("clock", "bigint", "epoch_us({0})")),
+    function("unix_millis", signature("clock", "bigint", _SECONDS.replace("{1}", "1000"))),
+    function("unix_seconds", signature("clock", "bigint", _SECONDS.replace("{1}", "1000000"))),
     function(
         "to_unix_timestamp unix_timestamp",
         signature("time", "bigint", "(epoch_us(CAST({0} AS TIMESTAMP)) // 1000000)"),
     ),
-    function("timestamp_micros", signature("bigint", "timestamp", "make_timestamp({0})")),
+    function(
+        "timestamp_micros", signature("bigint", "timestamp", "make_timestamp({0})", fails=True)
+    ),
     function("timestamp_millis", signature("bigint", "timestamp", _MICROS % 1000, fails=True)),
     function("timestamp_seconds", signature("bigint", "timestamp", _MICROS % 1000000, fails=True)),
     function("date_format", signature("timestamp, string constant", "string", _formatted)),
