@@ -11,17 +11,24 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.top_k import Ordering, TopK
-from anabranch.kernels import best_rows, runs
+from anabranch.kernels import best_rows, columns, runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Duration
 from anabranch.testing import assert_agrees, batchings, payload_schemas, streams
 from tests.kernels.busy import busy_streams
 from tests.kernels.plans import SCHEMA, SOURCE, groups
 
+SETTINGS = [(0, 0), (0, columns.MANY), (4, 0), (runs.SMALL, columns.MANY)]
 
-@pytest.fixture(autouse=True, params=[0, 4, runs.SMALL], ids="traces of {} rows merge".format)
+
+@pytest.fixture(
+    autouse=True, params=SETTINGS, ids="traces of {0[0]} rows merge, {0[1]} are many".format
+)
 def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "SMALL", request.param)
+    """From how many rows on runs stay apart, and groups are swept by compiled loops."""
+    small, many = request.param
+    monkeypatch.setattr(runs, "SMALL", small)
+    monkeypatch.setattr(columns, "MANY", many)
 
 
 def top(over: Node, k: int, *orders: tuple[str, bool, bool], by: tuple[str, ...] = ()) -> TopK:

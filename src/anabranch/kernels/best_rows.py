@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
@@ -24,6 +24,9 @@ from anabranch.kernels.ranked_events import unknown_event
 _WORST: Final = np.int64(2**63 - 1)
 """A code behind all others: that of a place that is still free."""
 
+_ODD: Final = tuple(
+    np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+)
 _AT_ONCE: Final = 1_000_000
 """About so many rows are looked at together."""
 
@@ -59,14 +62,76 @@ class Stretches:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Differences:
-    """How many rows of a code belong to the first k more than before, from `low` to `high`."""
+class Ranges:
+    """Stretches of time of owners."""
 
     owner: Ints
-    code: Ints
     low: Ints
     high: Ints
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """From an instant on, so many more rows of a code are among the first k than before.
+
+    `lost` ranges are those where a row went that was among the first k of more, so that another
+    one follows, and only a look at all rows tells which.
+    """
+
+    code: Ints
+    time: Ints
     change: Ints
+    lost: Ranges
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Alive:
+    """All rows of lost ranges, cut to these; which range each is in, and whose that is."""
+
+    rows: Stretches
+    range_: Ints
+    range_owner: Ints
+
+
+def survey(k: int, best: Stretches, moved: Stretches, alive: Alive | None) -> Outcome:
+    """Compare the first k at every instant that a batch touches; for small batches.
+
+    Given are the first k as they were, moves of ends (`low` is the old one, `high` the new one),
+    and what is alive in lost ranges, once these are known.
+    """
+    was = Changes(
+        np.concatenate([best.owner, best.owner]),
+        np.concatenate([best.low, best.high]),
+        np.concatenate([best.code, best.code]),
+        np.concatenate([best.count, -best.count]),
+    )
+    moved = net(moved.owner, moved.code, moved.low, moved.high)
+    comes = moved.count > 0
+    may_matter = np.ones(len(comes), np.bool_)
+    may_matter[comes] = keep_best(k, moved.take(comes))
+    moved = moved.take(may_matter)
+    everything, more = None, None
+    if alive is not None:
+        rows = replace(alive.rows, owner=alive.range_)
+        rows = rows.take(keep_best(k, rows))
+        everything = Coverage.of_events(rows.owner, rows.low, rows.high, rows.code, rows.count)
+        range_, times = relevant_instants(k, rows, everything)
+        more = alive.range_owner[range_], times
+    view = Survey.of(k, was, moved, more)
+    lost = Ranges(*view.lost_ranges())
+    if len(lost.owner) and alive is None:
+        none = np.empty(0, np.int64)
+        return Outcome(none, none, none, lost)
+    found = list(view.differences(everything))
+    code, low, high, change = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return Outcome(
+        np.concatenate([code, code]),
+        np.concatenate([low, high]),
+        np.concatenate([change, -change]),
+        lost,
+    )
 
 
 def net(owner: Ints, code: Ints, end: Ints, new_end: Ints) -> Stretches:
@@ -85,14 +150,25 @@ def net(owner: Ints, code: Ints, end: Ints, new_end: Ints) -> Stretches:
     return Stretches(owner[some], code[some], time[some], time[some + 1], count[some])
 
 
-def keep_best(k: int, owner: Ids | Ints, low: Ints, high: Ints, code: Ints, count: Ints) -> Mask:
+def keep_best(k: int, rows: Stretches) -> Mask:
     """Without rows that are behind k others of their owner and hold as long."""
-    order = np.lexsort((code, high, low, owner))
-    first = is_first(owner[order], low[order], high[order])
-    before = group_sums(count[order], group_starts(first)) - count[order]
+    order = np.lexsort((rows.code, rows.high, rows.low, rows.owner))
+    first = is_first(rows.owner[order], rows.low[order], rows.high[order])
+    count = rows.count[order]
+    before = group_sums(count, group_starts(first)) - count
     keep = np.empty(len(order), np.bool_)
     keep[order] = before < k
     return keep
+
+
+def crowded(k: int, ids: Ids, low: Ints, high: Ints) -> Mask:
+    """Rows of which an id has more than k that hold as long (and now and then another one)."""
+    if len(ids) <= k:
+        return np.zeros(len(ids), np.bool_)
+    mixed = (ids * _ODD[0]) ^ (low.view(np.uint64) * _ODD[1]) ^ (high.view(np.uint64) * _ODD[2])
+    ordered = np.sort(mixed)
+    many = np.unique(ordered[k:][ordered[k:] == ordered[:-k]])
+    return np.isin(mixed, many) if len(many) else np.zeros(len(ids), np.bool_)
 
 
 @final
@@ -163,8 +239,8 @@ class Survey:
         begins = lost[:-1] & ~np.append(False, joined[:-1])
         return np.flatnonzero(begins), np.flatnonzero(lost[:-1] & ~joined)
 
-    def differences(self, everything: Coverage | None) -> Iterator[Differences]:
-        """The old and the new first k of all affected places, compared.
+    def differences(self, everything: Coverage | None) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
+        """The old and the new first k of all affected places, compared: code, from, to, change.
 
         `everything` has all rows alive in the lost ranges, which are its owners.
         """
@@ -187,28 +263,22 @@ class Survey:
                 found.append((gone[which], codes))
             which, code, change = _subtract(found, was)
             at_place = place[which]
-            yield Differences(
-                owner=self.owner[at_place],
-                code=code,
-                low=self.time[at_place],
-                high=self.time[at_place + 1],
-                change=change,
-            )
+            yield code, self.time[at_place], self.time[at_place + 1], change
 
 
-def relevant_instants(
-    k: int, ranges: Ints, start: Ints, end: Ints, code: Ints, everything: Coverage
-) -> tuple[Ints, Ints]:
-    """The ranges and instants at which one of the first k of all rows begins or ends."""
-    owner, time, place = _places(np.concatenate([ranges, ranges]), np.concatenate([start, end]))
+def relevant_instants(k: int, rows: Stretches, everything: Coverage) -> tuple[Ints, Ints]:
+    """The owners and instants at which one of the first k of all rows begins or ends."""
+    owner, time, place = _places(
+        np.concatenate([rows.owner, rows.owner]), np.concatenate([rows.low, rows.high])
+    )
     spot = everything.at(owner, time)
     worst, _, _ = everything.pick(spot, np.full(len(spot), k - 1))
     worst = np.where(everything.total(spot) >= k, worst, _WORST)
     begin, stop = np.split(place, 2)
     marked = np.zeros(len(owner), np.bool_)
-    marked[begin[code <= worst[begin]]] = True
+    marked[begin[rows.code <= worst[begin]]] = True
     # At the place before, which is its own range's, as it has begun there at the latest.
-    marked[stop[code <= worst[stop - 1]]] = True
+    marked[stop[rows.code <= worst[stop - 1]]] = True
     return owner[marked], time[marked]
 
 

@@ -1,86 +1,122 @@
-"""Which rows belong to an answer, over time: what comes and goes at which instant."""
+"""Which rows belong to an answer, and when: the events that were sent, per key.
+
+A row has a number among those of its key, which it keeps for as long as one of its events is
+held. So events are told apart without a look at their columns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.columns import Ids, Ints, is_first, is_last
-from anabranch.kernels.kernel import ID, Run
-from anabranch.kernels.runs import TIME, Merge, take_ranges, with_times
+from anabranch.kernels.columns import Ids, Ints, is_first, positions_of
+from anabranch.kernels.event_trace import END, event_rows, events_schema
+from anabranch.kernels.kernel import Run
+from anabranch.kernels.pile import Part
+from anabranch.kernels.runs import TIME, Slices, column, with_times
 from anabranch.kernels.timeline_rows import COUNT
-from anabranch.model.batch import no_rows
-from anabranch.model.time import BEGINNING, FOREVER, Time
 
-ROW: Final = "__row"
-ROW_CHECK: Final = "__row_check"
-"""Two hashes of a payload: rows that agree in both are copies."""
+NUMBER: Final = "__number"
 
 
-def membership_rows(ids: Ids, rows: pa.RecordBatch, time: Ints, change: Ints) -> pa.RecordBatch:
-    """A run: from an instant on, so many more copies of a payload belong to the answer of a key.
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Members:
+    """Events of some keys: whose, when, how many; `row` says where the payload of each is.
 
-    `rows` has the hashes, then the payload.
+    Attributes:
+        owner: The key of each.
+        start: From when on.
+        end: Until when.
+        count: How many.
+        number: Which row it is.
+        row: Where its payload stands in the parts.
+        parts: The payloads, of every row once.
+        whose: The key of each payload.
+        next_number: Per key, a number that no row has, nor any larger one.
     """
-    names, fields = rows.schema.names, list(rows.schema)
-    keys = [ids, *(rows.column(name).to_numpy() for name in (ROW, ROW_CHECK)), time]
-    order = np.lexsort(keys[::-1])
-    first = is_first(*(key[order] for key in keys))
-    sums = np.add.reduceat(change[order], np.flatnonzero(first)) if len(order) else change
-    # Nothing happens at the end of time.
-    some = np.flatnonzero((sums != 0) & (time[order[first]] < FOREVER))
-    kept = order[first][some]
-    schema = pa.schema(
-        [
-            pa.field(ID, pa.uint64()),
-            pa.field(TIME, pa.int64()),
-            pa.field(COUNT, pa.int64()),
-            *fields,
-        ]
-    )
-    arrays = [pa.array(ids[kept]), pa.array(time[kept]), pa.array(sums[some])]
-    arrays += [rows.column(name).take(pa.array(kept)) for name in names]
-    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-    return with_times(batch, _needed_until(batch))
+
+    owner: Ints
+    start: Ints
+    end: Ints
+    count: Ints
+    number: Ids
+    row: Ints
+    parts: Sequence[Part]
+    whose: Ints
+    next_number: Ids
 
 
-def _needed_until(rows: pa.RecordBatch) -> Ints:
-    """When all copies of each row's payload are gone, as far as these rows tell."""
-    if not rows.num_rows:
-        return np.empty(0, np.int64)
-    times, change = rows.column(TIME).to_numpy(), rows.column(COUNT).to_numpy()
-    keys = [rows.column(name).to_numpy() for name in (ID, ROW, ROW_CHECK)]
-    first, last = is_first(*keys), is_last(*keys)
-    left = np.add.reduceat(change, np.flatnonzero(first))
-    until = np.where(left == 0, times[last], np.int64(FOREVER))
-    return np.asarray(until[np.cumsum(first) - 1])
+def membership_rows(
+    ids: Ids, start: Ints, end: Ints, new_end: Ints, number: Ids, payload: pa.RecordBatch
+) -> pa.RecordBatch:
+    """A run of moves that were sent, sorted by id and start."""
+    values = [(NUMBER, pa.array(number))]
+    values += [(f"key{place}", column) for place, column in enumerate(payload.columns)]
+    if (end > start).any():
+        return event_rows(ids, start, end, new_end, values)
+    arrays = [pa.array(ids), pa.array(start), pa.array(new_end), pa.array(np.ones_like(start))]
+    arrays += [value for _, value in values]
+    schema = events_schema([(name, value.type) for name, value in values])
+    return with_times(pa.RecordBatch.from_arrays(arrays, schema=schema), new_end)
 
 
-def memberships_merger(stable: Time) -> Merge:
-    """Merge runs; of what happened before the stable point only the outcome is kept."""
-
-    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
-        del whole
-        rows = pa.concat_batches([run.rows for run in runs])
-        ids, time, change = (rows.column(name).to_numpy() for name in (ID, TIME, COUNT))
-        time = np.where(time < stable, np.int64(BEGINNING), time)
-        return membership_rows(ids, rows.select(rows.schema.names[3:]), time, change)
-
-    return merge
-
-
-def memberships_of(runs: Sequence[Run], schema: pa.Schema, ids: Ids) -> tuple[pa.RecordBatch, Ints]:
-    """All rows of some keys, and whose each is."""
-    fields = [(ID, pa.uint64()), (TIME, pa.int64()), (COUNT, pa.int64())]
-    parts = [no_rows(pa.schema([*fields, *schema]))]
+def memberships_of(runs: Sequence[Run], width: int, ids: Ids, low: Ints, high: Ints) -> Members:
+    """The events of some keys that meet or touch the stretches [low, high] of these."""
+    next_number = np.zeros(len(ids), np.uint64)
+    positions: list[Ints] = []
     owners = [np.empty(0, np.int64)]
     for run in runs:
-        held = run.rows.column(ID).to_numpy()
-        low, high = (np.searchsorted(held, ids, side=side) for side in ("left", "right"))
-        rows, owner = take_ranges(run, low, high)
-        parts.append(rows)
-        owners.append(owner)
-    return pa.concat_batches(parts), np.concatenate(owners)
+        slices = Slices(run, ids)
+        place, owner = positions_of(slices.low, slices.high)
+        np.maximum.at(next_number, owner, column(run, NUMBER)[place] + np.uint64(1))
+        near = slices.times[place] <= high[owner]
+        near &= column(run, END)[place] >= low[owner]
+        positions.append(place[near])
+        owners.append(owner[near])
+    owner = np.concatenate(owners)
+
+    def values(name: str) -> np.ndarray:
+        found = [column(run, name)[some] for run, some in zip(runs, positions, strict=True)]
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    start, end, count, number = (values(name) for name in (TIME, END, COUNT, NUMBER))
+    number = number.view(np.uint64)
+    kept, count = _add_up(owner, start, end, number, count)
+    order = np.lexsort((number[kept], owner[kept]))
+    first = is_first(owner[kept][order], number[kept][order])
+    chosen = np.sort(kept[order[first]])
+    row = np.empty(len(kept), np.int64)
+    row[order] = np.searchsorted(chosen, kept[order[first]])[np.cumsum(first) - 1]
+    parts, before = [], 0
+    for run, some in zip(runs, positions, strict=True):
+        begin, stop = np.searchsorted(chosen, [before, before + len(some)])
+        parts.append(Part.of(run.rows, width, some[chosen[begin:stop] - before]))
+        before += len(some)
+    return Members(
+        owner=owner[kept],
+        start=start[kept],
+        end=end[kept],
+        count=count,
+        number=number[kept],
+        row=row,
+        parts=parts,
+        whose=owner[chosen],
+        next_number=next_number,
+    )
+
+
+def _add_up(owner: Ints, start: Ints, end: Ints, number: Ids, count: Ints) -> tuple[Ints, Ints]:
+    """Events that are still there, and how many of each."""
+    if not (count < 0).any():
+        return np.arange(len(owner)), count
+    keys = (number, end, start, owner)
+    order = np.lexsort(keys)
+    first = np.flatnonzero(is_first(*(key[order] for key in keys)))
+    sums = np.add.reduceat(count[order], first)
+    some = sums != 0
+    return order[first[some]], sums[some]

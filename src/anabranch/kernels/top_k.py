@@ -12,52 +12,87 @@ import pyarrow as pa
 from anabranch.algebra.expression import evaluate_all
 from anabranch.algebra.top_k import TopK
 from anabranch.errors import EngineError, StreamError
+from anabranch.kernels import columns
 from anabranch.kernels.best_rows import (
-    Changes,
+    Alive,
+    Outcome,
     Stretches,
-    Survey,
+    crowded,
     keep_best,
-    net,
-    relevant_instants,
+    survey,
 )
-from anabranch.kernels.columns import Ids, Ints, Mask
-from anabranch.kernels.coverage import Coverage
+from anabranch.kernels.columns import Ids, Ints, Mask, is_first, order_by_id
 from anabranch.kernels.event_trace import END as EVENT_END
 from anabranch.kernels.event_trace import event_rows, events_merger, events_over, events_schema
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
-from anabranch.kernels.memberships import (
-    ROW,
-    ROW_CHECK,
-    membership_rows,
-    memberships_merger,
-    memberships_of,
-)
-from anabranch.kernels.multiplicity import Runs, Steps, forget, revise_multiplicity
+from anabranch.kernels.lifetimes import Lifetimes, move_lifetimes, order_by_place_and_time
+from anabranch.kernels.memberships import NUMBER, Members, membership_rows, memberships_of
+from anabranch.kernels.pile import Part, Pile
 from anabranch.kernels.ranked_events import unknown_event
 from anabranch.kernels.row_order import rank_rows
 from anabranch.kernels.runs import TIME, add_run
 from anabranch.kernels.timeline_rows import COUNT
+from anabranch.kernels.top_sweep import sweep
 from anabranch.model.batch import EventBatch, no_rows
-from anabranch.model.time import Time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 
 START: Final = "__start"
 END: Final = "__end"
 NEW_END: Final = "__new_end"
+ROW: Final = "__row"
+ROW_CHECK: Final = "__row_check"
+"""Two hashes of a payload: rows that agree in both are copies."""
+
 BEST: Final = "best"
 EVENTS: Final = "events"
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """So many more of a row are among the first k of a group from `low` to `high`."""
+class Moves:
+    """What arrived: the groups, in order, and per row its group and the move of its end."""
 
     ids: Ids
-    rows: pa.RecordBatch
-    low: Ints
-    high: Ints
-    change: Ints
+    owner: Ints
+    start: Ints
+    end: Ints
+    new_end: Ints
+
+    @staticmethod
+    def of(rows: pa.RecordBatch) -> Moves:
+        """Out of prepared rows."""
+        names = (ID, START, END, NEW_END)
+        ids, start, end, new_end = (rows.column(name).to_numpy() for name in names)
+        order = order_by_id(ids)
+        first = is_first(ids[order])
+        owner = np.empty(len(ids), np.int64)
+        owner[order] = np.cumsum(first) - 1
+        return Moves(ids[order[first]], owner, start, end, new_end)
+
+    def reach(self) -> tuple[Ints, Ints]:
+        """The first and the last instant of each group at which something may change."""
+        low, high = np.full(len(self.ids), FOREVER), np.full(len(self.ids), BEGINNING)
+        np.minimum.at(low, self.owner, np.minimum(self.end, self.new_end))
+        np.maximum.at(high, self.owner, np.maximum(self.end, self.new_end))
+        return low, high
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """Rows, the group of each, and its place in the order, which equal rows share."""
+
+    pile: Pile
+    owner: Ints
+    code: Ints
+
+    def by_code(self) -> tuple[Ints, Ints]:
+        """The group of every code, and one of its rows."""
+        owner, row = np.empty((2, int(self.code.max()) + 1), np.int64)
+        owner[self.code] = self.owner
+        row[self.code] = np.arange(len(self.code))
+        return owner, row
 
 
 @final
@@ -91,23 +126,14 @@ class TopKKernel(Stateful):
     def _insert_only(self) -> bool:
         return self.node.input.properties.insert_only
 
-    @property
-    def _row_schema(self) -> pa.Schema:
-        """The hashes of a payload, and its columns by number."""
-        columns = [(f"key{place}", field.type) for place, field in enumerate(self.schema)]
-        return pa.schema([(ROW, pa.uint64()), (ROW_CHECK, pa.uint64()), *columns])
-
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with their payloads; if nothing ever goes, without what never gets in."""
         del side
         parts = [part for _, part in self.node.partition_by]
         ids = key_ids(evaluate_all(parts, batch.payload, len(batch)), len(batch))
-        if self._insert_only and len(batch):
-            ranks = rank_rows(batch.payload, len(batch), self.node.order_by)
-            once = np.ones(len(batch), np.int64)
-            keep = keep_best(self.node.k, ids, batch.start, batch.new_end, ranks, once)
-            keep |= batch.end > batch.start
-            ids, batch = ids[keep], batch.where(keep)
+        if self._insert_only:
+            keep = self._may_get_in(ids, batch) | (batch.end > batch.start)
+            ids, batch = (ids, batch) if keep.all() else (ids[keep], batch.where(keep))
         columns = {
             ID: pa.array(ids),
             START: pa.array(batch.start),
@@ -118,127 +144,111 @@ class TopKKernel(Stateful):
             columns[f"key{place}"] = column
         return pa.RecordBatch.from_pydict(columns)
 
+    def _may_get_in(self, ids: Ids, batch: EventBatch) -> Mask:
+        """Without what comes behind k others that stay as long."""
+        keep = np.ones(len(batch), np.bool_)
+        rows = np.flatnonzero(crowded(self.node.k, ids, batch.start, batch.new_end))
+        if len(rows):
+            owner = np.unique(ids[rows], return_inverse=True)[1]
+            part = Part(batch.payload.columns, len(rows), rows)
+            codes = rank_rows(Pile(self.schema, [part]), owner, self.node.order_by)
+            start, end, once = batch.start[rows], batch.new_end[rows], np.ones_like(rows)
+            keep[rows] = keep_best(self.node.k, Stretches(owner, codes, start, end, once))
+        return keep
+
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Compare what came and went with the first k of the groups it belongs to."""
-        (moves,) = arrived
-        runs = dict(trace.runs)
-        held = {name: runs.pop(name, ()) for name in (BEST, EVENTS)}
+        (rows,) = arrived
+        held = {name: trace.runs.get(name, ()) for name in (BEST, EVENTS)}
         output = EventBatch.empty(self.schema, stable)
         fresh: dict[str, pa.RecordBatch] = {}
-        if moves.num_rows:
-            rows = self._rows(moves)
+        if rows.num_rows:
+            moves = Moves.of(rows)
             if not self._insert_only:
-                fresh[EVENTS] = self._events(moves, rows)
+                fresh[EVENTS] = self._events(rows)
             after = (*held[EVENTS], *(Run(part) for part in fresh.values()))
-            found = self._find(held[BEST], after, moves, rows)
-            if found is not None:
-                fresh[BEST], output = self._write(runs, found, stable)
-        # Whatever was not written to may be forgotten.
-        runs = forget(runs, stable)
-        for name, merge in (
-            (BEST, memberships_merger(stable)),
-            (EVENTS, events_merger(stable, [ROW, ROW_CHECK])),
-        ):
+            low, high = moves.reach()
+            best = memberships_of(held[BEST], len(self.schema), moves.ids, low, high)
+            ranked, found = self._find(best, after, moves, rows)
+            if len(found.code):
+                fresh[BEST], output = self._write(best, moves, ranked, found, stable)
+        runs: dict[str, tuple[Run, ...]] = {}
+        for name, compared in ((BEST, [NUMBER]), (EVENTS, [ROW, ROW_CHECK])):
             if held[name] or name in fresh:
                 new = fresh.get(name)
                 new = no_rows(held[name][0].rows.schema) if new is None else new
+                merge = events_merger(stable, compared)
                 runs[name] = add_run(held[name], new, stable, merge, anchors=False)
         return Trace({name: kept for name, kept in runs.items() if kept}, stable), output
 
-    def _rows(self, moves: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [moves.column(f"key{place}") for place in range(len(self.schema))]
-        count = moves.num_rows
-        hashes = [pa.array(key_ids(columns, count)), pa.array(key_checks(columns, count))]
-        return pa.RecordBatch.from_arrays([*hashes, *columns], schema=self._row_schema)
-
-    def _events(self, moves: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _events(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         names = (ID, START, END, NEW_END)
-        ids, start, end, new_end = (moves.column(name).to_numpy() for name in names)
-        return event_rows(ids, start, end, new_end, list(zip(rows.schema.names, rows.columns)))
+        ids, start, end, new_end = (rows.column(name).to_numpy() for name in names)
+        payload = [rows.column(f"key{place}") for place in range(len(self.schema))]
+        hashes = [hash_(payload, rows.num_rows) for hash_ in (key_ids, key_checks)]
+        arrays = [*(pa.array(part) for part in hashes), *payload]
+        return event_rows(ids, start, end, new_end, list(zip(self._event_names, arrays)))
+
+    @property
+    def _event_names(self) -> list[str]:
+        """The hashes of a payload, and its columns by number."""
+        return [ROW, ROW_CHECK, *(f"key{place}" for place in range(len(self.schema)))]
 
     def _find(
-        self,
-        best_runs: Sequence[Run],
-        events: Sequence[Run],
-        moves: pa.RecordBatch,
-        rows: pa.RecordBatch,
-    ) -> Found | None:
-        """What changes among the first k, if anything does."""
-        ids, owner = np.unique(moves.column(ID).to_numpy(), return_inverse=True)
-        best, whose = memberships_of(best_runs, self._row_schema, ids)
-        table = pa.concat_batches([best.select(rows.schema.names), rows])
-        self._refuse_collisions(table, np.concatenate([whose, owner]))
-        codes = self._codes(table)
-
-        def survey(more: tuple[Ints, Ints] | None) -> Survey:
-            known, came = np.split(codes[: best.num_rows + moves.num_rows], [best.num_rows])
-            times, change = (best.column(name).to_numpy() for name in (TIME, COUNT))
-            moved = net(owner, came, *(moves.column(name).to_numpy() for name in (END, NEW_END)))
-            moved = moved.take(self._may_matter(moved))
-            return Survey.of(self.node.k, Changes(whose, times, known, change), moved, more)
-
-        view, everything = survey(None), None
-        if view.lost.any():
-            if self._insert_only:
-                raise StreamError(
-                    "an adjust or withdrawal in a stream that was declared insert-only",
-                    where=self.node.label,
-                    hint="declare the source without insert_only",
-                )
-            group, low, high = view.lost_ranges()
-            schema = events_schema([(field.name, field.type) for field in self._row_schema])
-            alive, range_ = events_over(events, schema, [ROW, ROW_CHECK], ids[group], low, high)
-            table = pa.concat_batches([table, alive.select(rows.schema.names)])
-            codes = self._codes(table)
-            count = alive.column(COUNT).to_numpy()
-            if (count < 0).any():
-                raise unknown_event()
-            start = np.maximum(alive.column(TIME).to_numpy(), low[range_])
-            end = np.minimum(alive.column(EVENT_END).to_numpy(), high[range_])
-            code = codes[len(codes) - len(count) :]
-            few = keep_best(self.node.k, range_, start, end, code, count)
-            range_, start, end, code, count = (
-                part[few] for part in (range_, start, end, code, count)
+        self, best: Members, events: Sequence[Run], moves: Moves, rows: pa.RecordBatch
+    ) -> tuple[Ranked, Outcome]:
+        """What changes among the first k, and the rows it is about."""
+        width, order_by = len(self.schema), self.node.order_by
+        pile = Pile(self.schema, [*best.parts, Part.of(rows, width)])
+        owner = np.concatenate([best.whose, moves.owner])
+        self._refuse_collisions(pile, owner)
+        ranked = Ranked(pile, owner, rank_rows(pile, owner, order_by))
+        found = self._compare(best, moves, ranked.code, None)
+        lost = found.lost
+        if not len(lost.owner):
+            return ranked, found
+        if self._insert_only:
+            raise StreamError(
+                "an adjust or withdrawal in a stream that was declared insert-only",
+                where=self.node.label,
+                hint="declare the source without insert_only",
             )
-            everything = Coverage.of_events(range_, start, end, code, count)
-            more, times = relevant_instants(self.node.k, range_, start, end, code, everything)
-            view = survey((group[more], times))
-        parts = list(view.differences(everything))
-        change = np.concatenate([part.change for part in parts])
-        if not len(change):
-            return None
-        row_of = np.zeros(int(codes.max()) + 1, np.int64)
-        row_of[codes] = np.arange(len(codes))
-        row = row_of[np.concatenate([part.code for part in parts])]
-        return Found(
-            ids=ids[np.concatenate([part.owner for part in parts])],
-            rows=table.take(pa.array(row)),
-            low=np.concatenate([part.low for part in parts]),
-            high=np.concatenate([part.high for part in parts]),
-            change=change,
+        kinds = [pa.uint64(), pa.uint64(), *self.schema.types]
+        schema = events_schema(list(zip(self._event_names, kinds)))
+        ids = moves.ids[lost.owner]
+        alive, range_ = events_over(events, schema, [ROW, ROW_CHECK], ids, lost.low, lost.high)
+        count = alive.column(COUNT).to_numpy()
+        if (count < 0).any():
+            raise unknown_event()
+        pile = Pile(self.schema, [*pile.parts, Part.of(alive, width)])
+        owner = np.concatenate([owner, lost.owner[range_]])
+        ranked = Ranked(pile, owner, rank_rows(pile, owner, order_by))
+        cut = Stretches(
+            owner=lost.owner[range_],
+            code=ranked.code[len(owner) - len(range_) :],
+            low=np.maximum(alive.column(TIME).to_numpy(), lost.low[range_]),
+            high=np.minimum(alive.column(EVENT_END).to_numpy(), lost.high[range_]),
+            count=count,
         )
+        return ranked, self._compare(best, moves, ranked.code, Alive(cut, range_, lost.owner))
 
-    def _codes(self, table: pa.RecordBatch) -> Ints:
-        columns = [table.column(f"key{place}") for place in range(len(self.schema))]
-        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        return rank_rows(payload, table.num_rows, self.node.order_by)
+    def _compare(self, best: Members, moves: Moves, code: Ints, alive: Alive | None) -> Outcome:
+        """The first k before and after."""
+        was = Stretches(best.owner, code[best.row], best.start, best.end, best.count)
+        came, once = code[len(best.whose) :][: len(moves.owner)], np.ones_like(moves.owner)
+        moved = Stretches(moves.owner, came, moves.end, moves.new_end, once)
+        rows = len(best.owner) + len(moves.owner) + (0 if alive is None else len(alive.range_))
+        if rows >= columns.MANY:
+            return sweep(self.node.k, len(moves.ids), was, moved, alive)
+        return survey(self.node.k, was, moved, alive)
 
-    def _may_matter(self, moved: Stretches) -> Mask:
-        """Without what comes behind k others that stay as long."""
-        comes = moved.count > 0
-        keep = np.ones(len(comes), np.bool_)
-        come = moved.take(comes)
-        keep[comes] = keep_best(self.node.k, come.owner, come.low, come.high, come.code, come.count)
-        return keep
-
-    def _refuse_collisions(self, table: pa.RecordBatch, owner: Ints) -> None:
+    def _refuse_collisions(self, pile: Pile, owner: Ints) -> None:
         """Two groups under one id are found, never mixed."""
         parts = [part for _, part in self.node.partition_by]
         if not needs_check([part.type for part in parts]):
             return
-        columns = [table.column(f"key{place}") for place in range(len(self.schema))]
-        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        check = key_checks(evaluate_all(parts, payload, table.num_rows), table.num_rows)
+        payload = pile.columns(frozenset[str]().union(*(part.columns for part in parts)))
+        check = key_checks(evaluate_all(parts, payload, len(owner)), len(owner))
         of_group = np.zeros(int(owner.max()) + 1, np.uint64)
         of_group[owner] = check
         if (of_group[owner] != check).any():
@@ -249,27 +259,24 @@ class TopKKernel(Stateful):
                 "partitioning",
             )
 
-    def _write(self, runs: Runs, found: Found, stable: Time) -> tuple[pa.RecordBatch, EventBatch]:
-        """The differences as new memberships, and as output in canonical form."""
-        more = found.change > 0
-        steps = Steps(
-            ids=found.rows.column(ROW).to_numpy(),
-            check=found.rows.column(ROW_CHECK).to_numpy(),
-            end=np.where(more, found.low, found.high),
-            new_end=np.where(more, found.high, found.low),
-            count=np.abs(found.change),
+    def _write(
+        self, best: Members, moves: Moves, ranked: Ranked, found: Outcome, stable: Time
+    ) -> tuple[pa.RecordBatch, EventBatch]:
+        """The changes as moves of lifetimes: those to remember, and the output."""
+        event = np.repeat(np.arange(len(best.owner)), best.count)
+        held = ranked.code[best.row]
+        old = Lifetimes(held[event], best.start[event], best.end[event])
+        moved = move_lifetimes(old, found.code, found.time, found.change)
+        owner_of, row_of = ranked.by_code()
+        number_of: Ids = best.next_number[owner_of] + np.arange(len(owner_of)).view(np.uint64)
+        number_of[held] = best.number
+        order = order_by_place_and_time(owner_of[moved.code], moved.start)
+        code, start, end, new_end, was = (
+            part[order] for part in (moved.code, moved.start, moved.end, moved.new_end, moved.was)
         )
-        moved = revise_multiplicity(runs, "", steps, "coalesce", stable, self.node.label)
-        columns = [
-            found.rows.column(f"key{place}").take(pa.array(moved.rows))
-            for place in range(len(self.schema))
-        ]
-        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        output = EventBatch(payload, moved.start, moved.end, moved.new_end, stable)
-        changes = membership_rows(
-            np.concatenate([found.ids, found.ids]),
-            pa.concat_batches([found.rows, found.rows]),
-            np.concatenate([found.low, found.high]),
-            np.concatenate([found.change, -found.change]),
-        )
-        return changes, output
+        number = number_of[code]
+        number[was >= 0] = best.number[event[was[was >= 0]]]
+        payload = ranked.pile.take(row_of[code])
+        ids = moves.ids[owner_of[code]]
+        kept = membership_rows(ids, start, end, new_end, number, payload)
+        return kept, EventBatch(payload, start, end, new_end, stable)
