@@ -15,14 +15,10 @@ from anabranch.algebra.expression import evaluate_all
 from anabranch.errors import StreamError
 from anabranch.kernels.columns import (
     Double,
-    Ids,
-    Ints,
     Mask,
     add_doubles,
-    is_first,
     mostly_different,
     multiply_exactly,
-    order_by_id,
 )
 from anabranch.kernels.distinct_values import count_distinct
 from anabranch.kernels.event_trace import event_rows, events_merger
@@ -30,7 +26,6 @@ from anabranch.kernels.holistic import (
     Kept,
     fresh_values,
     revise_statistics,
-    same_values,
     written_texts,
 )
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
@@ -39,6 +34,7 @@ from anabranch.kernels.measures import Measures
 from anabranch.kernels.output import changed_events
 from anabranch.kernels.peaks import Peaks, find_peaks
 from anabranch.kernels.ranked_events import ranked_merger
+from anabranch.kernels.results import Results
 from anabranch.kernels.runs import add_run
 from anabranch.kernels.timeline import CHECK, Lanes, Moves, Revision, revise, settle
 from anabranch.kernels.timeline_rows import COUNT, merger
@@ -224,9 +220,7 @@ class AggregateKernel(Stateful):
             peaks.changed(len(revision.ids)),
             stable,
         )
-        output = self._output(
-            arrived, moves.ids, revision, new_row, peaks, new_values, kept, stable
-        )
+        output = self._output(arrived, revision, new_row, peaks, new_values, kept, stable)
         return Trace({name: held for name, held in runs.items() if held}, stable), output
 
     def _revise(
@@ -320,8 +314,9 @@ class AggregateKernel(Stateful):
                 "last announced",
             )
         gone = revision.new[COUNT] == 0
+        places = np.flatnonzero(gone)
         for name in self.lanes.whole:
-            revision.new[name][gone] = 0
+            revision.new[name][places] = 0
         for name in self.lanes.doubled:
             place = name.removeprefix("total").removeprefix("square")
             empty = gone | (revision.new[f"count{place}"] == 0)
@@ -331,7 +326,6 @@ class AggregateKernel(Stateful):
     def _output(
         self,
         arrived: pa.RecordBatch,
-        ids: Ids,
         revision: Revision,
         new_row: Mask,
         peaks: Peaks,
@@ -344,50 +338,19 @@ class AggregateKernel(Stateful):
         for measure in self.measures.holistic:
             lanes = [name for name, _ in measure.statistic_lanes()]
             old_values |= {name: revision.old_values(name) for name in lanes}
-        old_results = self.measures.finish(revision.old, revision.old_doubled, old_values)
-        new_results = self.measures.finish(revision.new, revision.new_doubled, new_values)
-        same = np.ones(len(revision.ids), np.bool_)
-        for was, now in zip(old_results, new_results, strict=True):
-            same &= not_distinct(was, now)
-        for measure in self.measures.holistic:
-            if measure.texts:
-                same &= same_values(measure, revision)
-        changes = changed_events(
-            revision, new_row, revision.old[COUNT] > 0, revision.new[COUNT] > 0, same
-        )
-        keys = self._keys_at(arrived, ids, revision.ids[changes.places])
-        columns = list(keys)
-        for was, now in zip(old_results, new_results, strict=True):
-            both = pa.concat_arrays([was, now.cast(was.type)])
-            pick = np.where(changes.is_old, changes.places, changes.places + len(was))
-            columns.append(both.take(pa.array(pick)))
-        ids, times = revision.ids[changes.places], revision.times[changes.places]
-        for place, texts in written_texts(self.measures, kept, ids, times, changes.is_old):
-            columns[len(keys) + place] = texts
+        old_there, new_there = revision.old[COUNT] > 0, revision.new[COUNT] > 0
+        both = revision.known & revision.old_row & new_row & old_there & new_there
+        results = Results(self.measures, revision, old_values, new_values)
+        same = results.same(np.flatnonzero(both))
+        changes = changed_events(revision, new_row, old_there, new_there, same)
+        places, is_old = changes.places, changes.is_old
+        count = len(self.node.group_by)
+        rows = pa.array(revision.move[places])
+        columns = [arrived.column(f"key{place}").take(rows) for place in range(count)]
+        columns += results.at(places, is_old)
+        if any(measure.texts for measure in self.measures.holistic):
+            ids, times = revision.ids[places], revision.times[places]
+            for place, texts in written_texts(self.measures, kept, ids, times, is_old):
+                columns[count + place] = texts
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return EventBatch(payload, changes.start, changes.end, changes.new_end, stable)
-
-    def _keys_at(self, arrived: pa.RecordBatch, ids: Ids, wanted: Ids) -> list[pa.Array]:
-        count = len(self.node.group_by)
-        if not count:
-            return []
-        order = order_by_id(ids)
-        order = order[is_first(ids[order])]
-        rows: Ints = order[np.searchsorted(ids[order], wanted)]
-        return [arrived.column(f"key{place}").take(pa.array(rows)) for place in range(count)]
-
-
-def not_distinct(a: pa.Array, b: pa.Array) -> Mask:
-    """Where two arrays hold the same: NULL equals NULL, NaN equals NaN."""
-    b = b.cast(a.type)
-    if pa.types.is_null(a.type):
-        return np.ones(len(a), np.bool_)
-    if pa.types.is_floating(a.type):
-        x = a.fill_null(0.0).to_numpy(zero_copy_only=False)
-        y = b.fill_null(0.0).to_numpy(zero_copy_only=False)
-        same = (x == y) | (np.isnan(x) & np.isnan(y))
-    else:
-        same = pc.equal(a, b).fill_null(True).to_numpy(zero_copy_only=False)
-    nulls = a.is_null().to_numpy(zero_copy_only=False), b.is_null().to_numpy(zero_copy_only=False)
-    result: Mask = np.where(nulls[0] | nulls[1], nulls[0] & nulls[1], same)
-    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ Double = tuple[Floats, Floats]
 
 MANY = 20_000
 """From so many rows on, compiled loops are worth loading."""
+
+_SOME: Final = 256
+"""From so many rows on, they are worth calling once they are loaded."""
 
 _FEW: Final = 500
 _SAMPLE: Final = 4_096
@@ -46,6 +50,8 @@ def order_by_id(ids: Ids) -> Ints:
     """Positions that sort by id; equal ones keep their order."""
     if len(ids) < _FEW:
         return np.argsort(ids, kind="stable")
+    if (ids[1:] >= ids[:-1]).all():
+        return np.arange(len(ids))
     bits = np.uint64(len(ids).bit_length())
     order = _ride((ids >> bits) << bits, bits)
     sorted_ids = ids[order]
@@ -96,10 +102,15 @@ def merge_order(parts: Sequence[tuple[Ids | Ints, Ints]]) -> Ints:
         return np.arange(len(parts[0][0]))
     ids = np.concatenate([part for part, _ in parts])
     times = np.concatenate([part for _, part in parts])
-    if len(ids) < MANY:
+    if not is_compiled(len(ids)):
         return np.lexsort((times, ids))
     cuts = np.cumsum([0, *(len(part) for part, _ in parts)])
     return np.asarray(native().merge_order(ids.view(np.uint64), times, cuts))
+
+
+def is_compiled(rows: int) -> bool:
+    """Whether a loop over so many rows is a compiled one."""
+    return rows >= MANY or (rows >= _SOME and "anabranch.kernels.native" in sys.modules)
 
 
 def native() -> Any:
@@ -149,6 +160,9 @@ def positions_of(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
     >>> [a.tolist() for a in positions_of(np.array([5, 0, 9]), np.array([7, 0, 10]))]
     [[5, 6, 9], [0, 0, 2]]
     """
+    if is_compiled(len(starts)):
+        found: tuple[Ints, Ints] = native().positions(starts, stops)
+        return found
     lengths = np.maximum(stops - starts, 0)
     owner = np.repeat(np.arange(len(starts)), lengths)
     before = np.cumsum(lengths) - lengths
@@ -157,7 +171,7 @@ def positions_of(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
 
 def group_sums(values: Ints, group_start: Ints) -> Ints:
     """Running sums that begin anew at every group; `group_start` is the first row of each row's."""
-    if len(values) >= MANY:
+    if is_compiled(len(values)):
         return np.asarray(native().group_sums(values, group_start))
     total = np.cumsum(values)
     before = total[group_start] - values[group_start]
@@ -166,14 +180,14 @@ def group_sums(values: Ints, group_start: Ints) -> Ints:
 
 def group_starts(first: Mask) -> Ints:
     """For every row the position of the first row of its group."""
-    if len(first) >= MANY:
+    if is_compiled(len(first)):
         return np.asarray(native().group_starts(first))
     return np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
 
 
 def last_marked(marked: Mask, group_start: Ints) -> Ints:
     """For every row the nearest marked row at or before it in its group, or -1."""
-    if len(marked) >= MANY:
+    if is_compiled(len(marked)):
         return np.asarray(native().last_marked(marked, group_start))
     latest = np.maximum.accumulate(np.where(marked, np.arange(len(marked)), -1))
     return np.where(latest >= group_start, latest, -1)
@@ -181,7 +195,7 @@ def last_marked(marked: Mask, group_start: Ints) -> Ints:
 
 def next_marked(marked: Mask, last: Mask) -> Ints:
     """For every row the nearest marked row after it in its group, or -1."""
-    if len(marked) >= MANY:
+    if is_compiled(len(marked)):
         return np.asarray(native().next_marked(marked, last))
     length = len(marked)
     if not length:
@@ -223,7 +237,7 @@ def group_double_sums(values: Double, group_start: Ints) -> Double:
     Where there are few, by a scan of logarithmic depth.
     """
     high, low = values
-    if len(high) >= MANY:
+    if is_compiled(len(high)):
         sums: Double = native().group_double_sums(high, low, group_start)
         return sums
     high, low = high.copy(), low.copy()
@@ -240,7 +254,7 @@ def group_double_sums(values: Double, group_start: Ints) -> Double:
 
 def group_max(values: Ints, group_start: Ints) -> Ints:
     """The largest value so far, anew in every group."""
-    if len(values) >= MANY:
+    if is_compiled(len(values)):
         return np.asarray(native().group_max(values, group_start))
     result = values.copy()
     offset = np.arange(len(values)) - group_start

@@ -127,25 +127,23 @@ def revise_levels(
     rises = now[place] > was[place]
     begin, finish = counts.times[place], counts.times[place + 1]
     row = counts.move[place]
-    level_ids, level_check = steps.ids[row], None if steps.check is None else steps.check[row]
-    if int(high.max()) > 1:
-        named = [pa.array(level_ids), pa.array(level)]
-        level_ids = stable_hash(named, len(level))
-        extra = named if level_check is None else [*named, pa.array(level_check)]
-        level_check = stable_hash(extra, len(level), salt=1)
-        # Level 0 keeps the ids of the payloads, as nearly all there is are single copies.
-        level_ids = np.where(level == 0, steps.ids[row], level_ids)
-        if steps.check is not None:
-            level_check = np.where(level == 0, steps.check[row], level_check)
-    elif level_check is None:
-        level_check = np.zeros(len(level), np.uint64)
-    if steps.check is None:
-        level_check = np.where(level == 0, np.uint64(0), level_check)
+    ids = steps.ids[row]
+    check = np.zeros(len(row), np.uint64) if steps.check is None else steps.check[row]
+    # Level 0 keeps the ids of the payloads, as nearly all there is are single copies.
+    upper = np.flatnonzero(level)
+    if len(upper):
+        named = [pa.array(ids[upper]), pa.array(level[upper])]
+        extra = named if steps.check is None else [*named, pa.array(check[upper])]
+        check[upper] = stable_hash(extra, len(upper), salt=1)
+        ids[upper] = stable_hash(named, len(upper))
     held = runs.get(f"{name}levels", ())
     lanes = Lanes(checked=True)
     rising = np.where(rises, begin, finish), np.where(rises, finish, begin)
     ones = {COUNT: np.ones(len(level), np.int64)}
-    levels = revise(held, lanes, Moves(level_ids, *rising, ones, {}, level_check))
+    # Levels change only where counts do: what has no counts from here on has no levels.
+    seen = np.zeros(len(steps.ids), np.bool_)
+    seen[counts.move[counts.held_place]] = True
+    levels = revise(held, lanes, Moves(ids, *rising, ones, {}, check, ~seen[row]))
     nothing = np.zeros(len(levels.ids), np.bool_)
     runs[f"{name}levels"], new_row = settle(held, lanes, levels, {}, nothing, nothing, stable)
     changes = changed_events(

@@ -7,8 +7,10 @@ from typing import final
 
 import numpy as np
 
+from anabranch.kernels import columns
 from anabranch.kernels.columns import Ints, Mask
 from anabranch.kernels.timeline import Revision
+from anabranch.model.time import FOREVER
 
 
 @final
@@ -31,6 +33,20 @@ def changed_events(
     Equal payload on both sides: its end moves, if it moves. Otherwise the old one is withdrawn
     and the new one inserted. Segments that are not known are not touched.
     """
+    if columns.is_compiled(len(new_row)):
+        return Changes(
+            *columns.native().changes(
+                revision.times,
+                revision.last,
+                revision.known,
+                revision.old_row,
+                new_row,
+                old_there,
+                new_there,
+                same,
+                int(FOREVER),
+            )
+        )
     old_event = revision.known & revision.old_row & old_there
     new_event = revision.known & new_row & new_there
     old_end = revision.next_times(revision.old_row)

@@ -37,7 +37,7 @@ def search(times: Ints, low: Ints, high: Ints, target: Ints, *, after_equal: boo
 
     Gives the first position whose time is >= target (> target with `after_equal`).
     """
-    if len(low) >= columns.MANY:
+    if columns.is_compiled(len(low)):
         return np.asarray(columns.native().search(times, low, high, target, after_equal))
     low, high = low.copy(), high.copy()
     while True:
@@ -53,7 +53,7 @@ def search(times: Ints, low: Ints, high: Ints, target: Ints, *, after_equal: boo
 
 def slices(held: Ids, ids: Ids) -> tuple[Ints, Ints]:
     """Where the rows of each id begin and end in a sorted column."""
-    if len(ids) >= columns.MANY:
+    if columns.is_compiled(len(ids)):
         found: tuple[Ints, Ints] = columns.native().slices(held, ids)
         return found
     return np.searchsorted(held, ids, side="left"), np.searchsorted(held, ids, side="right")
@@ -85,6 +85,23 @@ def take_ranges(run: Run, starts: Ints, stops: Ints) -> tuple[pa.RecordBatch, In
     return run.rows.take(pa.array(positions)), owner
 
 
+def gather(parts: Sequence[pa.Array], positions: Sequence[Ints]) -> np.ndarray | pa.Array:
+    """Some values of each part, put one behind the other: as numpy if they are plain numbers."""
+    kind = parts[0].type
+    plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if not plain or any(part.null_count for part in parts):
+        some = [part.take(pa.array(rows)) for part, rows in zip(parts, positions, strict=True)]
+        return pa.concat_arrays(some)
+    values = [part.to_numpy() for part in parts]
+    result = np.empty(sum(len(rows) for rows in positions), values[0].dtype)
+    first = 0
+    for part, rows in zip(values, positions, strict=True):
+        # Positions are right; `clip` says that they need not be looked at first.
+        np.take(part, rows, out=result[first : first + len(rows)], mode="clip")
+        first += len(rows)
+    return result
+
+
 def with_times(rows: pa.RecordBatch, times: Ints, per_key: int = 1) -> pa.RecordBatch:
     """Remember how the times of a run are spread, so that its expired share can be estimated.
 
@@ -94,9 +111,12 @@ def with_times(rows: pa.RecordBatch, times: Ints, per_key: int = 1) -> pa.Record
         return rows
     sample = np.sort(times[:: 1 + len(times) // _SAMPLE])
     spread = sample[np.arange(_QUANTILES + 1) * (len(sample) - 1) // _QUANTILES]
-    ends = np.flatnonzero(np.diff(rows.column(ID).to_numpy()))
-    sizes = np.diff(ends, prepend=-1, append=len(times) - 1)
-    anchors = int(np.minimum(sizes, per_key).sum())
+    ids = rows.column(ID).to_numpy()
+    ends = np.flatnonzero(ids[1:] != ids[:-1])
+    anchors = len(ends) + 1
+    if per_key > 1:
+        sizes = np.diff(ends, prepend=-1, append=len(times) - 1)
+        anchors = int(np.minimum(sizes, per_key).sum())
     note = json.dumps({"spread": spread.tolist(), "ids": anchors})
     return rows.replace_schema_metadata({_TIMES: note})
 

@@ -28,15 +28,13 @@ from anabranch.kernels.columns import (
     add_doubles,
     group_double_sums,
     group_starts,
-    group_sums,
     is_first,
     is_last,
     last_marked,
-    merge_order,
     next_marked,
-    order_by_id_and_time,
 )
 from anabranch.kernels.kernel import ID, Run
+from anabranch.kernels.places import Places, endpoints, filled, lane_at, weave
 from anabranch.kernels.runs import TIME, add_run, with_times
 from anabranch.kernels.timeline_rows import COUNT, REMOVED, fetch, merger
 from anabranch.model.time import FOREVER, Time
@@ -72,7 +70,7 @@ class Lanes:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Moves:
-    """Moves of ends with what they weigh in each lane."""
+    """Moves of ends with what they weigh in each lane; `fresh` ones are of keys without any row."""
 
     ids: Ids
     end: Ints
@@ -80,6 +78,7 @@ class Moves:
     whole: Mapping[str, Ints]
     doubled: Mapping[str, Double]
     check: Ids | None = None
+    fresh: Mask | None = None
 
 
 @final
@@ -89,7 +88,7 @@ class Revision:
 
     `known` rows have their true neighbours in the arrays, so the segment that starts there is
     known; `touched` rows start a segment that the batch changed. `first`/`last` mark keys. `move`
-    is the number of a move of the key.
+    is the first move of the key.
     """
 
     ids: Ids
@@ -105,10 +104,21 @@ class Revision:
     old_doubled: Mapping[str, Double]
     new_doubled: dict[str, Double]
     rows: pa.RecordBatch
-    low_place: Ints
-    high_place: Ints
+    end_place: Ints
+    new_end_place: Ints
+    held_place: Ints
     move: Ints
     check: Ids | None
+
+    @property
+    def low_place(self) -> Ints:
+        """Where the stretch of each move begins."""
+        return np.minimum(self.end_place, self.new_end_place)
+
+    @property
+    def high_place(self) -> Ints:
+        """Where it ends."""
+        return np.maximum(self.end_place, self.new_end_place)
 
     def old_values(self, name: str) -> pa.Array:
         """A value lane as it was, with null where nothing was there."""
@@ -125,148 +135,68 @@ def take_or_null(values: pa.Array, positions: Ints) -> pa.Array:
     return values.take(pa.array(positions, mask=positions < 0))
 
 
-def islands(ids: Ids, times: Ints, change: Ints) -> tuple[Ids, Ints, Ints]:
-    """The stretches of time that moves cover, per key: ids, first and last instants.
-
-    Given are the ends of all moves by key and time, with +1 where a move begins to cover, -1
-    where it ceases, 0 where it goes nowhere.
-    """
-    if len(ids) >= columns.MANY:
-        found: tuple[Ids, Ints, Ints] = columns.native().islands(ids, times, change)
-        return found
-    first = is_first(ids)
-    cover = group_sums(change, group_starts(first))
-    begins = first.copy()
-    begins[1:] |= (cover[:-1] == 0) & (times[1:] != times[:-1])
-    ends = np.append(begins[1:], True) if len(begins) else begins
-    return ids[begins], times[begins], times[ends]
-
-
 def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
     """Bring the touched stretches into the arrays, with the whole and doubled lanes revised."""
-    moved = len(moves.ids)
-    moved_ids = np.concatenate([moves.ids, moves.ids])
-    moved_times = np.concatenate([moves.end, moves.new_end])
-    by_key = order_by_id_and_time(moved_ids, moved_times)
-    moved_ids, moved_times = moved_ids[by_key], moved_times[by_key]
-    grows = (moves.new_end > moves.end).astype(np.int64) - (moves.new_end < moves.end)
-    cover = np.concatenate([grows, -grows])[by_key]
-    rows, before, inside = fetch(runs, lanes.schema(), *islands(moved_ids, moved_times, cover))
+    ends, islands = endpoints(moves.ids, moves.end, moves.new_end)
+    if moves.fresh is not None:
+        islands = islands.take(np.flatnonzero(~moves.fresh[islands.move]))
+    rows, before, inside = fetch(runs, lanes.schema(), islands.ids, islands.low, islands.high)
     held_ids, held_times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
-    held = len(held_ids)
-    merged = merge_order([(held_ids, held_times), (moved_ids, moved_times)])
-    order = np.concatenate([np.arange(held), by_key + held])[merged]
-    all_ids = np.concatenate([held_ids, moved_ids])[merged]
-    all_times = np.concatenate([held_times, moved_times])[merged]
-    at, times, starts, place, touched, old_row, known, source, move = _sweep(
-        all_ids, all_times, order, before | inside, moves
-    )
-    length = len(at)
-    first, last = is_first(at), is_last(at)
-    held_place, end_place, new_end_place = np.split(place, [held, held + moved])
-    low_place = np.minimum(end_place, new_end_place)
-    high_place = np.maximum(end_place, new_end_place)
-    check = _check(rows, moves, starts, held_place, end_place) if lanes.checked else None
-
+    places = weave(held_ids, held_times, before | inside, ends)
+    if lanes.checked:
+        _refuse_collisions(rows, moves, places)
     old: dict[str, Ints] = {}
     new: dict[str, Ints] = {}
     done: list[tuple[Ints, Ints, str]] = []
     for name in lanes.whole:
-        weight, before = moves.whole[name], rows.column(name).to_numpy()
+        weight, held = moves.whole[name], rows.column(name).to_numpy()
         # Lanes are often all alike: nothing is NULL, NaN or infinite.
-        same = next((n for w, b, n in done if _alike(w, weight) and _alike(b, before)), None)
+        same = next((n for w, b, n in done if _alike(w, weight) and _alike(b, held)), None)
         if same is not None:
             old[name], new[name] = old[same], new[same].copy()
             continue
-        done.append((weight, before, name))
-        old[name] = _filled(before, source)
-        if not weight.any():
-            new[name] = old[name].copy()
-            continue
-        delta = np.zeros(length, np.int64)
-        np.add.at(delta, end_place, weight)
-        np.subtract.at(delta, new_end_place, weight)
-        new[name] = old[name] + np.where(touched, group_sums(delta, starts), 0)
-    in_order = order[order >= held] - held if lanes.doubled else order
+        done.append((weight, held, name))
+        old[name], new[name] = lane_at(held, weight, places)
     old_doubled: dict[str, Double] = {}
     new_doubled: dict[str, Double] = {}
+    starts = group_starts(places.first) if lanes.doubled else places.source
     for name in lanes.doubled:
         was = (
-            _filled(rows.column(f"{name}.high").to_numpy(), source),
-            _filled(rows.column(f"{name}.low").to_numpy(), source),
+            filled(rows.column(f"{name}.high").to_numpy(), places.source),
+            filled(rows.column(f"{name}.low").to_numpy(), places.source),
         )
-        change = _double_sums(moves.doubled[name], place[held:], in_order, starts)
+        both = np.concatenate([places.end, places.new_end])
+        change = _double_sums(moves.doubled[name], both, ends.entries, starts)
         old_doubled[name] = was
         total = add_doubles(was, change)
         new_doubled[name] = (
-            np.where(touched, total[0], was[0]),
-            np.where(touched, total[1], was[1]),
+            np.where(places.touched, total[0], was[0]),
+            np.where(places.touched, total[1], was[1]),
         )
     return Revision(
-        ids=at,
-        times=times,
-        first=first,
-        last=last,
-        known=known,
-        touched=touched,
-        old_row=old_row,
-        old_source=source,
+        ids=places.ids,
+        times=places.times,
+        first=places.first,
+        last=places.last,
+        known=places.known,
+        touched=places.touched,
+        old_row=places.old_row,
+        old_source=places.source,
         old=old,
         new=new,
         old_doubled=old_doubled,
         new_doubled=new_doubled,
         rows=rows,
-        low_place=low_place,
-        high_place=high_place,
-        move=move,
-        check=check,
+        end_place=places.end,
+        new_end_place=places.new_end,
+        held_place=places.held,
+        move=places.move,
+        check=moves.check,
     )
-
-
-def _sweep(
-    ids: Ids, times: Ints, order: Ints, sure: Mask, moves: Moves
-) -> tuple[Ids, Ints, Ints, Ints, Mask, Mask, Mask, Ints, Ints]:
-    """Places out of sorted entries; see `native.sweep`, which does it for large batches."""
-    if len(order) >= columns.MANY:
-        swept: tuple[Ids, Ints, Ints, Ints, Mask, Mask, Mask, Ints, Ints] = columns.native().sweep(
-            ids, times, order, sure, moves.end, moves.new_end, int(FOREVER)
-        )
-        return swept
-    held, moved = len(sure), len(moves.ids)
-    first_here = is_first(ids, times)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.cumsum(first_here) - 1
-    at, when = ids[first_here], times[first_here]
-    first = is_first(at)
-    starts = group_starts(first)
-    held_place, end_place, new_end_place = np.split(place, [held, held + moved])
-    cover = np.zeros(len(at), np.int64)
-    np.add.at(cover, np.minimum(end_place, new_end_place), 1)
-    np.add.at(cover, np.maximum(end_place, new_end_place), -1)
-    touched = (group_sums(cover, starts) > 0) & (when != FOREVER)
-    old_row = np.zeros(len(at), np.bool_)
-    old_row[held_place] = True
-    known = np.zeros(len(at), np.bool_)
-    known[held_place[sure]] = True
-    known[end_place] = True
-    known[new_end_place] = True
-    row_at = np.full(len(at), -1, np.int64)
-    row_at[held_place] = np.arange(held)
-    marked = last_marked(old_row, starts)
-    source = np.where(marked >= 0, row_at[marked], -1) if len(at) else marked
-    some = np.zeros(len(at), np.int64)
-    some[starts[end_place]] = np.arange(moved)
-    return at, when, starts, place, touched, old_row, known, source, some[starts]
 
 
 def _alike(one: Ints, other: Ints) -> bool:
     return one is other or np.array_equal(one, other)
-
-
-def _filled(values: np.ndarray, source: Ints) -> np.ndarray:
-    if not len(values):
-        return np.zeros(len(source), values.dtype)
-    return np.where(source >= 0, values[source], values.dtype.type(0))
 
 
 def _double_sums(weight: Double, places: Ints, order: Ints, starts: Ints) -> Double:
@@ -291,18 +221,13 @@ def _double_sums(weight: Double, places: Ints, order: Ints, starts: Ints) -> Dou
     return result[0], result[1]
 
 
-def _check(
-    rows: pa.RecordBatch, moves: Moves, starts: Ints, held_place: Ints, end_place: Ints
-) -> Ids:
-    """The second hash at every place; two keys under one id are found, never mixed."""
+def _refuse_collisions(rows: pa.RecordBatch, moves: Moves, places: Places) -> None:
+    """By a second hash, two keys under one id are found, never mixed."""
     assert moves.check is not None
-    of_key = np.zeros(len(starts), np.uint64)
-    of_key[starts[end_place]] = moves.check
-    same = (of_key[starts[end_place]] == moves.check).all()
-    same = same and (of_key[starts[held_place]] == rows.column(CHECK).to_numpy()).all()
-    if not same:
+    same = (moves.check[places.move[places.end]] == moves.check).all()
+    held = rows.column(CHECK).to_numpy()
+    if not same or not (moves.check[places.move[places.held]] == held).all():
         raise _collision()
-    return of_key[starts]
 
 
 def _collision() -> EngineError:
@@ -344,7 +269,7 @@ def settle(
         arrays.append(new_values[name].take(pa.array(places)))
     if lanes.checked:
         assert revision.check is not None
-        arrays.append(pa.array(revision.check[places]))
+        arrays.append(pa.array(revision.check[revision.move[places]]))
     fresh = pa.RecordBatch.from_arrays(arrays, schema=lanes.schema())
     fresh = with_times(fresh, revision.times[places])
     return add_run(runs, fresh, stable, merger(stable), anchors=True), new_row
@@ -359,8 +284,21 @@ def boundaries(revision: Revision, lanes: Lanes, differs: Mask) -> Mask:
     for name in lanes.doubled:
         for part in revision.new_doubled[name]:
             different[1:] |= part[1:] != part[:-1]
-    first = revision.first
-    different[first] = revision.new[COUNT][first] != 0
+    first, count = revision.first, revision.new[COUNT]
+    if columns.is_compiled(len(first)):
+        return np.asarray(
+            columns.native().boundaries(
+                different,
+                first,
+                count,
+                revision.known,
+                revision.touched,
+                revision.old_row,
+                revision.times,
+                int(FOREVER),
+            )
+        )
+    different = np.where(first, count != 0, different)
     free = revision.known & (revision.times != FOREVER)
     inside = revision.touched.copy()
     inside[1:] |= revision.touched[:-1] & ~first[1:]

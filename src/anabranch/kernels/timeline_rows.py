@@ -6,7 +6,8 @@ The newest row of a key and time counts; a count of REMOVED takes an older row a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,15 @@ from anabranch.kernels.columns import (
     order_by_id_and_time,
 )
 from anabranch.kernels.kernel import ID, Run
-from anabranch.kernels.runs import TIME, Merge, Slices, take_ranges, with_times
+from anabranch.kernels.runs import (
+    TIME,
+    Merge,
+    Slices,
+    column,
+    gather,
+    take_ranges,
+    with_times,
+)
 from anabranch.model.batch import no_rows
 from anabranch.model.time import FOREVER, Time
 
@@ -46,42 +55,88 @@ def fetch(
 ) -> tuple[pa.RecordBatch, Mask, Mask]:
     """Rows in the islands and their nearest neighbours; masks: is a predecessor, is inside.
 
-    A neighbour found in one run may have been taken away in a newer one, so every run is read
-    until it reaches at least as far as the nearest neighbour that still stands.
+    Islands are in order. A neighbour found in one run may have been taken away in a newer one; then
+    every run is read until it reaches at least as far as the nearest neighbour that still stands.
     """
-    if not runs or not len(ids):
+    near = [_around(run, ids, low, high) for run in runs]
+    if not any(np.any(left < right) for _, _, left, right in near):
         none = np.empty(0, np.bool_)
         return no_rows(schema), none, none
-    slices = [Slices(run, ids) for run in runs]
-    starts = [part.at_or_after(low) for part in slices]
-    stops = [part.after(high) for part in slices]
-    reach_left = np.ones(len(ids), np.int64)
-    reach_right = np.where(high == FOREVER, 0, 1).astype(np.int64)
-    while True:
-        lefts = [np.maximum(s - reach_left, p.low) for s, p in zip(starts, slices, strict=True)]
-        rights = [np.minimum(s + reach_right, p.high) for s, p in zip(stops, slices, strict=True)]
-        parts, owners = [], []
-        for run, left, right in zip(runs, lefts, rights, strict=True):
-            rows, owner = take_ranges(run, left, right)
+    lefts, rights = [part[2] for part in near], [part[3] for part in near]
+    found = _candidates(runs, lefts, rights, ids, low, high)
+    if (found.rows.column(COUNT).to_numpy() == REMOVED).any():
+        found = _look_further(runs, near, found, ids, low, high)
+    return found.rows.take(pa.array(found.kept)), found.is_before, found.is_inside
+
+
+def _around(run: Run, ids: Ids, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Where the rows in each island begin and end, without and with one neighbour on each side."""
+    held, times = column(run, ID), column(run, TIME)
+    if columns.is_compiled(len(ids)):
+        found: tuple[Ints, Ints, Ints, Ints] = columns.native().around(held, times, ids, low, high)
+        return found
+    slices = Slices(run, ids)
+    start, stop = slices.at_or_after(low), slices.after(high)
+    return start, stop, np.maximum(start - 1, slices.low), np.minimum(stop + 1, slices.high)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """Candidates, in the order of the runs: which of them count, and the nearest to each island."""
+
+    rows: pa.RecordBatch
+    kept: Ints
+    is_before: Mask
+    is_inside: Mask
+    before: Ints
+    after: Ints
+
+
+def _candidates(
+    runs: Sequence[Run],
+    lefts: Sequence[Ints],
+    rights: Sequence[Ints],
+    ids: Ids,
+    low: Ints,
+    high: Ints,
+) -> _Found:
+    parts, owners = [], []
+    for run, left, right in zip(runs, lefts, rights, strict=True):
+        rows, owner = take_ranges(run, left, right)
+        if len(owner):
             parts.append(rows)
             owners.append(owner)
-        rows = pa.concat_batches(parts)
-        owner = np.concatenate(owners)
-        times = rows.column(TIME).to_numpy()
-        each = [
-            (some, part.column(TIME).to_numpy()) for some, part in zip(owners, parts, strict=True)
-        ]
-        counts = rows.column(COUNT).to_numpy()
-        resolve = columns.native().resolve if len(times) >= columns.MANY else _resolve
-        found, is_before, is_inside, before, after = resolve(
-            merge_order(each), owner, times, counts, REMOVED, ids, low, high
-        )
+    rows = pa.concat_batches(parts)
+    owner = np.concatenate(owners)
+    times, counts = rows.column(TIME).to_numpy(), rows.column(COUNT).to_numpy()
+    each = [(some, part.column(TIME).to_numpy()) for some, part in zip(owners, parts, strict=True)]
+    resolve = columns.native().resolve if columns.is_compiled(len(times)) else _resolve
+    return _Found(rows, *resolve(merge_order(each), owner, times, counts, REMOVED, ids, low, high))
+
+
+def _look_further(
+    runs: Sequence[Run],
+    near: Sequence[tuple[Ints, Ints, Ints, Ints]],
+    found: _Found,
+    ids: Ids,
+    low: Ints,
+    high: Ints,
+) -> _Found:
+    slices = [Slices(run, ids) for run in runs]
+    reach_left = np.ones(len(ids), np.int64)
+    reach_right = np.ones(len(ids), np.int64)
+    while True:
+        lefts = [np.maximum(s[0] - reach_left, p.low) for s, p in zip(near, slices, strict=True)]
+        rights = [np.minimum(s[1] + reach_right, p.high) for s, p in zip(near, slices, strict=True)]
+        if (reach_left > 1).any() or (reach_right > 1).any():
+            found = _candidates(runs, lefts, rights, ids, low, high)
+        times = found.rows.column(TIME).to_numpy()
         limits = [p.low for p in slices], [p.high for p in slices]
-        left_ok = _settled(before, times, lefts, limits[0], slices, left=True)
-        right_ok = _settled(after, times, rights, limits[1], slices, left=False)
-        right_ok |= high == FOREVER
+        left_ok = _settled(found.before, times, lefts, limits[0], slices, left=True)
+        right_ok = _settled(found.after, times, rights, limits[1], slices, left=False)
         if left_ok.all() and right_ok.all():
-            return rows.take(pa.array(found)), is_before, is_inside
+            return found
         reach_left = np.where(left_ok, reach_left, reach_left * 4)
         reach_right = np.where(right_ok, reach_right, reach_right * 4)
 
@@ -145,38 +200,55 @@ def merger(stable: Time) -> Merge:
     """Merge runs of a timeline, without the rows that cannot matter after the stable point."""
 
     def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
-        rows = newest_rows(_without_the_past([run.rows for run in runs], stable))
-        ids, times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
-        count = rows.column(COUNT).to_numpy()
-        stands = count != REMOVED
-        following = next_marked(stands, is_last(ids))
-        until = np.where(following >= 0, times[following], np.int64(FOREVER))
-        # A row ends where the next one begins; if that is the stable point, it may still grow.
-        dead = stands & (until < stable)
-        if whole:
-            dead |= ~stands
-            dead |= (count == 0) & (following < 0) & (times < stable)
-            dead |= _leading_gaps(ids, count, dead)
-        rows = rows.take(pa.array(np.flatnonzero(~dead)))
+        parts = [run.rows for run in runs]
+        many = columns.is_compiled(sum(part.num_rows for part in parts))
+        rows = _surviving(parts, stable, whole) if many else _merged(parts, stable, whole)
         return with_times(rows, rows.column(TIME).to_numpy())
 
     return merge
 
 
-def _without_the_past(parts: Sequence[pa.RecordBatch], stable: Time) -> Sequence[pa.RecordBatch]:
-    """Without rows that end before the stable point, as far as their own run tells.
+def _merged(parts: Sequence[pa.RecordBatch], stable: Time, whole: bool) -> pa.RecordBatch:
+    rows = newest_rows(parts)
+    ids, times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
+    count = rows.column(COUNT).to_numpy()
+    stands = count != REMOVED
+    following = next_marked(stands, is_last(ids))
+    until = np.where(following >= 0, times[following], np.int64(FOREVER))
+    # A row ends where the next one begins; if that is the stable point, it may still grow.
+    dead = stands & (until < stable)
+    if whole:
+        dead |= ~stands
+        dead |= (count == 0) & (following < 0) & (times < stable)
+        dead |= _leading_gaps(ids, count, dead)
+    return rows.take(pa.array(np.flatnonzero(~dead)))
 
-    That holds only where no run takes rows away: else what ends a row may itself be gone.
-    """
-    if any((part.column(COUNT).to_numpy() == REMOVED).any() for part in parts):
-        return parts
-    kept = []
-    for part in parts:
-        ids, times = part.column(ID).to_numpy(), part.column(TIME).to_numpy()
-        past = np.zeros(len(ids), np.bool_)
-        past[:-1] = (ids[1:] == ids[:-1]) & (times[1:] < stable)
-        kept.append(part.take(pa.array(np.flatnonzero(~past))) if past.any() else part)
-    return kept
+
+def _surviving(parts: Sequence[pa.RecordBatch], stable: Time, whole: bool) -> pa.RecordBatch:
+    """The same in compiled loops."""
+    native, schema = columns.native(), parts[0].schema
+    each = [[part.column(name).to_numpy() for name in (ID, TIME, COUNT)] for part in parts]
+    # What is over by its own run need not be merged; but what ends a row may itself be gone.
+    uncertain = np.unique(np.concatenate([ids[counts == REMOVED] for ids, _, counts in each]))
+    kept = [native.recent(ids, times, uncertain, int(stable)) for ids, times, _ in each]
+    found = {
+        name: gather([part.column(name) for part in parts], kept) for name in (ID, TIME, COUNT)
+    }
+    cuts = np.cumsum([0, *(len(rows) for rows in kept)])
+    order = native.merge_order(found[ID], found[TIME], cuts)
+    rows = native.survivors(
+        order, found[ID], found[TIME], found[COUNT], int(stable), int(FOREVER), REMOVED, whole
+    )
+    arrays = []
+    for name in schema.names:
+        values = found.pop(name, None)
+        if values is None:
+            values = gather([part.column(name) for part in parts], kept)
+        if isinstance(values, np.ndarray):
+            arrays.append(pa.array(values[rows]))
+        else:
+            arrays.append(values.take(pa.array(rows)))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _leading_gaps(ids: Ids, count: Ints, dead: Mask) -> Mask:

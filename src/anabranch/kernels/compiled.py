@@ -1,0 +1,42 @@
+"""Loops over columns, compiled for exact types.
+
+Code is compiled once per machine, which takes some seconds, and kept beside the package or in the
+user's cache folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+from numba import njit, types
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _column(kind: types.Type) -> types.Array:
+    """A column that is only read, as those in Arrow's memory are."""
+    return types.Array(kind, 1, "C", readonly=True)
+
+
+IDS: Final = _column(types.uint64)
+INTS: Final = _column(types.int64)
+FLOATS: Final = _column(types.float64)
+MASK: Final = _column(types.boolean)
+INT: Final = types.int64
+FLAG: Final = types.boolean
+OWN_INTS: Final = types.Array(types.int64, 1, "C")
+"""A column that is written to."""
+
+
+def compiled(*arguments: types.Type) -> Callable[[_Function], _Function]:
+    """Compile for these types, once per machine."""
+
+    def decorate(function: _Function) -> _Function:
+        try:
+            return cast(_Function, njit(arguments, cache=True)(function))
+        except RuntimeError:
+            # There is no folder for compiled code, as where the package lies in an archive.
+            return cast(_Function, njit(arguments)(function))
+
+    return decorate
