@@ -98,7 +98,9 @@ def test_a_file_that_lost_something_is_noticed(tmp_path: Path) -> None:
 
 def log_results(path: Path, number: int, batches: Sequence[EventBatch]) -> list[Result]:
     return [
-        Result(shard, {"files": [write_part(str(path), number, shard, each, timestamps=False)]}, None)
+        Result(
+            shard, {"files": [write_part(str(path), number, shard, each, timestamps=False)]}, None
+        )
         for shard, each in enumerate(batches)
     ]
 
