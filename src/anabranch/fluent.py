@@ -34,10 +34,10 @@ from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
 from anabranch.algebra.window_columns import Columns
 from anabranch.errors import PlanError
-from anabranch.model.time import parse_duration, parse_time
 from anabranch.language.aggregate_text import parse_aggregate, parse_column
 from anabranch.language.join_text import plan_join
 from anabranch.language.order_text import parse_order
+from anabranch.model.time import parse_duration, parse_time
 
 Span: TypeAlias = str | int | timedelta
 """A duration: `"10 minutes"`, a count of chronons, or a timedelta."""

@@ -13,9 +13,9 @@ from anabranch.algebra.filter import Filter
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.top_k import TopK
+from anabranch.language.aggregate_text import parse_aggregate
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
-from anabranch.language.aggregate_text import parse_aggregate
 from anabranch.testing import (
     PhysicalStream,
     adjust,
