@@ -63,7 +63,7 @@ def test_a_query_that_is_followed_can_be_stopped(
             process.kill()
     said = (tmp_path / "log").read_text()
     assert "asked to stop: highest stops after this batch\nhighest has stopped\n" in said
-    assert "1 batches: 2 rows read, 2 elements written\n" in said
+    assert "1 batch: 2 rows read, 2 elements written\n" in said
     assert (tmp_path / "out.jsonl").read_text() == (
         '{"insert": {"itemID": 1, "highest": 80.0}, "start": 5, "end": 13}\n'
         '{"insert": {"itemID": 2, "highest": 30.0}, "start": 6}\n'

@@ -87,5 +87,7 @@ def _report(metrics: list[dict[str, Any]]) -> None:
     late = sum(batch.get("late", 0) for batch in metrics)
     behind = f", {late} late" if late else ""
     typer.echo(
-        f"{len(metrics)} batches: {read} rows read, {written} elements written{behind}", err=True
+        f"{len(metrics)} batch{'' if len(metrics) == 1 else 'es'}: {read} rows read, "
+        f"{written} elements written{behind}",
+        err=True,
     )
