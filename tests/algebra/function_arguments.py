@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -148,14 +148,14 @@ LARGE: Final = ("repeat", "space", "lpad", "rpad", "array_repeat", "sequence", "
 """Functions that make something as large as a number says."""
 
 
-def calls(function: Function) -> list[str]:
-    """Calls of a function with arguments of every kind that it takes."""
+def calls(function: Function, most: int) -> list[str]:
+    """Calls of a function with arguments of every kind that it takes, so many per signature."""
     if function.name in LARGE:
         return []
     texts = []
     for signature in function.signatures:
         for count in range(len(signature.takes) - signature.optional, len(signature.takes) + 1):
-            given = _arguments(signature, count)
+            given = itertools.islice(_arguments(signature, count), most)
             texts += [f"{function.name}({', '.join(arguments)})" for arguments in given]
     # Other names of a function share its signatures.
     names = [name for name, each in FUNCTIONS.items() if each.signatures == function.signatures]
@@ -169,18 +169,20 @@ TYPES = (
 )
 
 
-def casts() -> Iterator[str]:
-    """Casts from and to every type."""
-    for word, name, kind in itertools.product(("cast", "try_cast"), COLUMNS, TYPES):
+SOME: Final = ("b", "i2", "i8", "f8", "d", "t", "s", "y", "dt", "nt", "ts", "ls")
+"""Columns of most types."""
+
+
+def casts(columns: Sequence[str]) -> Iterator[str]:
+    """Casts from columns to every type."""
+    for word, name, kind in itertools.product(("cast", "try_cast"), columns, TYPES):
         yield f"{word}({name} as {kind})"
-    for name, kind in itertools.product(("i4", "t", "f8", "ts"), TYPES):
+    for name, kind in itertools.product(("i4", "t"), TYPES):
         if kind.isalpha():
             yield f"{kind}({name})"
 
 
-def operations() -> Iterator[str]:
-    """Operators between every two types."""
-    names = ["b", "i1", "i2", "i4", "i8", "f4", "f8", "d", "w", "s", "t", "y", "dt", "nt", "ts"]
-    signs = ["+", "-", "*", "/", "%", "<", "=", "&", "div"]
-    for sign, one, two in itertools.product(signs, names, names):
+def operations(columns: Sequence[str]) -> Iterator[str]:
+    """Operators between every two columns."""
+    for sign, one, two in itertools.product("+-*/%<=&", columns, columns):
         yield f"{one} {sign} {two}"

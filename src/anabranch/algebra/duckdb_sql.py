@@ -20,6 +20,7 @@ from anabranch.algebra.functions.literals import (
     type_named,
     type_written,
 )
+from anabranch.algebra.functions.sharing import shared
 from anabranch.algebra.functions.value import (
     BINARY,
     BOOLEAN,
@@ -92,7 +93,8 @@ class _Translator:
             raise SparkOnlyError(f"{node.sql('spark')} is evaluated by Spark only", node.key)
         if type(node) in _BINARY:
             name, build = _BINARY[type(node)]
-            return _negated(node, self.built(name, build, node.this, node.expression))
+            values = self.values([node.this, node.expression])
+            return _negated(node, self.made(name, shared(values, build), values))
         rule = _RULES.get(type(node))
         if rule is None:
             raise SparkOnlyError(f"{node.key} is evaluated by Spark only", node.key)
@@ -113,7 +115,9 @@ class _Translator:
 
     def call(self, name: str, *nodes: exp.Expr | None) -> Value:
         values = self.values([node for node in nodes if node is not None])
-        return self.made(name, FUNCTIONS[name].apply(values), values)
+        build = FUNCTIONS[name].apply
+        found = build(values) if name in conditions.CONDITIONS else shared(values, build)
+        return self.made(name, found, values)
 
     def column(self, node: exp.Column) -> Value:
         field = self.schema.field(node.name)
@@ -209,7 +213,7 @@ class _Translator:
         return self.converted(value, kind, safe=isinstance(node, exp.TryCast))
 
     def converted(self, value: Value, kind: pa.DataType, *, safe: bool = False) -> Value:
-        found = cast(value, kind, safe=safe)
+        found = shared([value], lambda values: cast(values[0], kind, safe=safe))
         if found is None:
             raise SparkOnlyError(
                 f"{describe_cast(value, kind)} is not evaluated in workers", "cast"

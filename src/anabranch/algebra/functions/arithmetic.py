@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.algebra.functions.casts import cast
+from anabranch.algebra.functions.sharing import shared
 from anabranch.algebra.functions.value import (
     BIGINT,
     DATE,
@@ -82,12 +83,13 @@ def divided(values: Sequence[Value], *, safe: bool = False) -> Value | None:
     if kind is None:
         return None
     if is_decimal(kind):
-        return _divide_decimals(as_decimal(one), as_decimal(two), safe=safe)
+        pair = [as_decimal(one), as_decimal(two)]
+        return shared(pair, lambda both: _divide_decimals(both[0], both[1], safe=safe))
     left, right = cast(one, DOUBLE), cast(two, DOUBLE)
     assert left is not None
     assert right is not None
-    text = f"({left.text} / {right.text})"
-    return _guarded(left, replace(right, literal=two.literal), text, DOUBLE, safe=safe)
+    pair = [left, replace(right, literal=two.literal)]
+    return shared(pair, lambda both: _quotient(both[0], both[1], "/", DOUBLE, safe=safe))
 
 
 def divided_whole(values: Sequence[Value]) -> Value | None:
@@ -97,8 +99,12 @@ def divided_whole(values: Sequence[Value]) -> Value | None:
     left, right = cast(values[0], BIGINT), cast(values[1], BIGINT)
     assert left is not None
     assert right is not None
-    text = f"({left.text} // {right.text})"
-    return _guarded(left, replace(right, literal=values[1].literal), text, BIGINT, safe=False)
+    pair = [left, replace(right, literal=values[1].literal)]
+    return shared(pair, lambda both: _quotient(both[0], both[1], "//", BIGINT, safe=False))
+
+
+def _quotient(one: Value, two: Value, sign: str, kind: pa.DataType, *, safe: bool) -> Value:
+    return _guarded(one, two, f"({one.text} {sign} {two.text})", kind, safe=safe)
 
 
 def remainder(values: Sequence[Value], *, safe: bool = False) -> Value | None:
@@ -106,6 +112,10 @@ def remainder(values: Sequence[Value], *, safe: bool = False) -> Value | None:
     kind, one, two = _numbers(values)
     if kind is None:
         return None
+    return shared([one, two], lambda pair: _remainder(kind, pair[0], pair[1], safe=safe))
+
+
+def _remainder(kind: pa.DataType, one: Value, two: Value, *, safe: bool) -> Value | None:
     if is_decimal(kind):
         one, two = as_decimal(one), as_decimal(two)
         scale = max(one.type.scale, two.type.scale)
@@ -127,11 +137,14 @@ def remainder(values: Sequence[Value], *, safe: bool = False) -> Value | None:
 def positive_remainder(values: Sequence[Value]) -> Value | None:
     """What a division leaves, made positive for a positive divisor."""
     kind, one, two = _numbers(values)
-    if kind is None or is_decimal(kind):
+    if kind is None or not is_integer(kind):
         return None
-    found = remainder([one, two])
-    if found is None or not is_integer(kind):
-        return None
+    return shared([one, two], lambda pair: _positive(kind, pair[0], pair[1]))
+
+
+def _positive(kind: pa.DataType, one: Value, two: Value) -> Value | None:
+    found = _remainder(kind, one, two, safe=False)
+    assert found is not None
     name = duckdb_name(kind)
     sum_ = f"(CAST({found.text} AS HUGEINT) + {two.text})"
     # Java's sum goes round the edge of its type; of two negative numbers, the lower edge.

@@ -140,9 +140,19 @@ def _to_float(value: Value, kind: pa.DataType) -> Value:
 
 def _float_to_decimal(value: Value, kind: pa.DataType, *, safe: bool) -> Value:
     """By way of the digits that a double is written with; what is no number is NULL."""
-    word = "TRY_CAST" if safe else "CAST"
-    text = f"{word}(CAST(CAST({{}} AS DOUBLE) AS VARCHAR) AS {duckdb_name(kind)})"
-    return value.called(f"(CASE WHEN isfinite({{}}) THEN {text} END)", kind, fails=not safe)
+    text = f"TRY_CAST(CAST(CAST({{}} AS DOUBLE) AS VARCHAR) AS {duckdb_name(kind)})"
+    fits = f"abs({{}}) < {_beyond(kind)}"
+    tried = f"(CASE WHEN {fits} THEN {text} END)".replace("{}", value.text)
+    if safe:
+        return Value(text=tried, type=kind, fails=value.fails)
+    failure = f"error(concat(CAST({value.text} AS VARCHAR), ' is too large'))"
+    wrong = f"CASE WHEN isfinite({value.text}) THEN {failure} END"
+    return Value(text=f"COALESCE({tried}, {wrong})", type=kind, fails=True)
+
+
+def _beyond(kind: pa.DataType) -> str:
+    """What a decimal cannot hold; DuckDB does not look where the text has an exponent."""
+    return f"CAST('1e{kind.precision - kind.scale}' AS DOUBLE)"
 
 
 def _to_text(value: Value) -> Value | None:
@@ -174,8 +184,13 @@ def _from_text(value: Value, kind: pa.DataType, *, safe: bool) -> Value | None:
         what = "is no whole number"
     elif is_decimal(kind):
         digits = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?"
-        tried = f"(CASE WHEN regexp_full_match({{}}, '{_BLANK}*{digits}{_BLANK}*')"
-        tried += f" THEN TRY_CAST({trimmed} AS {name}) END)"
+        # Java reads the digits of all scripts.
+        ascii = (
+            f"(CASE WHEN strlen({{}}) = length({{}}) THEN {trimmed} ELSE spark_digits({{}}) END)"
+        )
+        tried = f"(CASE WHEN regexp_full_match({ascii}, '{digits}')"
+        tried += f" AND abs(TRY_CAST({ascii} AS DOUBLE)) <= {_beyond(kind)}"
+        tried += f" THEN TRY_CAST({ascii} AS {name}) END)"
         what = "is no number"
     elif is_float(kind):
         digits = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?"

@@ -73,6 +73,12 @@ def read_double(text: str) -> float | None:
     return float(plain[1]) if plain else None
 
 
+def ascii_digits(text: str) -> str:
+    """A number in the digits of any script, in ours."""
+    digits = (str(int(char)) if char.isdecimal() and char < "\U00010000" else char for char in text)
+    return "".join(digits).strip(_BLANKS)
+
+
 def read_date(text: str) -> int | None:
     """Days since 1970 of a text that begins with a date, as Spark's cast reads it."""
     found = re.fullmatch(_DATE, text.strip(_BLANKS), re.ASCII | re.DOTALL)
@@ -196,6 +202,7 @@ def _of_two(function: Callable[[Any, Any], Any], kind: pa.DataType) -> Callable[
 
 _FUNCTIONS: Final[Sequence[tuple[str, Callable[..., Any], list[str], str, pa.DataType]]] = (
     ("spark_double", read_double, ["VARCHAR"], "DOUBLE", pa.float64()),
+    ("spark_digits", ascii_digits, ["VARCHAR"], "VARCHAR", pa.string()),
     ("spark_date", read_date, ["VARCHAR"], "INTEGER", pa.int32()),
     ("spark_timestamp", read_timestamp, ["VARCHAR"], "BIGINT", pa.int64()),
     ("spark_timestamp_ntz", read_timestamp_ntz, ["VARCHAR"], "BIGINT", pa.int64()),

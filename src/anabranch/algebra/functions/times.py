@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.algebra.functions.casts import cast, strictly
+from anabranch.algebra.functions.sharing import shared
 from anabranch.algebra.functions.signature import (
     Function,
     Signature,
@@ -129,8 +130,12 @@ def _unless_null(text: str, value: str) -> str:
 
 def _from_unix(values: Sequence[Value]) -> str | None:
     text = written(str(values[1].literal) if len(values) > 1 else "yyyy-MM-dd HH:mm:ss")
-    made = f"make_timestamp({values[0].text} * 1000000)"
-    return None if text is None else _unless_null(text, made)
+    if text is None:
+        return None
+    made = Value(text=f"make_timestamp({values[0].text} * 1000000)", type=TIMESTAMP)
+    whole = _unless_null(text, "{}")
+    found = shared([made], lambda each: each[0].called(whole, STRING), long=0)
+    return None if found is None else found.text
 
 
 def _converted(kind: pa.DataType, *, safe: bool = False) -> Build:
