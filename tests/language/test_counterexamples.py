@@ -115,3 +115,17 @@ def test_positions_in_the_order_stand_beside_columns_of_the_input() -> None:
 def test_conditions_are_not_derived_for_what_lets_nothing_through() -> None:
     query = "SELECT k FROM (SELECT * FROM s WHERE FALSE) t JOIN p ON Name = k WHERE Name > 'a'"
     assert snapshot(query, s=[("b", 1, None)], p=[(1, "b")]) == []
+
+
+def test_a_nested_query_among_the_columns_may_number_its_rows() -> None:
+    query = (
+        "SELECT k, (SELECT MAX(a) FROM (SELECT * FROM r QUALIFY ROW_NUMBER() OVER (ORDER BY a) <= 1"
+        ") AS t) AS m FROM s"
+    )
+    assert snapshot(query, s=[("a", 1, None)], r=[("x", 3, 0), ("y", 2, 0)]) == [("a", 2)]
+
+
+def test_on_does_not_see_the_query_around() -> None:
+    query = "SELECT a FROM s WHERE EXISTS (SELECT 1 FROM r JOIN p ON r.a = p.a AND r.b = s.a)"
+    with pytest.raises(QueryError, match="a column of the query around stands in ON"):
+        plan_of(query)

@@ -14,6 +14,7 @@ from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.to_stream import StreamKind, ToStream
+from anabranch.language.conditions import has_outer
 from anabranch.language.context import Context
 from anabranch.language.dialect import STREAM_FUNCTIONS
 from anabranch.language.scope import Item, Scope, plan_column
@@ -201,7 +202,14 @@ def _join(left: Block, join: exp.Join, context: Context, bind: BindQuery) -> Blo
         ]
         predicate = context.bind(exp.and_(*parts), both, join)
     elif condition is not None:
-        predicate = context.bind(context.resolve(condition, scope), both, condition)
+        resolved = context.resolve(condition, scope)
+        if has_outer(resolved):
+            raise context.wrong(
+                "a column of the query around stands in ON",
+                condition,
+                "use it in WHERE of the nested query: inner.column = outer.column",
+            )
+        predicate = context.bind(resolved, both, condition)
     joined = context.build(
         condition if condition is not None else join,
         lambda: Join(kind=kind, left=left.node, right=node, predicate=predicate),

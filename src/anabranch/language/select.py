@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -301,8 +301,13 @@ def _is_distinct(select: exp.Select, context: Context) -> bool:
     return distinct is not None
 
 
+def _outside_queries(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """The parts of an expression, without those of nested queries."""
+    return tree.walk(prune=lambda part: isinstance(part, exp.Query))
+
+
 def _refuse_windows(tree: exp.Expr, context: Context) -> None:
-    window = tree.find(exp.Window)
+    window = next((each for each in _outside_queries(tree) if isinstance(each, exp.Window)), None)
     if window is None:
         return
     if isinstance(window.this, exp.RowNumber):
