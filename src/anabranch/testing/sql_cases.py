@@ -25,7 +25,6 @@ from anabranch.testing.sql_from import Registered
 from anabranch.testing.sql_instants import Instants
 from anabranch.testing.sql_queries import Script, scripts
 from anabranch.testing.sql_text import Column, Kind
-from anabranch.testing.strategies import schedules
 
 FIRST: Final = 0
 LAST: Final = 8
@@ -97,8 +96,20 @@ def cases(draw: st.DrawFn, depth: int = 2) -> Case:
     """Scripts with streams of a few rows."""
     script = draw(scripts(REGISTERED, depth))
     streams = {name: draw(small_streams(source)) for name, source in SOURCES.items()}
-    steps = draw(schedules(**{name: st.just(stream) for name, stream in streams.items()}))
-    return Case(script, streams, steps)
+    return Case(script, streams, draw(_rounds(streams)))
+
+
+@st.composite
+def _rounds(draw: st.DrawFn, streams: Mapping[str, PhysicalStream]) -> list[dict[str, EventBatch]]:
+    """All streams cut into the same few batches, some of them empty."""
+    rounds = draw(st.integers(1, 4))
+    found: list[dict[str, EventBatch]] = [{} for _ in range(rounds)]
+    for name, stream in streams.items():
+        places = st.integers(0, len(stream.elements))
+        cuts = draw(st.lists(places, min_size=rounds - 1, max_size=rounds - 1))
+        for step, batch in zip(found, stream.batches(*sorted(cuts))):
+            step[name] = batch
+    return found
 
 
 @st.composite

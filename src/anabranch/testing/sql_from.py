@@ -70,6 +70,7 @@ class Sources:
     scalars: Scalars
     streams: Mapping[str, Registered]
     named: dict[str, Query] = field(default_factory=dict)
+    around: set[str] = field(default_factory=set)
     number: int = 0
 
     def fresh(self, prefix: str) -> str:
@@ -79,20 +80,15 @@ class Sources:
 
     def clause(self, depth: int, make: MakeQuery, around: Scope | None) -> Clause:
         """One to three entries, joined."""
-        taken = {column.owner for column in around.columns} if around is not None else set()
+        taken = {column.owner for column in around.columns} if around is not None else set[str]()
+        before, self.around = self.around, taken
         many = self.scalars.pick([1, 1, 1, 2, 2, 3] if depth > 0 else [1, 1, 2])
         clause = self.alone(self.entry(depth, make, taken))
-        first = 0
         for _ in range(many - 1):
             entry = self.entry(depth, make, taken | {each.alias for each in clause.entries})
-            if self.scalars.chance(2):
-                first = len(clause.entries)
-                clause = self._beside(clause, entry)
-            else:
-                clause = self._join(clause, entry, first)
-        # A name of the query around goes before the name of a stream that has an alias.
-        visible = (replace(c, own="" if c.own in taken else c.own) for c in clause.scope.columns)
-        clause = replace(clause, scope=Scope(tuple(visible)))
+            join = self._beside if self.scalars.chance(2) else self._join
+            clause = join(clause, entry)
+        self.around = before
         return replace(clause, conditions=tuple(self._equations(clause)))
 
     def entry(self, depth: int, make: MakeQuery, taken: set[str]) -> Entry:
@@ -130,7 +126,9 @@ class Sources:
         entry = replace(entry, window=window)
         if chance(14):
             least = lcm(1, *facts.granules)
-            entry = replace(entry, granule=pick([2, 3]) if least == 1 else least)
+            granule = pick([2, 3]) if least == 1 else least
+            coarsest = granule * 2 if chance(3) else None
+            entry = replace(entry, granule=granule, coarsest=coarsest)
         return entry
 
     def _window(self, entry: Entry) -> WindowSpec | None:
@@ -146,7 +144,8 @@ class Sources:
         match way:
             case "range":
                 useless = by if chance(12) else ()
-                return WindowSpec("RANGE", size, partition_by=useless, bracket=bracket)
+                least = 2 if chance(12) else None
+                return WindowSpec("RANGE", size, 1, useless, (), bracket, least)
             case "slide":
                 return WindowSpec("RANGE", size, slide, bracket=bracket)
             case "rows":
@@ -200,7 +199,7 @@ class Sources:
         facts = self._facts(entry)
         return Clause(
             text=text("{}", entry),
-            scope=_scope([entry], ()),
+            scope=self._scope([entry], ()),
             entries=(entry,),
             points=facts.points,
             endless=facts.endless,
@@ -215,7 +214,7 @@ class Sources:
         return replace(
             clause,
             text=written,
-            scope=_scope(items, both),
+            scope=self._scope(items, both),
             entries=tuple(items),
             shared=both,
             points=False,
@@ -224,11 +223,10 @@ class Sources:
         )
 
     def _beside(self, clause: Clause, entry: Entry) -> Clause:
-        """Behind a comma; what connects both stands in WHERE most often."""
+        """Behind a comma: as in Spark that binds no less than JOIN; WHERE connects most often."""
+        written = text("{}{}{}", clause.text, Either(", ", " CROSS JOIN "), entry)
         joins = (*clause.joins, entry.alias)
-        return replace(
-            self._with(clause, text("{}, {}", clause.text, entry), entry, []), joins=joins
-        )
+        return replace(self._with(clause, written, entry, []), joins=joins)
 
     def _equations(self, clause: Clause) -> Iterator[Part]:
         """What stands in WHERE for entries behind a comma; rarely nothing."""
@@ -251,22 +249,20 @@ class Sources:
             sides.reverse()
         return text("{} = {}", *sides)
 
-    def _join(self, clause: Clause, entry: Entry, first: int) -> Clause:
-        """JOIN with ON or USING; it sees what stands behind the last comma."""
+    def _join(self, clause: Clause, entry: Entry) -> Clause:
+        """JOIN with ON or USING."""
         pick = self.scalars.pick
         kind = pick(_JOINS)
         word = Either(kind, _PLAIN_JOINS.get(kind, kind))
         if kind == "CROSS JOIN":
             return self._with(clause, text("{} {} {}", clause.text, word, entry), entry, [])
-        near = {each.alias for each in clause.entries[first:]} | ({""} if first == 0 else set())
-        everything = _scope([*clause.entries, entry], clause.shared)
-        before = Scope(tuple(c for c in everything.columns if c.owner in near))
-        side = Scope(tuple(c for c in everything.columns if c.owner == entry.alias))
-        common = self._common(clause, entry, near)
+        common = self._common(clause, entry)
         if common and self.scalars.chance(3):
             return self._using(clause, entry, kind, word, common[: pick([1, 1, 2])])
+        both = self._scope([*clause.entries, entry], clause.shared)
+        before = Scope(tuple(c for c in both.columns if c.owner != entry.alias))
+        side = Scope(tuple(c for c in both.columns if c.owner == entry.alias))
         condition = self.equation(before, side)
-        both = Scope((*before.columns, *side.columns))
         match pick(["equation", "equation", "more", "other"]):
             case "more":
                 condition = text("{} AND {}", condition, self.scalars.condition(both, 1))
@@ -288,11 +284,11 @@ class Sources:
             granules=clause.granules | facts.granules,
         )
 
-    def _common(self, clause: Clause, entry: Entry, near: set[str]) -> list[Visible]:
+    def _common(self, clause: Clause, entry: Entry) -> list[Visible]:
         """Columns whose names mean one thing on either side."""
-        mine = [column for column in clause.scope.columns if column.owner in near and column.bare]
         names = {(column.name, column.kind) for column in entry.columns}
-        return [column for column in mine if (column.name, column.kind) in names]
+        columns = clause.scope.columns
+        return [each for each in columns if each.bare and (each.name, each.kind) in names]
 
     def _using(
         self, clause: Clause, entry: Entry, kind: str, word: Part, columns: list[Visible]
@@ -311,29 +307,29 @@ class Sources:
             shared.append(Visible(mine.name, mine.kind, "", meant))
         return self._with(clause, written, entry, shared)
 
-
-def _scope(items: list[Entry], shared: tuple[Visible, ...]) -> Scope:
-    """Columns of USING come first; the sides of them are still there under their owners."""
-    found = list(shared)
-    hidden = {column.name.lower() for column in shared}
-    names = Counter(column.name.lower() for item in items for column in item.columns)
-    owns = Counter(item.base if isinstance(item.base, str) else item.name for item in items)
-    for item in items:
-        own = item.base if isinstance(item.base, str) else item.name
-        usable = own is not None and owns[own] == 1 and item.written
-        for column in item.columns:
-            name = column.name.lower()
-            found.append(
-                Visible(
-                    name=column.name,
-                    kind=column.kind,
-                    owner=item.alias,
-                    meant=f"{item.alias}.{column.name}",
-                    own=own if usable and own else "",
-                    bare=names[name] == 1 and name not in hidden,
+    def _scope(self, items: list[Entry], shared: tuple[Visible, ...]) -> Scope:
+        """Columns of USING come first; the sides of them are still there under their owners."""
+        found = list(shared)
+        hidden = {column.name.lower() for column in shared}
+        names = Counter(column.name.lower() for item in items for column in item.columns)
+        owns = Counter(item.base if isinstance(item.base, str) else item.name for item in items)
+        for item in items:
+            own = item.base if isinstance(item.base, str) else item.name
+            # A name of the query around goes before the name of a stream that has an alias.
+            usable = own not in self.around and owns[own] == 1 and item.written
+            for column in item.columns:
+                name = column.name.lower()
+                found.append(
+                    Visible(
+                        name=column.name,
+                        kind=column.kind,
+                        owner=item.alias,
+                        meant=f"{item.alias}.{column.name}",
+                        own=own if usable and own else "",
+                        bare=names[name] == 1 and name not in hidden,
+                    )
                 )
-            )
-    return Scope(tuple(found))
+        return Scope(tuple(found))
 
 
 def star(clause: Clause) -> list[Visible]:

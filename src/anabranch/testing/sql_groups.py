@@ -8,7 +8,7 @@ from typing import Final, final
 
 from anabranch.testing.sql_from import Clause, Sources
 from anabranch.testing.sql_nested import Nested
-from anabranch.testing.sql_scope import Scalars, Scope
+from anabranch.testing.sql_scope import Scalars, Scope, Visible
 from anabranch.testing.sql_text import Column, Either, Kind, Part, Query, Text, joined, text
 
 _ROUGH: Final = ("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP", "STDDEV", "VARIANCE")
@@ -22,7 +22,7 @@ class Groups:
     scalars: Scalars
     sources: Sources
     scope: Scope
-    nested: Nested
+    nested: Nested | None
     final: bool
 
     def query(
@@ -36,7 +36,9 @@ class Groups:
     ) -> Query:
         """The groups of a FROM clause, summed up."""
         pick, chance = self.scalars.pick, self.scalars.chance
-        keys = [] if single else [self._key() for _ in range(pick([1, 1, 2, 0]))]
+        drawn = [] if single else [self._key() for _ in range(pick([1, 1, 2, 0]))]
+        keys = [(part, kind) for part, kind, _ in drawn]
+        known = Scope(tuple(column for _, _, column in drawn if column is not None))
         items: list[tuple[Part, Kind]] = []
         written: list[Part] = []
         for part, kind in keys:
@@ -48,6 +50,8 @@ class Groups:
         shown = len(items)
         missing = kinds[shown:] if kinds is not None else [None] * pick([1, 1, 2])
         items += [self._summed(kind) for kind in missing]
+        if self.nested is not None and kinds is None and not linked and chance(8):
+            items.append((self.nested.scalar(known, "int"), "int"))
         names = [self.sources.fresh("c") for _ in items]
         for place in range(shown):
             part = items[place][0]
@@ -57,7 +61,7 @@ class Groups:
         columns = tuple(Column(name, kind) for name, (_, kind) in zip(names, items))
         listed = joined(", ", [text(f"{{}} AS {n}", part) for n, (part, _) in zip(names, items)])
         group: Part = text(" GROUP BY {}", joined(", ", written)) if written else ""
-        having = self._having(keys, linked)
+        having = self._having(keys, known, linked)
         # Over nothing plain SQL gives a row, and we do not.
         plain = having if keys else text("{}{}COUNT(*) > 0", having, " AND " if having else "")
         both = Either(
@@ -68,7 +72,8 @@ class Groups:
         shape = f"SELECT {distinct}{{}} FROM {{}}{{}}{{}}{{}}"
         body = text(shape, listed, clause.text, where, group, both)
         if not linked and not single and not distinct and chance(8):
-            return Query(self._first(body, keys), columns, False, clause.endless, clause.granules)
+            first = self._first(body, keys)
+            return Query(first, columns, False, clause.endless, clause.granules, bare=False)
         return Query(body, columns, False, clause.endless, clause.granules)
 
     def _first(self, body: Part, keys: list[tuple[Part, Kind]]) -> Text:
@@ -79,13 +84,14 @@ class Groups:
         shape = f"{{}} ORDER BY {{}} LIMIT {self.scalars.pick([1, 2])}"
         return text(shape, body, joined(", ", order))
 
-    def _key(self) -> tuple[Part, Kind]:
+    def _key(self) -> tuple[Part, Kind, Visible | None]:
         usable = [column for column in self.scope.columns if column.kind != "bool"]
         if usable and not self.scalars.chance(4):
             column = self.scalars.pick(usable)
-            return self.scalars.column(column), column.kind
+            return self.scalars.column(column), column.kind, column
         kind: Kind = self.scalars.pick(["int", "text"])
-        return text("COALESCE({}, {})", self.scalars.value(kind, self.scope), _ELSE[kind]), kind
+        value = self.scalars.value(kind, self.scope)
+        return text("COALESCE({}, {})", value, _ELSE[kind]), kind, None
 
     def _summed(self, wanted: Kind | None) -> tuple[Part, Kind]:
         """An aggregate, or something made of some."""
@@ -144,16 +150,18 @@ class Groups:
                     suffix = ""
         return text(shape + "{}", argument, suffix), kind
 
-    def _having(self, keys: list[tuple[Part, Kind]], linked: bool) -> Part:
-        """A condition on groups, with a nested query at times."""
+    def _having(self, keys: list[tuple[Part, Kind]], known: Scope, linked: bool) -> Part:
+        """A condition on groups, with a nested query at times, connected by keys."""
         if not self.scalars.chance(4):
             return ""
+        if self.nested is not None and known.columns and not linked and self.scalars.chance(3):
+            return self.nested.condition(known)
         call, _ = self._aggregate("int")
         one: Part = call
         if keys and self.scalars.chance(3):
             one = self.scalars.pick([key for key, kind in keys if kind == "int"] or [call])
-        if self.nested.depth >= 0 and not linked and self.scalars.chance(4):
-            other = self.nested.scalar(Scope(), "int")
+        if self.nested is not None and not linked and self.scalars.chance(4):
+            other = self.nested.scalar(known, "int")
         else:
             other = self.scalars.pick(["1", "2", "0"])
         return text(f"{{}} {self.scalars.sign()} {{}}", one, other)

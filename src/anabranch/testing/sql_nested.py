@@ -24,7 +24,8 @@ class Nested:
         pick = self.scalars.pick
         linked = self.scalars.chance(2)
         link = "any" if linked else "none"
-        match pick(["exists", "in", "not in", "scalar", "all", "any", "inside"]):
+        ways = ["exists", "in", "not in", "scalar", "all", "any", "inside", "rows"]
+        match pick(ways):
             case "exists":
                 word = pick(["EXISTS", "NOT EXISTS"])
                 return text(f"{word} ({{}})", self._query(scope, None, link))
@@ -44,6 +45,12 @@ class Nested:
                 return text(shape, value, query)
             case "inside":
                 return self._inside(scope)
+            case "rows":
+                kinds: list[Kind] = ["int", "text"]
+                values = [self.scalars.value(each, scope) for each in kinds]
+                query = self.select(self.depth, kinds=kinds, around=scope, link=link)
+                word = pick(["IN", "NOT IN"])
+                return text(f"({{}}, {{}}) {word} ({{}})", *values, query)
         kind = pick(["int", "float", "text"])
         sides = [self.scalars.value(kind, scope), self.scalar(scope, kind)]
         if self.scalars.chance(3):

@@ -94,7 +94,7 @@ class Queries:
         outer = self.query(depth - 1, final=final)
         self.sources.named = named
         begin = Either(text("WITH {} AS ({}) ", written, body), "")
-        return replace(outer, text=text("{}{}", begin, outer.text))
+        return replace(outer, text=text("{}{}", begin, outer.text), bare=False)
 
     def select(
         self,
@@ -127,7 +127,8 @@ class Queries:
             if found is not None:
                 return replace(found, points=points)
         if grouped:
-            groups = Groups(self.scalars, self.sources, clause.scope, self._nested(depth), final)
+            deep = self._nested(depth) if depth > 0 else None
+            groups = Groups(self.scalars, self.sources, clause.scope, deep, final)
             return groups.query(clause, where, kinds, linked=link != "none", single=single)
         wanted = kinds or [pick(_KINDS) for _ in range(pick([1, 2, 2, 3]))]
         items: list[Part] = []
@@ -137,9 +138,8 @@ class Queries:
             if depth > 0 and kind == "int" and link == "none" and chance(10):
                 value = self._nested(depth).scalar(clause.scope, kind)
                 points = False
-            name = self.sources.fresh("c")
-            items.append(text(f"{{}} {pick(['AS ', ''])}{name}", value))
-            columns.append(Column(name, kind))
+            taken = {column.name.lower() for column in columns}
+            items.append(self._named(value, kind, clause.scope, taken, columns))
         distinct = "DISTINCT " if chance(6) else ""
         body = text(f"SELECT {distinct}{{}} FROM {{}}{{}}", joined(", ", items), clause.text, where)
         query = Query(
@@ -148,6 +148,22 @@ class Queries:
         if link == "none" and chance(8):
             return self._limited(query)
         return query
+
+    def _named(
+        self, value: Part, kind: Kind, scope: Scope, taken: set[str], columns: list[Column]
+    ) -> Part:
+        """A column of the result: with a new name, one that FROM has, or that of a column."""
+        free = [column for column in scope.columns if column.name.lower() not in taken]
+        if free and self.scalars.chance(6):
+            column = self.scalars.pick(free)
+            columns.append(Column(column.name, kind))
+            if column.kind != kind:
+                return text(f"{{}} AS {column.name}", value)
+            shown = self.scalars.column(column)
+            return Either(shown, text(f"{{}} AS {column.name}", shown))
+        name = self.sources.fresh("c")
+        columns.append(Column(name, kind))
+        return text(f"{{}} {self.scalars.pick(['AS ', ''])}{name}", value)
 
     def _nested(self, depth: int) -> Nested:
         return Nested(self.scalars, self.select, depth - 1)
@@ -211,7 +227,7 @@ class Queries:
         ]
         shape = f"{{}} ORDER BY {{}}{{}} LIMIT {pick([1, 2, 3])}"
         body = text(shape, query.text, joined(", ", order), Text(tuple(ties)))
-        return replace(query, text=body, points=False)
+        return replace(query, text=body, points=False, bare=False)
 
     def ordered(self, shown: Part, meant: Part) -> Part:
         """What is ordered by, up or down, and where NULLs stand."""
@@ -257,13 +273,15 @@ class Queries:
         pick, chance = self.scalars.pick, self.scalars.chance
         kinds: list[Kind] = [pick(["int", "text", "float"]) for _ in range(pick([1, 2]))]
         parts = [self.select(depth - 1, kinds=kinds) for _ in range(pick([2, 2, 3]))]
-        written = text("({})", parts[0])
-        for part in parts[1:]:
-            written = text(f"{{}} {pick(_SET_WORDS)} ({{}})", written, part)
+        wrapped = [part.text if part.bare and chance(2) else text("({})", part) for part in parts]
+        written = wrapped[0]
+        for part in wrapped[1:]:
+            written = text(f"{{}} {pick(_SET_WORDS)} {{}}", written, part)
         query = replace(
             parts[0],
             text=written,
             points=False,
+            bare=False,
             endless=any(part.endless for part in parts),
             granules=frozenset[int]().union(*(part.granules for part in parts)),
         )

@@ -47,6 +47,7 @@ class Query:
         points: Whether its rows are known to hold for one instant only.
         endless: Whether rows may hold for ever.
         granules: The granularities below.
+        bare: Whether it can stand beside UNION without parentheses.
     """
 
     text: Text
@@ -54,12 +55,16 @@ class Query:
     points: bool = False
     endless: bool = False
     granules: frozenset[int] = frozenset()
+    bare: bool = True
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """`WINDOW(PARTITION BY k ROWS 3 SLIDE 2 ORDER BY a)`; a size of None is UNBOUNDED."""
+    """`WINDOW(PARTITION BY k ROWS 3 SLIDE 2 ORDER BY a)`; a size of None is UNBOUNDED.
+
+    With `MIN least, MAX size` it holds as much as it may.
+    """
 
     unit: Literal["RANGE", "ROWS"]
     size: int | None
@@ -67,10 +72,14 @@ class WindowSpec:
     partition_by: tuple[str, ...] = ()
     order_by: tuple[str, ...] = ()
     bracket: bool = False
+    least: int | None = None
 
     def __str__(self) -> str:
         parts = [f"PARTITION BY {', '.join(self.partition_by)}"] if self.partition_by else []
-        parts.append(f"{self.unit} {self.size or 'UNBOUNDED'}")
+        size = str(self.size or "UNBOUNDED")
+        parts.append(
+            f"{self.unit} {size if self.least is None else f'MIN {self.least}, MAX {size}'}"
+        )
         parts += [f"SLIDE {self.slide}"] if self.slide > 1 else []
         parts += [f"ORDER BY {', '.join(self.order_by)}"] if self.order_by else []
         inside = " ".join(parts)
@@ -103,6 +112,7 @@ class Entry:
         axis: A window that is columns, too.
         window: A window behind it.
         granule: GRANULARITY, 1 for none.
+        coarsest: How coarse it may become.
         alias_last: Whether the alias stands behind the window.
     """
 
@@ -115,6 +125,7 @@ class Entry:
     axis: AxisSpec | None = None
     window: WindowSpec | None = None
     granule: int = 1
+    coarsest: int | None = None
     alias_last: bool = False
 
     @property
@@ -208,7 +219,10 @@ def _entry(entry: Entry) -> str:
         shown = _axis(entry.axis, shown)
     alias = f" {entry.alias}" if entry.written else ""
     window = f" {entry.window}" if entry.window is not None else ""
-    granularity = f" GRANULARITY({entry.granule})" if entry.granule > 1 else ""
+    granule = str(entry.granule)
+    if entry.coarsest is not None:
+        granule = f"COARSEST {entry.coarsest}, FINEST {granule}"
+    granularity = f" GRANULARITY({granule})" if entry.granule > 1 else ""
     return shown + (window + alias if entry.alias_last else alias + window) + granularity
 
 

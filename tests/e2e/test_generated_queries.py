@@ -1,0 +1,99 @@
+"""Drawn scripts on Spark give what their texts say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from anabranch import Engine, LogicalStream, read_batches, write_stream
+from anabranch.algebra.source import Source
+from anabranch.model.time import FOREVER
+from anabranch.runtime.run import Run
+from anabranch.testing import PhysicalStream, meaning
+from anabranch.testing.sql_cases import SOURCES, Case, cases, difference_from_text
+
+pytestmark = pytest.mark.spark
+
+QUERIES = 30
+TOGETHER = 6
+
+
+def drawn(count: int) -> list[Case]:
+    """The same scripts in every run, over streams that give them something to do."""
+    found: list[Case] = []
+
+    @seed(2007)
+    @settings(
+        max_examples=count * 4,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases(depth=1))
+    def take(case: Case) -> None:
+        rows = sum(len(stream.elements) for stream in case.streams.values())
+        if rows > 20 and len(found) < count and len(case.script.text) < 700:
+            found.append(case)
+
+    take()
+    return found
+
+
+def declare(engine: Engine, root: Path, source: Source, stream: PhysicalStream) -> None:
+    """Points as rows of a file; lifetimes as elements in two files, with corrections."""
+    if not source.only_points:
+        (root / source.name).mkdir()
+        half = len(stream.elements) // 2
+        for number, batch in enumerate(stream.batches(half)):
+            write_stream(root / source.name / f"{number}.jsonl", [batch])
+        engine.stream(
+            root / source.name, name=source.name, schema=source.schema, max_files_per_batch=1
+        )
+        return
+    names = [*source.schema.names, "at"]
+    rows = [(*row, start) for row, start, _ in stream.meaning().events()]
+    path = root / f"{source.name}.jsonl"
+    path.write_text("".join(f"{json.dumps(dict(zip(names, row)))}\n" for row in rows))
+    types = {"string": "STRING", "int64": "BIGINT", "double": "DOUBLE"}
+    columns = ", ".join(f"{field.name} {types[str(field.type)]}" for field in source.schema)
+    engine.sql(
+        f"CREATE STREAM {source.name} ({columns}, at BIGINT) SOURCE '{path}' ORDERED BY at "
+        "WITH (ends = TRUE)"
+    )
+
+
+def start(spark: Any, root: Path, case: Case) -> tuple[Case, Any, Run]:
+    root.mkdir()
+    engine = Engine(spark, shards=2)
+    for name, stream in case.streams.items():
+        declare(engine, root, SOURCES[name], stream)
+    query = engine.sql(case.script.text)
+    run = query.start(to=root / "out.jsonl", available_now=True, allow_unbounded=True)
+    return case, query, run
+
+
+def test_drawn_scripts_on_spark(spark: object, tmp_path: Path) -> None:
+    waiting = drawn(QUERIES)
+    assert len(waiting) == QUERIES
+    answered = 0
+    for first in range(0, QUERIES, TOGETHER):
+        runs = [
+            start(spark, tmp_path / f"{number}", waiting[number])
+            for number in range(first, min(first + TOGETHER, QUERIES))
+        ]
+        for number, (case, query, run) in enumerate(runs, start=first):
+            run.await_end()
+            out = list(read_batches(tmp_path / f"{number}" / "out.jsonl", query.schema))
+            assert max(batch.stable for batch in out) == FOREVER
+            got = LogicalStream.of_batches(out)
+            given_ = {name: stream.meaning() for name, stream in case.streams.items()}
+            want = meaning(query.node, given_)
+            assert not got.difference(want), f"{case}\n{got.difference(want)}"
+            wrong = difference_from_text(got, case.script, given_, most=4)
+            assert not wrong, f"{case}\n{wrong}"
+            answered += bool(got.steps)
+    assert answered > QUERIES // 3
