@@ -89,39 +89,46 @@ def _of_levels(code: Ints, time: Ints, change: Ints) -> Lifetimes:
     code, time = code[first], time[first]
     after = group_sums(change, group_starts(is_first(code)))
     before = after - change
-    if after.max(initial=0) > 1:
-        level, place = positions_of(np.minimum(before, after), np.maximum(before, after))
-        code, time = code[place], time[place]
-        order = np.lexsort((time, level, code))
-        code, time = code[order], time[order]
-    # Each level begins and ends in turn.
+    if after.max(initial=0) <= 1:
+        return _in_turn(code, time)
+    several = np.zeros(int(code.max()) + 1, np.bool_)
+    several[code[after > 1]] = True
+    rest, some = np.flatnonzero(~several[code]), np.flatnonzero(several[code])
+    low, high = np.minimum(before, after)[some], np.maximum(before, after)[some]
+    level, place = positions_of(low, high)
+    place = some[place]
+    place = place[np.lexsort((time[place], level, code[place]))]
+    place = np.concatenate([rest, place])
+    return _in_turn(code[place], time[place])
+
+
+def _in_turn(code: Ints, time: Ints) -> Lifetimes:
+    """Each level begins and ends in turn."""
     return Lifetimes(code[::2], time[::2], time[1::2])
 
 
 def _pairs(old: Lifetimes, new: Lifetimes) -> tuple[Ints, Ints]:
     """Old and new lifetimes of a code that begin together; -1 where there is no other."""
-    code, start = (
-        np.concatenate([getattr(old, name), getattr(new, name)]) for name in ("code", "start")
-    )
-    level = np.concatenate([_level(old), _level(new)])
-    order = np.lexsort((level, start, code))
-    first = is_first(code[order], start[order], level[order])
+    count = len(old.code)
+    code, start = np.concatenate([old.code, new.code]), np.concatenate([old.start, new.start])
+    order = order_by_place_and_time(code, start)
+    first = is_first(code[order], start[order])
+    again = ~first[1:] & ((order[1:] < count) == (order[:-1] < count))
+    if again.any():
+        # Several levels begin together: the lowest one is the longest.
+        end, is_new = np.concatenate([old.end, new.end]), np.arange(len(code)) >= count
+        order = np.lexsort((~end, is_new, start, code))
+        side = is_first(code[order], start[order], is_new[order])
+        level = np.empty(len(order), np.int64)
+        level[order] = np.arange(len(order)) - group_starts(side)
+        order = np.lexsort((level, start, code))
+        first = is_first(code[order], start[order], level[order])
     place = np.flatnonzero(first)
     alone = np.append(first, True)[place + 1]
     one, other = order[place], np.append(order, 0)[place + 1]
-    count = len(old.code)
     was = np.where(one < count, one, -1)
     now = np.where(one >= count, one - count, np.where(alone, -1, other - count))
     return was, now
-
-
-def _level(lifetimes: Lifetimes) -> Ints:
-    """Which of the lifetimes of a code that begin together each is: the longest one comes first."""
-    order = np.lexsort((~lifetimes.end, lifetimes.start, lifetimes.code))
-    starts = group_starts(is_first(lifetimes.code[order], lifetimes.start[order]))
-    level = np.empty(len(order), np.int64)
-    level[order] = np.arange(len(order)) - starts
-    return level
 
 
 def _at(values: Ints, places: Ints, otherwise: Ints) -> Ints:

@@ -13,14 +13,16 @@ from typing import Final, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.columns import Ids, Ints, is_first, positions_of
+from anabranch.kernels.columns import Ids, Ints, is_first, merge_order, positions_of
 from anabranch.kernels.event_trace import END, event_rows, events_schema
-from anabranch.kernels.kernel import Run
+from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.pile import Part
-from anabranch.kernels.runs import TIME, Slices, column, with_times
+from anabranch.kernels.runs import TIME, Merge, Slices, column, with_times
 from anabranch.kernels.timeline_rows import COUNT
+from anabranch.model.time import Time
 
 NUMBER: Final = "__number"
+_ODD: Final = tuple(np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F))
 
 
 @final
@@ -110,13 +112,48 @@ def memberships_of(runs: Sequence[Run], width: int, ids: Ids, low: Ints, high: I
     )
 
 
-def _add_up(owner: Ints, start: Ints, end: Ints, number: Ids, count: Ints) -> tuple[Ints, Ints]:
+def memberships_merger(stable: Time) -> Merge:
+    """Merge runs without what was taken back or ended before the stable point."""
+
+    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+        del whole
+        parts = []
+        for run in runs:
+            alive = column(run, END) >= stable
+            parts.append(run.rows if alive.all() else run.rows.filter(pa.array(alive)))
+        rows = pa.concat_batches(parts)
+        ids, start, end, count, number = (
+            rows.column(name).to_numpy() for name in (ID, TIME, END, COUNT, NUMBER)
+        )
+        order = merge_order(
+            [(part.column(ID).to_numpy(), part.column(TIME).to_numpy()) for part in parts]
+        )
+        kept, left = _add_up(ids, start, end, number, count)
+        count = np.zeros_like(count)
+        count[kept] = left
+        order = order[count[order] != 0]
+        rows = rows.set_column(3, rows.schema.field(COUNT), pa.array(count)).take(pa.array(order))
+        return with_times(rows, end[order])
+
+    return merge
+
+
+def _add_up(
+    owner: Ids | Ints, start: Ints, end: Ints, number: Ids, count: Ints
+) -> tuple[Ints, Ints]:
     """Events that are still there, and how many of each."""
-    if not (count < 0).any():
+    back = count < 0
+    if not back.any():
         return np.arange(len(owner)), count
-    keys = (number, end, start, owner)
+    mixed = (owner.view(np.uint64) * _ODD[0]) ^ (number * _ODD[1])
+    wanted = np.sort(mixed[back])
+    place = np.searchsorted(wanted, mixed)
+    touched = np.append(wanted, 0)[place] == mixed
+    rows, rest = np.flatnonzero(touched), np.flatnonzero(~touched)
+    keys = (number[rows], end[rows], start[rows], owner[rows])
     order = np.lexsort(keys)
     first = np.flatnonzero(is_first(*(key[order] for key in keys)))
-    sums = np.add.reduceat(count[order], first)
+    sums = np.add.reduceat(count[rows[order]], first)
     some = sums != 0
-    return order[first[some]], sums[some]
+    kept = np.concatenate([rest, rows[order[first[some]]]])
+    return kept, np.concatenate([count[rest], sums[some]])

@@ -20,6 +20,10 @@ _MASK: Final = types.Array(types.boolean, 1, "C", readonly=True)
 # are, how many rows that makes; and how many places have been noted at this instant.
 _LAST, _COPIES, _INSIDE, _NOTED = 0, 1, 2, 3
 
+_State = tuple[Ints, Ints, Mask, Ints, Ints, Mask]
+"""The edge; how many rows of each place are alive, and the places where some are; what changes
+among the first k at this instant, and the places where something may: a list, and marks."""
+
 
 def _compiled(*arguments: types.Type) -> Callable[[_Function], _Function]:
     """Compile for these types, once per machine."""
@@ -36,7 +40,7 @@ def _compiled(*arguments: types.Type) -> Callable[[_Function], _Function]:
 
 def _part(function: _Function) -> _Function:
     """Compile together with what uses it."""
-    return cast(_Function, njit(function))
+    return cast(_Function, njit(forceinline=True)(function))
 
 
 # A set of places is a binary tree of marks: a node is marked while a place below it is. The root
@@ -113,8 +117,9 @@ def _preceding(tree: Mask, size: int, place: int) -> int:
 
 
 @_part
-def _note(change: Ints, noted: Ints, is_noted: Mask, edge: Ints, place: int, more: int) -> None:
+def _note(state: _State, place: int, more: int) -> None:
     """So many more rows of a place are among the first k than before the batch."""
+    edge, change, noted, is_noted = state[0], state[3], state[4], state[5]
     if not is_noted[place]:
         is_noted[place] = True
         noted[edge[_NOTED]] = place
@@ -123,17 +128,9 @@ def _note(change: Ints, noted: Ints, is_noted: Mask, edge: Ints, place: int, mor
 
 
 @_part
-def _fill(
-    k: int,
-    edge: Ints,
-    alive: Ints,
-    tree: Mask,
-    size: int,
-    change: Ints,
-    noted: Ints,
-    is_noted: Mask,
-) -> None:
+def _fill(k: int, state: _State, size: int) -> None:
     """Let rows come up while there is room."""
+    edge, alive, tree = state[0], state[1], state[2]
     while edge[_INSIDE] < k:
         last = edge[_LAST]
         if last < 0 or edge[_COPIES] == alive[last]:
@@ -145,37 +142,27 @@ def _fill(
         more = min(k - edge[_INSIDE], alive[last] - edge[_COPIES])
         edge[_COPIES] += more
         edge[_INSIDE] += more
-        _note(change, noted, is_noted, edge, last, more)
+        _note(state, last, more)
 
 
 @_part
-def _come(
-    k: int,
-    edge: Ints,
-    alive: Ints,
-    tree: Mask,
-    size: int,
-    change: Ints,
-    noted: Ints,
-    is_noted: Mask,
-    place: int,
-    copies: int,
-) -> None:
+def _come(k: int, state: _State, size: int, place: int, copies: int) -> None:
     """Rows come alive; those that they push behind the first k leave them."""
+    edge, alive, tree = state[0], state[1], state[2]
     if not alive[place]:
         _occupy(tree, size, place)
     alive[place] += copies
     if place >= edge[_LAST]:
-        _fill(k, edge, alive, tree, size, change, noted, is_noted)
+        _fill(k, state, size)
         return
     edge[_INSIDE] += copies
-    _note(change, noted, is_noted, edge, place, copies)
+    _note(state, place, copies)
     while edge[_INSIDE] > k:
         last = edge[_LAST]
         less = min(edge[_INSIDE] - k, edge[_COPIES])
         edge[_COPIES] -= less
         edge[_INSIDE] -= less
-        _note(change, noted, is_noted, edge, last, -less)
+        _note(state, last, -less)
         if not edge[_COPIES]:
             last = _preceding(tree, size, last)
             edge[_LAST] = last
@@ -183,19 +170,9 @@ def _come(
 
 
 @_part
-def _go(
-    k: int,
-    edge: Ints,
-    alive: Ints,
-    tree: Mask,
-    size: int,
-    change: Ints,
-    noted: Ints,
-    is_noted: Mask,
-    place: int,
-    copies: int,
-) -> None:
+def _go(k: int, state: _State, size: int, place: int, copies: int) -> None:
     """Rows are alive no more; others take their places among the first k."""
+    edge, alive, tree = state[0], state[1], state[2]
     alive[place] -= copies
     if not alive[place]:
         _vacate(tree, size, place)
@@ -208,12 +185,12 @@ def _go(
         less = max(edge[_COPIES] - alive[place], 0)
         edge[_COPIES] -= less
     edge[_INSIDE] -= less
-    _note(change, noted, is_noted, edge, place, -less)
+    _note(state, place, -less)
     if place == last and not edge[_COPIES]:
         last = _preceding(tree, size, last)
         edge[_LAST] = last
         edge[_COPIES] = alive[last] if last >= 0 else 0
-    _fill(k, edge, alive, tree, size, change, noted, is_noted)
+    _fill(k, state, size)
 
 
 @_part
@@ -281,6 +258,7 @@ def sweep(
     tree, old_tree = np.zeros(2 * room, np.bool_), np.zeros(2 * room, np.bool_)
     below_tree = np.zeros(2 * room, np.bool_)
     edge = np.zeros(4, np.int64)
+    state = (edge, alive, tree, change, noted, is_noted)
     codes, times = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)
     changes = np.empty(length + 1, np.int64)
     lost_group, lost_low = np.empty(16, np.int64), np.empty(16, np.int64)
@@ -309,7 +287,7 @@ def sweep(
                 if row < held:
                     old[place] += weight
                     total += weight
-                    _note(change, noted, is_noted, edge, place, -weight)
+                    _note(state, place, -weight)
                 elif row < held + moved:
                     new[place] += weight
                 else:
@@ -329,31 +307,9 @@ def sweep(
                 # Of a row that is not among the first k, only what the batch brings is known.
                 there = max(there, more[place], 0)
                 if there > alive[place]:
-                    _come(
-                        k,
-                        edge,
-                        alive,
-                        tree,
-                        size,
-                        change,
-                        noted,
-                        is_noted,
-                        place,
-                        there - alive[place],
-                    )
+                    _come(k, state, size, place, there - alive[place])
                 elif there < alive[place]:
-                    _go(
-                        k,
-                        edge,
-                        alive,
-                        tree,
-                        size,
-                        change,
-                        noted,
-                        is_noted,
-                        place,
-                        alive[place] - there,
-                    )
+                    _go(k, state, size, place, alive[place] - there)
             for number in range(edge[_NOTED]):
                 place = noted[number]
                 is_noted[place] = False

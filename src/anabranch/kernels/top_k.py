@@ -27,7 +27,12 @@ from anabranch.kernels.event_trace import event_rows, events_merger, events_over
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.lifetimes import Lifetimes, move_lifetimes, order_by_place_and_time
-from anabranch.kernels.memberships import NUMBER, Members, membership_rows, memberships_of
+from anabranch.kernels.memberships import (
+    Members,
+    membership_rows,
+    memberships_merger,
+    memberships_of,
+)
 from anabranch.kernels.pile import Part, Pile
 from anabranch.kernels.ranked_events import unknown_event
 from anabranch.kernels.row_order import rank_rows
@@ -173,11 +178,13 @@ class TopKKernel(Stateful):
             if len(found.code):
                 fresh[BEST], output = self._write(best, moves, ranked, found, stable)
         runs: dict[str, tuple[Run, ...]] = {}
-        for name, compared in ((BEST, [NUMBER]), (EVENTS, [ROW, ROW_CHECK])):
+        for name, merge in (
+            (BEST, memberships_merger(stable)),
+            (EVENTS, events_merger(stable, [ROW, ROW_CHECK])),
+        ):
             if held[name] or name in fresh:
                 new = fresh.get(name)
                 new = no_rows(held[name][0].rows.schema) if new is None else new
-                merge = events_merger(stable, compared)
                 runs[name] = add_run(held[name], new, stable, merge, anchors=False)
         return Trace({name: kept for name, kept in runs.items() if kept}, stable), output
 
