@@ -37,7 +37,7 @@ from anabranch.kernels.ranked_events import ranked_merger
 from anabranch.kernels.results import Results
 from anabranch.kernels.runs import add_run
 from anabranch.kernels.timeline import CHECK, Lanes, Moves, Revision, revise, settle
-from anabranch.kernels.timeline_rows import COUNT, merger
+from anabranch.kernels.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.time import Time
 
@@ -275,7 +275,7 @@ class AggregateKernel(Stateful):
             elif name.startswith("ranked"):
                 runs[name] = add_run(held, fresh, stable, ranked_merger(stable), anchors=False)
             else:
-                runs[name] = add_run(held, fresh, stable, merger(stable), anchors=True)
+                runs[name] = add_rows(held, fresh, stable)
         kept = {name: held for name, held in runs.items() if held}
         return Trace(kept, stable), EventBatch.empty(self.schema, stable)
 

@@ -67,9 +67,10 @@ def length_class(start: Ints, end: Ints) -> np.ndarray:
 
 
 def _order(kind: np.ndarray, ids: Ids, start: Ints) -> Ints:
+    order = order_by_id_and_time(ids, start)
     if len(kind) and (kind == kind[0]).all():
-        return order_by_id_and_time(ids, start)
-    return np.lexsort((start, ids, kind))
+        return order
+    return np.asarray(order[np.argsort(kind[order], kind="stable")])
 
 
 def interval_merger(stable: Time) -> Merge:
@@ -139,7 +140,7 @@ def _ranges(run: Run, ids: Ids, low: Ints, high: Ints) -> Iterator[tuple[Run, In
     """For every class in a run the rows of each key whose starts are near enough."""
     kinds = run.rows.column(CLASS).to_numpy()
     held, times = run.rows.column(ID).to_numpy(), run.rows.column(TIME).to_numpy()
-    borders = np.searchsorted(kinds, np.arange(_ENDLESS + 2))
+    borders = np.searchsorted(kinds, np.arange(_ENDLESS + 2, dtype=np.uint8))
     for kind in np.flatnonzero(np.diff(borders)):
         begin, end = int(borders[kind]), int(borders[kind + 1])
         first, last = (begin + side for side in slices(held[begin:end], ids))

@@ -26,9 +26,8 @@ from anabranch.kernels.columns import (
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.output import changed_events
-from anabranch.kernels.runs import add_run
 from anabranch.kernels.timeline import CHECK, Lanes, Moves, Revision, revise, settle
-from anabranch.kernels.timeline_rows import COUNT, merger
+from anabranch.kernels.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.hashing import stable_hash
 from anabranch.model.time import Time
@@ -163,7 +162,7 @@ def first_rows(ids: Ids, wanted: Ids) -> Ints:
 def _forget(held: tuple[Run, ...], stable: Time) -> tuple[Run, ...]:
     if not held:
         return held
-    return add_run(held, no_rows(held[0].rows.schema), stable, merger(stable), anchors=True)
+    return add_rows(held, no_rows(held[0].rows.schema), stable)
 
 
 def forget(runs: Runs, stable: Time) -> Runs:

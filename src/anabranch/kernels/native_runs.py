@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels.columns import Ids, Ints
-from anabranch.kernels.compiled import FLAG, IDS, INT, INTS, compiled
+from anabranch.kernels.columns import Ids, Ints, Mask
+from anabranch.kernels.compiled import FLAG, IDS, INT, INTS, MASK, compiled
 
 _SPARSE = 32
 """Where so many times as much is held as wanted, what is wanted lies far apart."""
@@ -296,3 +296,67 @@ def survivors(
     if whole and size < of_key and counts[kept[size]] == 0:
         size += 1
     return kept[size:]
+
+
+@compiled(INTS, INTS, INTS, INTS, INTS, INTS, FLAG, INT, INT)
+def meet(
+    begins: Ints,
+    times: Ints,
+    low: Ints,
+    high: Ints,
+    other_times: Ints,
+    other_counts: Ints,
+    newer: bool,
+    stable: int,
+    removed: int,
+) -> tuple[Mask, Mask]:
+    """What another run, with slices [low, high) of it, says about the keys of a run.
+
+    Marks the rows before the stable point that a newer run takes away, and the keys of which it
+    has a row no later than this run's last one.
+    """
+    gone, shared = np.zeros(len(times), np.bool_), np.zeros(len(begins), np.bool_)
+    for key in range(len(begins)):
+        row, place, stop = begins[key], low[key], high[key]
+        last = begins[key + 1] if key + 1 < len(begins) else len(times)
+        shared[key] = place < stop and other_times[place] <= times[last - 1]
+        if not newer or not shared[key]:
+            continue
+        end = stop
+        while place < end:
+            middle = (place + end) >> 1
+            if other_times[middle] < times[row]:
+                place = middle + 1
+            else:
+                end = middle
+        while row < last and times[row] < stable and place < stop:
+            if other_times[place] < times[row]:
+                place += 1
+            else:
+                gone[row] = other_times[place] == times[row] and other_counts[place] == removed
+                row += 1
+    return gone, shared
+
+
+@compiled(INTS, INTS, INTS, MASK, MASK, INT, INT)
+def remaining(
+    begins: Ints, times: Ints, counts: Ints, gone: Mask, shared: Mask, stable: int, removed: int
+) -> Ints:
+    """The rows of a run that still matter; see `timeline_rows.trimmer`."""
+    found = np.empty(len(times), np.int64)
+    size = 0
+    for key in range(len(begins)):
+        first = begins[key]
+        last = begins[key + 1] if key + 1 < len(begins) else len(times)
+        anchor = last - 1
+        while anchor >= first and (
+            times[anchor] >= stable or counts[anchor] == removed or gone[anchor]
+        ):
+            anchor -= 1
+        if anchor == last - 1 and counts[anchor] == 0 and not shared[key]:
+            continue
+        for row in range(max(anchor, first), last):
+            if not gone[row]:
+                found[size] = row
+                size += 1
+    return found[:size]

@@ -21,6 +21,9 @@ SMALL: Final = 4_096
 TOGETHER: Final = 3
 """So many runs of similar size are merged: those that are no more than so many times as long."""
 
+CROWD: Final = 6
+"""So many runs are merged even if some of them are shorter than that."""
+
 _TIMES: Final = b"anabranch.times"
 _QUANTILES: Final = 16
 _SAMPLE: Final = 4_096
@@ -138,29 +141,54 @@ Merge = Callable[[Sequence[Run], bool], pa.RecordBatch]
 """Merges adjacent runs, oldest first; the flag says that no older run remains."""
 
 
+Trim = Callable[[Sequence[Run], int], pa.RecordBatch]
+"""What still matters of the run at a place, given all runs."""
+
+
 def add_run(
-    runs: tuple[Run, ...], fresh: pa.RecordBatch, stable: Time, merge: Merge, *, anchors: bool
+    runs: tuple[Run, ...],
+    fresh: pa.RecordBatch,
+    stable: Time,
+    merge: Merge,
+    *,
+    anchors: bool,
+    trim: Trim | None = None,
 ) -> tuple[Run, ...]:
     """Append what a step wrote, and merge runs of similar size so that sizes grow geometrically.
 
-    Work per step is proportional to what is added, on average over many steps. Everything is
-    merged when the trace is small or when more than half of it has expired.
+    Work per step is proportional to what is added, on average over many steps. A run of which
+    much has expired is trimmed. Everything is merged when the trace is small or when more than
+    half of it has expired.
     """
     all_runs = (*runs, Run(fresh)) if fresh.num_rows else runs
-    total = sum(len(run) for run in all_runs)
+    over = stable == FOREVER  # nothing comes any more: only what never ends is left
+    if trim is not None and not over and sum(map(len, all_runs)) > SMALL:
+        all_runs = _trimmed(all_runs, stable, trim, anchors=anchors)
+    total = sum(map(len, all_runs))
     if not total:
         return ()
     expired = sum(expired_rows(run, stable, anchors=anchors) for run in all_runs)
-    keep = len(runs)
-    over = stable == FOREVER  # nothing comes any more: only what never ends is left
+    keep = len(all_runs)
     if over or expired * 5 >= total * 3 or (total <= SMALL and (fresh.num_rows or expired)):
         keep = 0
     elif fresh.num_rows:
         keep = _runs_to_keep([len(run) for run in all_runs])
-    if keep >= len(runs) and keep:
+    if keep and keep >= len(all_runs) - 1:
         return all_runs
     merged = merge(all_runs[keep:], keep == 0)
     return (*all_runs[:keep], Run(merged)) if merged.num_rows else all_runs[:keep]
+
+
+def _trimmed(runs: tuple[Run, ...], stable: Time, trim: Trim, *, anchors: bool) -> tuple[Run, ...]:
+    """The same without most of what has expired, where that is much of a run."""
+    kept = list(runs)
+    for place in reversed(range(len(runs))):
+        expired = expired_rows(runs[place], stable, anchors=anchors)
+        if expired * 5 >= len(runs[place]) * 2:
+            rows = trim(kept, place)
+            if rows.num_rows < len(runs[place]):
+                kept[place] = Run(rows)
+    return tuple(run for run in kept if len(run))
 
 
 def _runs_to_keep(sizes: Sequence[int]) -> int:
@@ -174,7 +202,10 @@ def _runs_to_keep(sizes: Sequence[int]) -> int:
         while similar and sizes[similar - 1] <= TOGETHER * max(total, sizes[-1]):
             similar -= 1
             total += sizes[similar]
-        if len(sizes) - similar < TOGETHER or similar == place:
+        # What is left of trimmed runs is small, and soon gone.
+        large = sum(size * TOGETHER >= sizes[-1] for size in sizes[similar:])
+        few = large < TOGETHER and len(sizes) - similar < CROWD
+        if few or similar == place:
             break
         keep = place = similar
         newer = total

@@ -35,8 +35,8 @@ from anabranch.kernels.columns import (
 )
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.places import Places, endpoints, filled, lane_at, weave
-from anabranch.kernels.runs import TIME, add_run, with_times
-from anabranch.kernels.timeline_rows import COUNT, REMOVED, fetch, merger
+from anabranch.kernels.runs import TIME, with_times
+from anabranch.kernels.timeline_rows import COUNT, REMOVED, add_rows, fetch
 from anabranch.model.time import FOREVER, Time
 
 CHECK: Final = "__check"
@@ -272,7 +272,7 @@ def settle(
         arrays.append(pa.array(revision.check[revision.move[places]]))
     fresh = pa.RecordBatch.from_arrays(arrays, schema=lanes.schema())
     fresh = with_times(fresh, revision.times[places])
-    return add_run(runs, fresh, stable, merger(stable), anchors=True), new_row
+    return add_rows(runs, fresh, stable), new_row
 
 
 def boundaries(revision: Revision, lanes: Lanes, differs: Mask) -> Mask:

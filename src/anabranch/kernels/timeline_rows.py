@@ -28,6 +28,8 @@ from anabranch.kernels.runs import (
     TIME,
     Merge,
     Slices,
+    Trim,
+    add_run,
     column,
     gather,
     take_ranges,
@@ -196,6 +198,12 @@ def _settled(
     return settled
 
 
+def add_rows(runs: tuple[Run, ...], fresh: pa.RecordBatch, stable: Time) -> tuple[Run, ...]:
+    """Append rows that were written; forget what cannot matter after the stable point."""
+    merge, trim = merger(stable), trimmer(stable)
+    return add_run(runs, fresh, stable, merge, anchors=True, trim=trim)
+
+
 def merger(stable: Time) -> Merge:
     """Merge runs of a timeline, without the rows that cannot matter after the stable point."""
 
@@ -249,6 +257,39 @@ def _surviving(parts: Sequence[pa.RecordBatch], stable: Time, whole: bool) -> pa
         else:
             arrays.append(values.take(pa.array(rows)))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def trimmer(stable: Time) -> Trim:
+    """Leave out what a run holds of the past, without a merge.
+
+    Of every key the last row before the stable point stays that no newer run takes away, its
+    anchor: it, or what a newer run has in its place, holds at least from there on, so that
+    nothing before it matters in any run. Where the anchor is a gap and nothing follows it in its
+    run, it goes too, unless another run has a row of the key that it might put an end to.
+    """
+
+    def trim(runs: Sequence[Run], place: int) -> pa.RecordBatch:
+        rows = runs[place].rows
+        if not columns.is_compiled(len(rows)):
+            return rows
+        native = columns.native()
+        ids, times, counts = (rows.column(name).to_numpy() for name in (ID, TIME, COUNT))
+        begins = np.append(0, np.flatnonzero(ids[1:] != ids[:-1]) + 1)
+        gone, shared = np.zeros(len(ids), np.bool_), np.zeros(len(begins), np.bool_)
+        for number, other in enumerate(runs):
+            if number == place:
+                continue
+            low, high = native.slices(column(other, ID), ids[begins])
+            found = column(other, TIME), column(other, COUNT), number > place
+            met = native.meet(begins, times, low, high, *found, int(stable), REMOVED)
+            gone |= met[0]
+            shared |= met[1]
+        kept = native.remaining(begins, times, counts, gone, shared, int(stable), REMOVED)
+        arrays = [pa.array(gather([values], [kept])) for values in rows.columns]
+        rest = pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
+        return with_times(rest, rest.column(TIME).to_numpy())
+
+    return trim
 
 
 def _leading_gaps(ids: Ids, count: Ints, dead: Mask) -> Mask:
