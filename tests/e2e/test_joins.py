@@ -103,7 +103,7 @@ def test_a_plan_that_reads_a_part_of_it_twice(feeds: tuple[Stream, Stream, Path]
     bids, _, _ = feeds
     top = bids.group_by("item").agg(n="COUNT(*)")
     query = top.join(top.agg(most="MAX(n)"), on="n = most")
-    assert query.explain().count("Aggregate count(*)") == 3  # the plan twice, the stage once
+    assert query.explain().split("Stage 0")[1].count("Aggregate count(*)") == 1  # it runs once
     assert meaning(query.start(available_now=True)) == local(query)
 
 

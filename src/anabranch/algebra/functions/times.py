@@ -128,16 +128,6 @@ def _unless_null(text: str, value: str) -> str:
     return f"(CASE WHEN {value} IS NOT NULL THEN {text.replace('{}', value)} END)"
 
 
-def _from_unix(values: Sequence[Value]) -> str | None:
-    text = written(str(values[1].literal) if len(values) > 1 else "yyyy-MM-dd HH:mm:ss")
-    if text is None:
-        return None
-    made = Value(text=f"make_timestamp({values[0].text} * 1000000)", type=TIMESTAMP)
-    whole = _unless_null(text, "{}")
-    found = shared([made], lambda each: each[0].called(whole, STRING), long=0)
-    return None if found is None else found.text
-
-
 def _converted(kind: pa.DataType, *, safe: bool = False) -> Build:
     """`to_date` and its kin: a cast, or a reading by a pattern."""
 
@@ -266,16 +256,9 @@ TIMES: Final = table(
         "to_unix_timestamp unix_timestamp",
         signature("time", "bigint", "(epoch_us(CAST({0} AS TIMESTAMP)) // 1000000)"),
     ),
-    function(
-        "timestamp_micros", signature("bigint", "timestamp", "make_timestamp({0})", fails=True)
-    ),
     function("timestamp_millis", signature("bigint", "timestamp", _MICROS % 1000, fails=True)),
     function("timestamp_seconds", signature("bigint", "timestamp", _MICROS % 1000000, fails=True)),
     function("date_format", signature("timestamp, string constant", "string", _formatted)),
-    function(
-        "from_unixtime",
-        signature("bigint, string constant", "string", _from_unix, optional=1, fails=True),
-    ),
     _conversion("to_date", DATE),
     _conversion("try_to_date", DATE, safe=True),
     _conversion("to_timestamp to_timestamp_ltz", TIMESTAMP),
