@@ -8,7 +8,6 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.algebra.functions.casts import cast, strictly
-from anabranch.algebra.functions.sharing import shared
 from anabranch.algebra.functions.signature import (
     Function,
     Signature,
