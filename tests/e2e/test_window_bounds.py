@@ -106,5 +106,6 @@ def test_sessions_are_those_of_spark(engine: Engine, rows: Path, tmp_path: Path)
     # What leaves under final emission is a part of that.
     final = finish(query.start(emit="final", available_now=True))
     assert final.stable == run.stable
-    settled = LogicalStream.of_batches(final._sink.batches())
+    # A shard may be further than the others, so it is compared up to where all are.
+    settled = LogicalStream.of_batches(final._sink.batches()).before(final.stable)
     assert settled.difference(found.before(final.stable)) == ""
