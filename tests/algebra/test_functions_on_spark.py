@@ -69,6 +69,7 @@ def test_casts_and_operators_between_all_types(spark: SparkSession, columns: lis
     assert compare(spark, admitted(texts, ROWS.schema), ROWS) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=1)
 @given(st.integers(0, 2**32))
 def test_expressions_inside_expressions(spark: SparkSession, seed: int) -> None:
