@@ -266,6 +266,9 @@ def _declared(statement: CreateSource, chronon: Duration | None) -> Declared:
     delay = None if statement.delay is None else parse_duration(statement.delay)
     if delay is not None and chronon is not None and not statement.delay.isdigit():  # type: ignore[union-attr]
         delay = Duration(delay // chronon)
+    heartbeat = None if statement.heartbeat is None else parse_duration(statement.heartbeat)
+    if heartbeat is not None and chronon is not None and statement.heartbeat.isdigit():  # type: ignore[union-attr]
+        heartbeat = Duration(heartbeat * chronon)
     if statement.late == "revise":
         raise StreamError(
             "late rows cannot be revised yet",
@@ -280,11 +283,14 @@ def _declared(statement: CreateSource, chronon: Duration | None) -> Declared:
         schema=statement.columns,
         delay=delay,
         late=statement.late or "drop",  # type: ignore[arg-type]
+        heartbeat=heartbeat,
+        chronon=chronon,
         ends=bool(options.get("ends", statement.relation)),
         limits=limits,
         relation=statement.relation,
         hides_times=not statement.keep,
         unique=statement.unique,
+        may_be_stamped=not statement.relation,
     )
 
 

@@ -16,10 +16,11 @@ from anabranch.kernels.pipeline import Emission, compile_plan
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.file_planner import CLOCK
 from anabranch.runtime.job import Job
 from anabranch.runtime.sinks import Result
 from anabranch.runtime.source_spec import Promise
-from anabranch.runtime.source_task import send_source
+from anabranch.runtime.source_task import send_source, send_time
 from anabranch.runtime.stage_task import events_of, ordered, run_level
 
 Parts = Mapping[str, Sequence[EventBatch]]
@@ -64,13 +65,27 @@ class ShardedRunner:
         self.heads: list[Mapping[str, Any]] = []
         self._random = random.Random(seed)
 
-    def step(self, arrived: Parts, ends: Sequence[str] = ()) -> EventBatch:
-        output = self.attempt(arrived, ends)
+    def step(
+        self,
+        arrived: Parts,
+        ends: Sequence[str] = (),
+        passed: Mapping[str, int] | None = None,
+    ) -> EventBatch:
+        output = self.attempt(arrived, ends, passed=passed)
         self.batch += 1
         return output
 
-    def attempt(self, arrived: Parts, ends: Sequence[str] = (), until: int = 99) -> EventBatch:
-        """One try at the current batch; it may stop before the level `until`."""
+    def attempt(
+        self,
+        arrived: Parts,
+        ends: Sequence[str] = (),
+        until: int = 99,
+        passed: Mapping[str, int] | None = None,
+    ) -> EventBatch:
+        """One try at the current batch; it may stop before the level `until`.
+
+        For sources in `passed` so many microseconds have gone by.
+        """
         rows = [
             row
             for name, parts in arrived.items()
@@ -79,6 +94,8 @@ class ShardedRunner:
                 self.job, name, part, self.batch, [(arrivals(batch), "here")], ends=name in ends
             )
         ]
+        for name, time in (passed or {}).items():
+            rows += send_time(self.job, name, CLOCK, time)
         for level, places in enumerate(self.job.levels()):
             if level == until:
                 return EventBatch.empty(self.job.plan.schema)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, final, get_args
@@ -16,7 +16,7 @@ from anabranch.algebra.source import Source
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.stream_file import describe as describe_stream
 from anabranch.model.stream_parquet import plain_type
-from anabranch.model.time import parse_duration
+from anabranch.model.time import MICROSECOND, Duration, parse_duration
 from anabranch.runtime.file_listing import (
     FORMS,
     demand_files,
@@ -27,6 +27,7 @@ from anabranch.runtime.file_listing import (
 from anabranch.runtime.log_folder import LogFolder
 from anabranch.runtime.rows import time_type
 from anabranch.runtime.source_spec import (
+    ARRIVAL,
     ELEMENTS,
     USUAL,
     FileForm,
@@ -47,17 +48,21 @@ class Declared:
 
     Attributes:
         name: The name of the source.
-        start: The column with the start; None if rows are elements.
+        start: The column with the start, or ARRIVAL; None if rows are elements.
         end: The column with the end; None if rows are points.
         kind: The column with the kind of element.
         schema: The payload columns.
         delay: How late rows may be.
         late: What happens to those that are later.
+        heartbeat: How long it may be silent before its time goes on with the clock.
+        chronon: How long one step of integer time is.
         ends: Whether what is there now is all.
         limits: How much of it goes into one batch.
         relation: Whether it is a table that is all there: without a start its rows hold always.
         hides_times: Whether the columns of time are not part of the payload.
         unique: Sets of columns in which no two rows ever agree.
+        may_be_stamped: Whether rows that are no elements, and have no start, get the time of their
+            arrival.
     """
 
     name: str
@@ -67,11 +72,19 @@ class Declared:
     schema: pa.Schema | None = None
     delay: Any = None
     late: LatePolicy = "drop"
+    heartbeat: Any = None
+    chronon: Duration | None = None
     ends: bool = False
     limits: Limits = USUAL
     relation: bool = False
     hides_times: bool = False
     unique: tuple[tuple[str, ...], ...] = ()
+    may_be_stamped: bool = False
+
+    @property
+    def stamped(self) -> bool:
+        """Whether rows get the time of their arrival."""
+        return self.start == ARRIVAL
 
     def promise(self, *, timestamps: bool) -> Promise:
         """The promise, checked."""
@@ -82,7 +95,42 @@ class Declared:
                 hint=f"policies are: {', '.join(get_args(LatePolicy))}",
             )
         delay = None if self.delay is None else parse_duration(self.delay)
-        return Promise(source=self.name, delay=delay, late=self.late, timestamps=timestamps)
+        if self.stamped:
+            if delay is not None:
+                raise PlanError(
+                    "rows that get the time of their arrival are never late",
+                    where=f"source '{self.name}'",
+                    hint="leave the delay out, or name the column with the time of the rows",
+                )
+            delay = Duration(0)
+        chronon = MICROSECOND if timestamps else self.chronon
+        return Promise(
+            source=self.name,
+            delay=delay,
+            late=self.late,
+            timestamps=timestamps,
+            heartbeat=self._heartbeat(chronon),
+            chronon=chronon or MICROSECOND,
+            stamped=self.stamped,
+        )
+
+    def _heartbeat(self, chronon: Duration | None) -> Duration | None:
+        if self.heartbeat is None:
+            return None
+        if chronon is None:
+            raise PlanError(
+                "a heartbeat needs to know how long one step of time is",
+                where=f"source '{self.name}'",
+                hint="say it in SQL: CHRONON 1 SECOND; or use timestamps",
+            )
+        heartbeat = parse_duration(self.heartbeat)
+        if not heartbeat:
+            raise PlanError(
+                "a heartbeat of no length",
+                where=f"source '{self.name}'",
+                hint="say how long a silent source is waited for, such as '10 seconds'",
+            )
+        return heartbeat
 
 
 def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
@@ -95,6 +143,10 @@ def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
     if is_log_folder(path):
         return _log(path, declared)
     form = _form(path)
+    if declared.may_be_stamped and not _holds_elements(path, form, declared):
+        declared = replace(declared, start=ARRIVAL)
+    if declared.stamped:
+        return _stamped(path, declared, form)
     if declared.start is None and declared.kind is None and not declared.relation:
         if form == "json":
             return _lines(path, declared)
@@ -111,6 +163,22 @@ def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
     needed = dict.fromkeys([*schema.names, *shape.columns])
     stored = pa.schema([schema.field(n) if n in schema.names else there.field(n) for n in needed])
     return _source(path, declared, form, schema, stored, shape)
+
+
+def _holds_elements(path: str, form: FileForm, declared: Declared) -> bool:
+    """Whether files are about elements, or about rows with a start that is named."""
+    if declared.start is not None or declared.kind is not None or declared.relation:
+        return True
+    found = list_files(path, form)
+    if form == "csv" or not found:
+        return form != "csv"
+    names = set(_there(found[0], form).names)
+    return bool(names & ({"insert", "adjust", "stable"} if form == "json" else {"start"}))
+
+
+def _stamped(path: str, declared: Declared, form: FileForm) -> tuple[FileSource, Source]:
+    schema = payload_of(declared, Shape(start=ARRIVAL), _stored_schema(path, form, declared))
+    return _source(path, declared, form, schema, schema, Shape(start=ARRIVAL), timestamps=True)
 
 
 def shape_of(declared: Declared, there: pa.Schema) -> Shape:
@@ -247,31 +315,35 @@ def _form(path: str) -> FileForm:
 
 def _stored_schema(path: str, form: FileForm, declared: Declared) -> pa.Schema:
     """The columns of the first file, with declared types where there are any."""
-    times = [name for name in (declared.start, declared.end, declared.kind) if name is not None]
+    named = [None if declared.stamped else declared.start, declared.end, declared.kind]
+    times = [name for name in named if name is not None]
     if declared.schema is not None and (
         set(times) <= set(declared.schema.names) or not list_files(path, form)
     ):
         return declared.schema
-    file = demand_files(path, form)[0]
-    try:
-        if form == "parquet":
-            there = pq.read_schema(file)
-        elif form == "csv":
-            there = pcsv.open_csv(file).schema
-        else:
-            there = _sampled(file)
-    except (pa.ArrowInvalid, OSError) as problem:
-        raise StreamError(
-            "cannot find out the columns of the file",
-            where=f"{file}: {str(problem).strip()[:200]}",
-            hint="check that the file is what its name says, or declare the schema",
-        ) from None
+    there = _there(demand_files(path, form)[0], form)
     known = {field.name: field for field in declared.schema or ()}
     fields = [pa.field(field.name, _usual(plain_type(field.type))) for field in there]
     return pa.schema(
         [known.get(field.name, field) for field in fields]
         + [field for field in known.values() if field.name not in there.names]
     )
+
+
+def _there(file: Path, form: FileForm) -> pa.Schema:
+    """The columns that a file has."""
+    try:
+        if form == "parquet":
+            return pq.read_schema(file)
+        if form == "csv":
+            return pcsv.open_csv(file).schema
+        return _sampled(file)
+    except (pa.ArrowInvalid, OSError) as problem:
+        raise StreamError(
+            "cannot find out the columns of the file",
+            where=f"{file}: {str(problem).strip()[:200]}",
+            hint="check that the file is what its name says, or declare the schema",
+        ) from None
 
 
 def _usual(kind: pa.DataType) -> pa.DataType:

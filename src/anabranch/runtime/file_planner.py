@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic_ns, time_ns
 from typing import Any, Final, final
 
 from anabranch.errors import EngineError, StreamError
@@ -26,18 +27,29 @@ from anabranch.runtime.source_spec import FileSource
 _KEEP: Final = 20
 _COMPACT: Final = 20
 
+CLOCK: Final = 1 << 20
+"""The number of the part that tells how time passes; no other part is called so."""
+
 Listing = list[tuple[Path, int]]
+
+
+def _now() -> int:
+    return time_ns() // 1000
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The work of one task: some splits of a source, and whether the source ends in this batch."""
+    """The work of one task: some splits of a source, and whether the source ends in this batch.
+
+    Where `passed` is said there are no splits: so many microseconds have gone by.
+    """
 
     source: str
     number: int
     splits: tuple[Split, ...]
     ends: bool
+    passed: int | None = None
 
 
 class FilePlanner:
@@ -47,11 +59,36 @@ class FilePlanner:
     again, however the folders have changed since.
     """
 
-    def __init__(self, sources: Sequence[FileSource], folder: Folder, parts: int) -> None:
-        """Take up the log where it ends; a batch is cut into about so many parts per source."""
+    def __init__(
+        self,
+        sources: Sequence[FileSource],
+        folder: Folder,
+        parts: int,
+        *,
+        heartbeats: Mapping[str, int] | None = None,
+        clock: Callable[[], int] = monotonic_ns,
+        now: Callable[[], int] = _now,
+    ) -> None:
+        """Take up the log where it ends.
+
+        Args:
+            sources: What is planned.
+            folder: Where the log is.
+            parts: A batch is cut into about so many parts per source.
+            heartbeats: Sources, of files or not, that want to be told how time passes: after how
+                many microseconds at most.
+            clock: Nanoseconds that never go back. The time between two lives does not count.
+            now: The microseconds since 1970, for rows that get the time of their arrival.
+        """
         self._sources = tuple(sources)
         self._folder = folder
         self._parts = parts
+        self._heartbeats = dict(heartbeats or {})
+        self._clock = clock
+        self._told = clock()
+        self._is_frozen = False
+        self._now = now
+        self._stamp = 0
         self._frozen: dict[str, Listing] = {}
         self._positions: dict[str, dict[str, Position]] = {s.name: {} for s in sources}
         self._ended: set[str] = set()
@@ -60,6 +97,7 @@ class FilePlanner:
     def freeze(self) -> None:
         """From now on only what is there already counts."""
         self._frozen = {source.name: _listing(source) for source in self._sources}
+        self._is_frozen = True
 
     def latest(self, start: int, *, limited: bool = True) -> int:
         """The next offset after `start`; `start` itself if there is nothing new."""
@@ -77,6 +115,7 @@ class FilePlanner:
         """The work between two offsets."""
         work: list[Part] = []
         numbers: Counter[str] = Counter()
+        passed: Counter[str] = Counter()
         for number in range(start + 1, end + 1):
             entry = self._folder.read_json(f"{number}.json")
             if entry is None:
@@ -90,6 +129,8 @@ class FilePlanner:
                     splits = tuple(Split(*split) for split in part)
                     work.append(Part(name, numbers[name], splits, name in entry["ended"]))
                     numbers[name] += 1
+            passed.update(entry.get("passed", {}))
+        work += [Part(name, CLOCK, (), ends=False, passed=time) for name, time in passed.items()]
         return work
 
     def commit(self, end: int) -> None:
@@ -125,6 +166,7 @@ class FilePlanner:
             known = self._positions.setdefault(name, {})
             known.update({path: Position(*at) for path, at in files.items()})
         self._ended.update(entry["ended"])
+        self._stamp = max(self._stamp, entry.get("stamp", 0))
 
     def _base(self) -> dict[str, Any]:
         return {
@@ -133,6 +175,7 @@ class FilePlanner:
                 for name, files in self._positions.items()
             },
             "ended": sorted(self._ended),
+            "stamp": self._stamp,
         }
 
     def _plan(self, *, limited: bool) -> dict[str, Any] | None:
@@ -153,13 +196,27 @@ class FilePlanner:
                 continue
             together = source.form == "lines"
             parts = _share(units, self._parts, together=together) or [[]]
+            if source.stamped:
+                entry["stamp"] = stamp = max(self._now(), self._stamp + 1)
+                parts = [[replace(split, stamp=stamp) for split in part] for part in parts]
             entry["parts"][source.name] = [[split.to_json() for split in part] for part in parts]
             entry["after"][source.name] = {
                 unit.file: [unit.after.place, unit.after.number] for unit in units
             }
             if ends:
                 entry["ended"].append(source.name)
-        return entry if entry["parts"] else None
+        return self._with_time(entry)
+
+    def _with_time(self, entry: dict[str, Any]) -> dict[str, Any] | None:
+        """The entry, with what has passed since the last one; None if it is not worth a batch."""
+        if not self._heartbeats or self._is_frozen:
+            return entry if entry["parts"] else None
+        passed = (self._clock() - self._told) // 1000
+        if not entry["parts"] and passed < min(self._heartbeats.values()):
+            return None
+        self._told += passed * 1000
+        entry["passed"] = dict.fromkeys(self._heartbeats, passed)
+        return entry
 
     def _take(self, source: FileSource, *, limited: bool) -> tuple[list[Unit], bool]:
         """What fits into the next batch, and whether that is all there is."""

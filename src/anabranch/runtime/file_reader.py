@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.json as pj
@@ -18,7 +19,7 @@ from anabranch.model.arrivals import Arrivals
 from anabranch.model.json_decode import MisfitError, decode_value, from_wire, wire_type
 from anabranch.model.stream_file import read_lines
 from anabranch.runtime.rows import arrivals_of
-from anabranch.runtime.source_spec import FileSource
+from anabranch.runtime.source_spec import ARRIVAL, FileSource
 
 CHUNK_ROWS: Final = 1_000_000
 WHOLE: Final = -1
@@ -33,7 +34,7 @@ class Split:
     """A piece of a file: row groups of Parquet, bytes of text (whole lines), or all of it.
 
     `number` is that of its first row or line; `stable` is what a log says about the time after
-    the file that ends here.
+    the file that ends here; `stamp` is the time at which it came, where that counts.
     """
 
     path: str
@@ -41,10 +42,11 @@ class Split:
     last: int
     number: int = 1
     stable: int | None = None
+    stamp: int | None = None
 
     def to_json(self) -> list[Any]:
         """As plain values."""
-        return [self.path, self.first, self.last, self.number, self.stable]
+        return [self.path, self.first, self.last, self.number, self.stable, self.stamp]
 
 
 def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iterator[Arrivals]:
@@ -61,10 +63,15 @@ def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iter
         yield came
         return
     assert source.shape is not None
-    needed = list(dict.fromkeys([*columns, *source.shape.columns]))
-    stored = pa.schema([source.stored.field(name) for name in needed])
+    needed = dict.fromkeys([*columns, *source.shape.columns])
+    needed.pop(ARRIVAL, None)
+    # A column has to tell how many rows there are.
+    stored = pa.schema([source.stored.field(name) for name in needed or source.stored.names[:1]])
     number = split.number
     for rows in _READERS[source.form](split, stored):
+        if split.stamp is not None:
+            stamps = pa.array(np.full(rows.num_rows, split.stamp, np.int64))
+            rows = rows.append_column(ARRIVAL, stamps)
         yield arrivals_of(rows, schema, source.shape, first=number, where=split.path)
         number += rows.num_rows
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import final
 
 import pyarrow as pa
@@ -23,12 +23,14 @@ class FileJob:
         plan_folder: Where planned batches are written down.
         parts: Into how many parts a batch is cut.
         job: The sealed query.
+        heartbeats: After how many microseconds sources want to be told that time passes.
     """
 
     sources: tuple[FileSource, ...]
     plan_folder: str
     parts: int
     job: bytes
+    heartbeats: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_limited(self) -> bool:
@@ -38,15 +40,18 @@ class FileJob:
 
     def planner(self) -> FilePlanner:
         """The planner, at the end of its log."""
-        return FilePlanner(self.sources, Folder.at(self.plan_folder), self.parts)
+        folder = Folder.at(self.plan_folder)
+        return FilePlanner(self.sources, folder, self.parts, heartbeats=self.heartbeats)
 
     def send(self, part: Part, batch: int, query: str) -> Iterator[pa.RecordBatch]:
         """Read one part and pack it for the shards."""
         # Planning does not need the kernels, which take long to import.
         from anabranch.runtime.job import unseal
-        from anabranch.runtime.source_task import read_pieces, send_source
+        from anabranch.runtime.source_task import read_pieces, send_source, send_time
 
         job = unseal(self.job, query)
+        if part.passed is not None:
+            return send_time(job, part.source, part.number, part.passed)
         (source,) = (each for each in self.sources if each.name == part.source)
         pieces = read_pieces(source, part.splits, job.columns(source.name))
         return send_source(job, source.name, part.number, batch, pieces, ends=part.ends)

@@ -22,7 +22,7 @@ from anabranch.runtime.file_reader import CHUNK_ROWS
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.job import Job, seal, unseal
 from anabranch.runtime.rows import arrivals_of, latest_start
-from anabranch.runtime.source_spec import FileSource, Promise, Shape
+from anabranch.runtime.source_spec import ARRIVAL, FileSource, Promise, Shape
 from anabranch.runtime.source_task import Piece, send_source
 
 
@@ -72,6 +72,13 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
             f"relation '{declared.name}' is a streaming DataFrame",
             hint="a relation is all there when a query starts; use engine.stream for a stream",
         )
+    rows = declared.start is None and declared.kind is None and not declared.relation
+    if rows and declared.may_be_stamped and "start" not in there.names:
+        declared = replace(declared, start=ARRIVAL)
+    if declared.stamped:
+        # Spark gives all rows of a batch one time, and writes it down before it reads them.
+        frame = frame.withColumn(ARRIVAL, sf.current_timestamp())
+        declared, there = replace(declared, hides_times=True), frame_schema(frame)
     if declared.start is None and not declared.relation:
         kind = declared.kind or ("kind" if "kind" in there.names else None)
         end = declared.end or ("end" if "end" in there.names else None)

@@ -15,6 +15,7 @@ from anabranch.model.time import (
     FOREVER,
     Time,
     TimeArray,
+    add_saturating,
     format_time,
     subtract_saturating,
 )
@@ -44,6 +45,9 @@ def judge(promise: Promise, promised: Time, came: Arrivals, *, where: str) -> Ju
         StreamError: A row is late, and the policy says that this must not happen.
     """
     batch = came.batch
+    if promise.stamped:
+        start = np.maximum(batch.start, np.int64(promised))
+        return Judged(replace(batch, start=start, end=start, new_end=add_saturating(start, 1)))
     bound: TimeArray | np.int64 = np.int64(promised)
     if len(came.stables):
         bound = np.maximum(came.bound, bound)

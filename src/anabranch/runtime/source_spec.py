@@ -7,13 +7,17 @@ from typing import Final, Literal, TypeAlias, final
 
 import pyarrow as pa
 
-from anabranch.model.time import Duration
+from anabranch.model.time import MICROSECOND, Duration
 
 LatePolicy: TypeAlias = Literal["drop", "adjust", "fail"]
 """What happens to a row that breaks a promise: leave it out, clip it, or stop the query."""
 
 FileForm: TypeAlias = Literal["parquet", "json", "csv", "lines", "log"]
 """Rows as Parquet, JSON lines or CSV; elements as JSON lines; a log folder of another query."""
+
+
+ARRIVAL: Final = "__arrival"
+"""In place of a column with the start: rows get the time at which they come."""
 
 
 @final
@@ -54,12 +58,19 @@ class Promise:
             stable points count.
         late: What happens to rows that come after a promise all the same.
         timestamps: Whether times are microseconds, for messages.
+        heartbeat: After so many microseconds without a row the source's time goes on with the
+            clock; None: a silent source holds everyone.
+        chronon: The microseconds of one step of its time.
+        stamped: Rows got their time here: a clock that goes back makes none of them late.
     """
 
     source: str
     delay: Duration | None = None
     late: LatePolicy = "drop"
     timestamps: bool = False
+    heartbeat: Duration | None = None
+    chronon: Duration = MICROSECOND
+    stamped: bool = False
 
 
 @final
@@ -103,3 +114,8 @@ class FileSource:
     def name(self) -> str:
         """The name of the source."""
         return self.promise.source
+
+    @property
+    def stamped(self) -> bool:
+        """Whether rows get the time of their arrival."""
+        return self.promise.stamped

@@ -92,6 +92,14 @@ def send_source(
         yield from flush()
 
 
+def send_time(job: Job, source: str, part: int, passed: int) -> Iterator[pa.RecordBatch]:
+    """Tell all shards that read a source that time passes, whatever came of it."""
+    schema = job.plan.sources[source].schema
+    nothing = EventBatch.empty(pa.schema([schema.field(name) for name in job.columns(source)]))
+    head = {"source": source, "reached": int(BEGINNING), "passed": passed}
+    yield from pack(job.parcels(f"source:{source}", nothing, head, part=part))
+
+
 def read_pieces(
     source: FileSource, splits: Iterable[Split], columns: Sequence[str]
 ) -> Iterator[Piece]:

@@ -66,7 +66,7 @@ def _step(
 ) -> tuple[EventBatch, dict[str, Any]]:
     stage, store = job.plan.stages[place], job.store(place, shard)
     before = store.load(batch)
-    sources = _source_progress(job, place, before, parcels)
+    sources, silent = _source_progress(job, place, before, parcels)
     stable = _input_stable(job, place, sources, parcels)
     arrived = _arrived(job, place, parcels)
     gathered = time.perf_counter()
@@ -75,10 +75,12 @@ def _step(
     output = ordered(output)
     stepped = time.perf_counter()
     counters = _count(stage.name, shard, arrived, output, state, parcels)
+    for name, seen in counters["sources"].items():
+        seen["reached"] = max(seen["reached"], sources[name])
     counters["rows_out"] += sum(
         parcel.head["delivered"]["rows"] for parcel in _delivered(job, shard, parcels)
     )
-    after = store.save(batch, before, state, sources=sources, counters=counters)
+    after = store.save(batch, before, state, sources=sources, silent=silent, counters=counters)
     reached("manifest written", batch)
     if batch % store.keep == 0:
         store.clean(batch)
@@ -122,8 +124,11 @@ def _arrived(job: Job, place: int, parcels: Sequence[Parcel]) -> Arrived:
 
 def _source_progress(
     job: Job, place: int, before: Manifest | None, parcels: Iterable[Parcel]
-) -> dict[str, int]:
-    """How far each source that this stage reads has promised by now."""
+) -> tuple[dict[str, int], dict[str, int]]:
+    """How far each source that this stage reads has promised by now, and since when it is silent.
+
+    The time of a source that is silent for long enough goes on with the clock.
+    """
     known: Mapping[str, int] = before.sources if before else {}
     progress = {
         edge.upstream.removeprefix("source:"): int(BEGINNING)
@@ -132,11 +137,28 @@ def _source_progress(
     }
     for name in progress:
         progress[name] = known.get(name, int(BEGINNING))
+    silent = dict(before.silent) if before else {}
+    speaking: set[str] = set()
+    passed: dict[str, int] = {}
     for parcel in parcels:
         source = parcel.head.get("source")
-        if source is not None:
-            progress[source] = max(progress[source], parcel.head["reached"])
-    return progress
+        if source is None:
+            continue
+        progress[source] = max(progress[source], parcel.head["reached"])
+        if "passed" in parcel.head:
+            passed[source] = parcel.head["passed"]
+        elif parcel.head["rows"]:
+            speaking.add(source)
+    for source, microseconds in passed.items():
+        promise = job.promises[source]
+        waited = 0 if source in speaking else silent.get(source, 0) + microseconds
+        # Before its first word there is nothing to count from.
+        if progress[source] > BEGINNING and waited >= (promise.heartbeat or FOREVER):
+            steps = waited // promise.chronon
+            progress[source] = min(progress[source] + steps, int(FOREVER))
+            waited -= steps * promise.chronon
+        silent[source] = waited
+    return progress, silent
 
 
 def _input_stable(
