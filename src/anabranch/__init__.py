@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from anabranch.model.logical import LogicalStream
     from anabranch.model.stream_file import read_batches, write_stream
     from anabranch.model.time import FOREVER
+    from anabranch.runtime.message_sink import Messages
+    from anabranch.runtime.source_spec import ARRIVAL
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ARRIVAL",
     "FOREVER",
     "AnabranchError",
     "Engine",
@@ -29,6 +32,7 @@ __all__ = [
     "GroupedStream",
     "LocalRun",
     "LogicalStream",
+    "Messages",
     "OperatorError",
     "PlanError",
     "QueryError",
@@ -53,6 +57,8 @@ _MODULES = {
     "anabranch.model.logical": ("LogicalStream",),
     "anabranch.model.stream_file": ("read_batches", "write_stream"),
     "anabranch.model.time": ("FOREVER",),
+    "anabranch.runtime.message_sink": ("Messages",),
+    "anabranch.runtime.source_spec": ("ARRIVAL",),
 }
 
 

@@ -17,9 +17,11 @@ from anabranch.runtime.bounded import refuse_unbounded
 from anabranch.runtime.explanation import Explanation, spark_plan
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.local import LocalRun, run_locally
+from anabranch.runtime.message_sink import Messages
 from anabranch.runtime.run import Run
 from anabranch.runtime.shared_results import Published, reuse
-from anabranch.runtime.sinks import Callback, choose_sink
+from anabranch.runtime.sink_choice import choose_sink
+from anabranch.runtime.sinks import Callback
 from anabranch.runtime.source_spec import FileSource
 from anabranch.runtime.workers_can import refuse_spark_only
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from anabranch.runtime.start import Work
 
 Place: TypeAlias = str | Path
+Target: TypeAlias = str | Path | Messages
 
 
 class Host(Protocol):
@@ -90,7 +93,7 @@ class Stream(Fluent):
 
     def start(
         self,
-        to: Place | None = None,
+        to: Target | None = None,
         *,
         foreach: Callback | None = None,
         emit: Emission = "speculative",
@@ -103,9 +106,10 @@ class Stream(Fluent):
         """Run the query on Spark.
 
         Args:
-            to: `<file>.jsonl` for a stream file, another path for a log folder, `-` for JSON lines
-                on standard output, `memory` (the default without `foreach`) for a table in this
-                process, `nothing` to see how fast it goes.
+            to: `<file>.jsonl` for a stream file, another path for a log folder, `delta:<path>` for
+                a Delta table, `postgresql://...` for a table there, `Messages` for a queue, `-`
+                for JSON lines on standard output, `memory` (the default without `foreach`) for a
+                table in this process, `nothing` to see how fast it goes.
             foreach: A function that gets the elements of each batch and its number.
             emit: `speculative`: best answers, corrected later; `final`: only what stays.
             checkpoint: The folder the query lives in; it goes on from there when it is started
@@ -179,7 +183,7 @@ class Stream(Fluent):
 
     def run_local(
         self,
-        to: Place | None = None,
+        to: Target | None = None,
         *,
         foreach: Callback | None = None,
         emit: Emission = "speculative",

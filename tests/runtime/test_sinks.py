@@ -13,6 +13,7 @@ from anabranch.model.stream_file import read_batches
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.log_folder import LogFolder, write_part
+from anabranch.runtime.sink_choice import choose_sink
 from anabranch.runtime.sinks import (
     Begin,
     CallbackSink,
@@ -20,7 +21,6 @@ from anabranch.runtime.sinks import (
     MemorySink,
     Result,
     StreamFileSink,
-    choose_sink,
 )
 from anabranch.runtime.stage_task import as_rows
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeAlias, final
+from typing import IO, Any, Literal, TypeAlias, final
 
 import pyarrow as pa
 
@@ -23,6 +22,9 @@ from anabranch.runtime.folder import Folder
 from anabranch.runtime.job import Delivery
 from anabranch.runtime.log_folder import LogFolder
 from anabranch.runtime.stage_task import events_of, ordered
+
+Keep: TypeAlias = Literal["log", "current", "history"]
+"""What a table holds: every element; the events that are not over; every event."""
 
 Callback: TypeAlias = Callable[[pa.Table, int], object]
 """A user's function: the elements of a batch, and its number."""
@@ -83,6 +85,9 @@ class Sink(ABC):
     @abstractmethod
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
         """Take in a batch, all of it or nothing."""
+
+    def close(self) -> None:  # noqa: B027 (most sinks hold nothing open)
+        """Let go of what is held open; `commit` may still be called again."""
 
     def batches(self) -> list[EventBatch]:
         """What has been committed.
@@ -170,7 +175,7 @@ class StreamFileSink(Sink):
                 where=str(self.path),
                 hint="restore the file, or start the query with a new checkpoint and a new file",
             )
-        data = element_lines(_together(results, self._schema), timestamps=self._timestamps)
+        data = element_lines(together(results, self._schema), timestamps=self._timestamps)
         if stable > before["stable"]:
             data += stable_line(stable, timestamps=self._timestamps)
         with self.path.open("r+b") as file:
@@ -217,7 +222,7 @@ class LinesSink(Sink):
         """Write the batch."""
         del batch
         timestamps = self._begin.timestamps
-        rows = _together(results, self._begin.schema)
+        rows = together(results, self._begin.schema)
         self._out.write(element_lines(rows, timestamps=timestamps))
         if stable > self._stable:
             self._out.write(stable_line(stable, timestamps=timestamps))
@@ -245,7 +250,7 @@ class MemorySink(Sink):
 
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
         """Keep the batch."""
-        self._batches[batch] = _together(results, self._schema).with_stable(stable)
+        self._batches[batch] = together(results, self._schema).with_stable(stable)
 
     def batches(self) -> list[EventBatch]:
         """All batches so far."""
@@ -271,7 +276,7 @@ class CallbackSink(Sink):
 
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
         """Call the function."""
-        rows = _together(results, self._schema).with_stable(stable)
+        rows = together(results, self._schema).with_stable(stable)
         table = element_table([rows], self._schema)
         try:
             self._function(table, batch)
@@ -286,31 +291,9 @@ class CallbackSink(Sink):
             ) from problem
 
 
-def _together(results: Sequence[Result], schema: pa.Schema) -> EventBatch:
+def together(results: Sequence[Result], schema: pa.Schema) -> EventBatch:
+    """The rows of all shards, in one order."""
     parts = [
         events_of(result.rows, schema, BEGINNING) for result in results if result.rows is not None
     ]
     return ordered(EventBatch.concat(parts)) if parts else EventBatch.empty(schema)
-
-
-def choose_sink(
-    to: str | Path | None, foreach: Callback | None
-) -> tuple[Callable[[Folder], Sink], str | None]:
-    """How to make the sink that a user asks for, and where its query lives by default.
-
-    The sink gets a folder for what it has to remember.
-    """
-    if foreach is not None:
-        if to is not None:
-            raise PlanError("results go to one place", hint="give `to` or `foreach`, not both")
-        return (lambda _: CallbackSink(foreach)), None
-    if to is None or str(to) == "memory":
-        return (lambda _: MemorySink()), None
-    path = str(to)
-    if path == "nothing":
-        return (lambda _: NothingSink()), None
-    if path == "-":
-        return (lambda _: LinesSink(sys.stdout.buffer)), None
-    if path.endswith((".jsonl", ".json", ".ndjson")):
-        return (lambda out: StreamFileSink(path, out)), f"{path}.checkpoint"
-    return (lambda _: LogSink(path)), f"{path}/_checkpoint"

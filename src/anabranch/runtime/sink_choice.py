@@ -1,0 +1,73 @@
+"""Which sink a place asks for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from anabranch.errors import PlanError
+from anabranch.runtime.folder import Folder
+from anabranch.runtime.message_sink import Messages, MessageSink
+from anabranch.runtime.sinks import (
+    Callback,
+    CallbackSink,
+    LinesSink,
+    LogSink,
+    MemorySink,
+    NothingSink,
+    Sink,
+    StreamFileSink,
+)
+
+_POSTGRES: Final = ("postgresql://", "postgres://")
+
+
+def shown_place(to: str) -> str:
+    """A place as others may see it: without passwords.
+
+    >>> shown_place("postgresql://ann:secret@db/shop?table=top"), shown_place("out/")
+    ('postgresql://db/shop, table top', 'out/')
+    """
+    if not to.startswith(_POSTGRES):
+        return to
+    from anabranch.runtime.postgres_sink import PostgresTable
+
+    place = PostgresTable.parse(to)
+    return f"{place.shown}, table {'.'.join(place.table)}"
+
+
+def choose_sink(
+    to: str | Path | Messages | None, foreach: Callback | None
+) -> tuple[Callable[[Folder], Sink], str | None]:
+    """How to make the sink that a user asks for, and where its query lives by default.
+
+    The sink gets a folder for what it has to remember.
+    """
+    if foreach is not None:
+        if to is not None:
+            raise PlanError("results go to one place", hint="give `to` or `foreach`, not both")
+        return (lambda _: CallbackSink(foreach)), None
+    if isinstance(to, Messages):
+        return (lambda _: MessageSink(to)), None
+    if to is None or str(to) == "memory":
+        return (lambda _: MemorySink()), None
+    path = str(to)
+    if path == "nothing":
+        return (lambda _: NothingSink()), None
+    if path.startswith("delta:"):
+        from anabranch.runtime.delta_sink import DeltaSink, parse_delta
+
+        table, keep = parse_delta(path)
+        return (lambda _: DeltaSink(table, keep)), f"{table.rstrip('/')}.checkpoint"
+    if path.startswith(_POSTGRES):
+        from anabranch.runtime.postgres_sink import PostgresSink, PostgresTable
+
+        place = PostgresTable.parse(path)
+        return (lambda _: PostgresSink(place)), None
+    if path == "-":
+        return (lambda _: LinesSink(sys.stdout.buffer)), None
+    if path.endswith((".jsonl", ".json", ".ndjson")):
+        return (lambda out: StreamFileSink(path, out)), f"{path}.checkpoint"
+    return (lambda _: LogSink(path)), f"{path}/_checkpoint"

@@ -1,0 +1,279 @@
+"""Delta tables and tables of PostgreSQL hold what the stream says, each batch once."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.runtime.postgres import postgres_server
+
+from anabranch.errors import EngineError, PlanError
+from anabranch.model.batch import EventBatch
+from anabranch.model.elements import Adjust, Insert, batch_of
+from anabranch.model.time import FOREVER, Time
+from anabranch.runtime.event_table import event_changes
+from anabranch.runtime.folder import Folder
+from anabranch.runtime.sink_choice import choose_sink
+from anabranch.runtime.sinks import Begin, Result, Sink
+from anabranch.runtime.stage_task import as_rows
+from anabranch.testing.strategies import batchings, streams
+
+SCHEMA = pa.schema([("k", pa.int64()), ("name", pa.string())])
+Row = tuple[Any, ...]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with postgres_server() as address:
+        yield address
+
+
+class Tables:
+    """Places of one kind, and what is in them."""
+
+    def __init__(self, kind: str, root: Path, address: str) -> None:
+        self.kind = kind
+        self._root = root
+        self._address = address
+        self._numbers = itertools.count()
+
+    def place(self, keep: str) -> str:
+        number = next(self._numbers)
+        if self.kind == "delta":
+            return f"delta:{self._root / str(number)}#{keep}"
+        return f"{self._address}&table=t{number}_{self._root.name.replace('-', '_')}&keep={keep}"
+
+    def _read(self, place: str) -> list[dict[str, Any]]:
+        if self.kind == "delta":
+            path = place.removeprefix("delta:").partition("#")[0]
+            rows: list[dict[str, Any]] = DeltaTable(path).to_pyarrow_table().to_pylist()
+            return rows
+        name = place.partition("table=")[2].partition("&")[0]
+        with psycopg.connect(self._address) as connection:
+            cursor = connection.execute(f"SELECT * FROM {name}")
+            names = [column.name for column in cursor.description or ()]
+            return [dict(zip(names, row)) for row in cursor]
+
+    def elements(self, place: str) -> Counter[Row]:
+        return Counter(tuple(row.values()) for row in self._read(place))
+
+    def rows(self, place: str, schema: pa.Schema = SCHEMA) -> Counter[Row]:
+        found = self._read(place)
+        counts: Counter[Row] = Counter()
+        for row in found:
+            end = FOREVER if row["valid_to"] is None else row["valid_to"]
+            payload = tuple(row[name] for name in schema.names)
+            counts[(*payload, row["valid_from"], end)] += row["copies"]
+            assert row["copies"] > 0
+        return counts
+
+
+@pytest.fixture(params=["delta", "postgres"])
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
+    address = request.getfixturevalue("server") if request.param == "postgres" else ""
+    return Tables(request.param, tmp_path, address)
+
+
+_OPEN: list[Sink] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    while _OPEN:
+        _OPEN.pop().close()
+
+
+def opened(
+    place: str,
+    *,
+    query: str = "",
+    fresh: bool = True,
+    schema: pa.Schema = SCHEMA,
+    timestamps: bool = False,
+) -> Sink:
+    make, _ = choose_sink(place, None)
+    sink = make(Folder.at("/nowhere"))
+    _OPEN.append(sink)
+    sink.open(Begin(schema, query or place, timestamps, fresh))
+    return sink
+
+
+def results(batch: EventBatch) -> list[Result]:
+    half = len(batch) // 2
+    parts = [batch.payload.slice(0, half), batch.payload.slice(half)]
+    bounds = [slice(0, half), slice(half, None)]
+    return [
+        Result(
+            shard,
+            {},
+            as_rows(EventBatch(rows, batch.start[at], batch.end[at], batch.new_end[at])),
+        )
+        for shard, (rows, at) in enumerate(zip(parts, bounds))
+    ]
+
+
+def events(batches: Sequence[EventBatch]) -> Counter[Row]:
+    """The events that batches leave, one by one."""
+    counts: Counter[Row] = Counter()
+    for batch in batches:
+        rows = zip(batch.payload.to_pylist(), batch.start, batch.end, batch.new_end)
+        for payload, start, end, new_end in rows:
+            if end > start:
+                counts[(*payload.values(), int(start), int(end))] -= 1
+            if new_end > start:
+                counts[(*payload.values(), int(start), int(new_end))] += 1
+    assert min(counts.values(), default=0) >= 0
+    return +counts
+
+
+ROUNDS = [
+    batch_of([Insert({"k": 1, "name": "a"}, 3, 9), Insert({"k": 2, "name": None}, 1)], SCHEMA),
+    batch_of(
+        [
+            Insert({"k": 1, "name": "a"}, 3, 9),
+            Adjust({"k": 2, "name": None}, 1, FOREVER, 5),
+            Insert({"k": 3, "name": ""}, 6, 7),
+        ],
+        SCHEMA,
+    ),
+    batch_of(
+        [Adjust({"k": 1, "name": "a"}, 3, 9, 3), Insert({"k": 4, "name": 'ü,\n"'}, 8)], SCHEMA
+    ),
+]
+
+
+def test_a_history_holds_every_event(tables: Tables) -> None:
+    place = tables.place("history")
+    sink = opened(place)
+    for number, batch in enumerate(ROUNDS):
+        sink.commit(number, Time(number), results(batch))
+    assert tables.rows(place) == {
+        (1, "a", 3, 9): 1,
+        (2, None, 1, 5): 1,
+        (3, "", 6, 7): 1,
+        (4, 'ü,\n"', 8, FOREVER): 1,
+    }
+
+
+def test_what_is_current_is_not_over(tables: Tables) -> None:
+    place = tables.place("current")
+    sink = opened(place)
+    for number, (batch, stable) in enumerate(zip(ROUNDS, (0, 6, 7))):
+        sink.commit(number, Time(stable), results(batch))
+    assert tables.rows(place) == {
+        (1, "a", 3, 9): 1,
+        (3, "", 6, 7): 1,
+        (4, 'ü,\n"', 8, FOREVER): 1,
+    }
+    sink.commit(3, FOREVER, [])
+    assert tables.rows(place) == {(4, 'ü,\n"', 8, FOREVER): 1}
+
+
+@pytest.mark.parametrize("keep", ["log", "current", "history"])
+def test_a_batch_that_comes_again_changes_nothing(tables: Tables, keep: str) -> None:
+    once, again = tables.place(keep), tables.place(keep)
+    sink = opened(once)
+    for number, batch in enumerate(ROUNDS):
+        sink.commit(number, Time(number), results(batch))
+    for number, batch in enumerate(ROUNDS):
+        for _ in range(2):
+            sink = opened(again, fresh=not number)
+            sink.commit(number, Time(number), results(batch))
+            sink.close()
+    if keep == "log":
+        assert tables.elements(once) == tables.elements(again)
+        assert tables.elements(once).total() == 10
+    else:
+        assert tables.rows(once) == tables.rows(again)
+
+
+def test_times_are_timestamps_where_the_stream_has_them(tables: Tables) -> None:
+    place = tables.place("history")
+    sink = opened(place, timestamps=True)
+    second = 1_000_000
+    batch = batch_of([Insert({"k": 1, "name": "a"}, 5 * second, 7 * second)], SCHEMA)
+    sink.commit(0, Time(0), results(batch))
+    ((row, count),) = tables.rows(place).items()
+    assert (row[2], row[3], count) == (
+        datetime.fromtimestamp(5, timezone.utc),
+        datetime.fromtimestamp(7, timezone.utc),
+        1,
+    )
+    place = tables.place("current")
+    sink = opened(place, timestamps=True)
+    sink.commit(0, Time(7 * second), results(batch))
+    assert len(tables.rows(place)) == 1
+    sink.commit(1, Time(7 * second + 1), [])
+    assert not tables.rows(place)
+
+
+def test_a_table_of_another_query_is_refused(tables: Tables) -> None:
+    place = tables.place("history")
+    opened(place)
+    opened(place, fresh=False)
+    with pytest.raises(PlanError, match=r"exists already|not that of this query"):
+        opened(place, query="another")
+
+
+def test_names_that_are_taken_are_refused(tables: Tables) -> None:
+    with pytest.raises(PlanError, match="called 'copies'"):
+        opened(tables.place("history"), schema=pa.schema([("copies", pa.int64())]))
+
+
+def test_addresses_do_not_show_passwords(server: str) -> None:
+    with pytest.raises(PlanError) as raised:
+        choose_sink(f"{server}&keep=history", None)
+    assert "secret" not in str(raised.value)
+    with pytest.raises(EngineError) as failed:
+        opened(server.replace("/postgres?", "/nothere?") + "&table=t")
+    assert "secret" not in str(failed.value)
+    assert "nothere" in str(failed.value)
+
+
+def test_places_that_make_no_sense_say_what_does() -> None:
+    for place in ("delta:", "delta:x#y", "postgresql://h/d", "postgresql://h/d?table=t&keep=all"):
+        with pytest.raises(PlanError):
+            choose_sink(place, None)
+
+
+@given(data=st.data())
+def test_changes_add_up_to_the_events(data: st.DataObject) -> None:
+    stream = data.draw(streams(SCHEMA))
+    batches = data.draw(batchings(stream))
+    total: Counter[Row] = Counter()
+    for batch in batches:
+        for row in event_changes(batch, timestamps=False).to_pylist():
+            end = FOREVER if row["valid_to"] is None else row["valid_to"]
+            total[(row["k"], row["name"], row["valid_from"], end)] += row["copies"]
+            assert row["copies"] != 0
+    assert total == events(batches) or +total == events(batches)
+    assert all(count >= 0 for count in total.values())
+
+
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_tables_hold_what_drawn_streams_say(tables: Tables, data: st.DataObject) -> None:
+    batches = data.draw(batchings(data.draw(streams(SCHEMA))))
+    history, current = tables.place("history"), tables.place("current")
+    sinks = [opened(history), opened(current)]
+    for number, batch in enumerate(batches):
+        for sink in sinks:
+            for _ in range(data.draw(st.integers(1, 2))):
+                sink.commit(number, batch.stable, results(batch))
+    assert tables.rows(history) == events(batches)
+    stable = max((batch.stable for batch in batches), default=Time(0))
+    still = {row: n for row, n in events(batches).items() if row[3] >= stable}
+    assert tables.rows(current) == still
+    for sink in sinks:
+        sink.close()
