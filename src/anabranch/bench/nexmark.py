@@ -25,6 +25,9 @@ from anabranch.workloads.nexmark_events import NexmarkEvents
 PEERS: Final[Mapping[str, Mapping[str, str]]] = {"spark": SPARK_CANNOT, "flink": FLINK_CANNOT}
 """Whom we are measured beside, and which queries they cannot run."""
 
+# Spark keeps the state of its own queries in its process, for some time after they have ended.
+_MEMORY: Final = {"spark.driver.memory": "6g"}
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +110,7 @@ def _runs(
 ) -> Iterator[tuple[str, str, int, float]]:
     """Query, engine, number of the run, seconds; those of one query beside each other."""
     rows = root / "rows"
-    with Engine() as engine:
+    with Engine(settings=_MEMORY) as engine:
         tasks = parallelism(engine.spark)
         for query in queries:
             for repeat in range(size.repeats + 1):
