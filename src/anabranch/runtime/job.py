@@ -107,6 +107,13 @@ class Job:
             and not stage.kernels
         )
 
+    @property
+    def is_delivered_by_senders(self) -> bool:
+        """Whether all output leaves before the first exchange, so that there is little to do."""
+        names = self.plan.sources
+        routes = [route for name in names for route in self.routes(f"source:{name}")]
+        return len(self.plan.stages) == 1 and all(map(self.goes_out_at_once, routes))
+
     def routes(self, upstream: str) -> list[Route]:
         """Where the rows of a source (`source:<name>`) or a stage (`stage:<name>`) go."""
         return [

@@ -16,6 +16,24 @@ from anabranch.runtime.stage_task import RESULTS_DDL, run_level
 Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+def settle(parcels: pa.Table, job: Job, batch: int) -> pa.Table:
+    """The only stage of a query whose senders have delivered everything, run right here.
+
+    All that is left is to note progress; that is not worth an exchange and a round of tasks.
+    """
+    ((place,),) = job.levels()
+    rows = parcels.combine_chunks()
+    shards = rows.column("shard").to_numpy()
+    found = [
+        result
+        for shard in range(job.width((place,)))
+        for result in run_level(
+            job, (place,), shard, batch, iter(rows.filter(pa.array(shards == shard)).to_batches())
+        )
+    ]
+    return pa.Table.from_batches(found)
+
+
 def chain_stages(parcels: DataFrame, job: Job, rows: StructType | None = None) -> DataFrame:
     """Put an exchange and a level of stages behind each other, for all levels.
 

@@ -24,7 +24,7 @@ from anabranch.runtime.phases import reached
 from anabranch.runtime.run import Committed, Run
 from anabranch.runtime.sinks import Begin, Result, Sink
 from anabranch.runtime.source_spec import FileSource, Promise
-from anabranch.runtime.stages import chain_stages
+from anabranch.runtime.stages import chain_stages, settle
 from anabranch.runtime.state_store import KEEP
 
 
@@ -77,15 +77,22 @@ def start_query(
         sink.open(Begin(work.plan.schema, opened.query, work.timestamps, opened.fresh))
         files = _all_files(work, opened)
         job = _job(work, opened, delivery=sink.delivery, out=sink.out)
-        results = chain_stages(_parcels(spark, work, files, job, opened), job)
+        results = _parcels(spark, work, files, job, opened)
+        if not job.is_delivered_by_senders:
+            results = chain_stages(results, job)
         committed = Committed()
         writer = results.writeStream.option("checkpointLocation", opened.spark)
         if available_now:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
-        writer = writer.foreachBatch(_committer(sink, committed))
-        return Run(spark, writer.start, sink, work.plan.schema, committed, opened.close)
+        writer = writer.foreachBatch(_committer(job, sink, committed))
+
+        def close() -> None:
+            sink.close()
+            opened.close()
+
+        return Run(spark, writer.start, sink, work.plan.schema, committed, close)
     except BaseException:
         opened.close()
         raise
@@ -139,16 +146,30 @@ def _parcels(
 ) -> DataFrame:
     """What all sources send, in one DataFrame."""
     fronts = [send_frame(frame, job) for frame in work.frames if frame.frame.isStreaming]
-    if files:
-        file_job = FileJob(sources=files, plan_folder=opened.plans, parts=work.parts, job=seal(job))
+    heartbeats = {
+        name: int(promise.heartbeat)
+        for name, promise in job.promises.items()
+        if promise.heartbeat is not None
+    }
+    if files or heartbeats:
+        file_job = FileJob(
+            sources=files,
+            plan_folder=opened.plans,
+            parts=work.parts,
+            job=seal(job),
+            heartbeats=heartbeats,
+        )
         fronts.append(read_files(spark, file_job, opened.path))
     return reduce(DataFrame.union, fronts)
 
 
-def _committer(sink: Sink, committed: Committed) -> Callable[[DataFrame, int], None]:
+def _committer(job: Job, sink: Sink, committed: Committed) -> Callable[[DataFrame, int], None]:
     def commit(frame: DataFrame, batch: int) -> None:
         try:
-            results = Result.of_table(frame.toArrow())
+            rows = frame.toArrow()
+            if job.is_delivered_by_senders:
+                rows = settle(rows, job, batch)
+            results = Result.of_table(rows)
             reached("collected", batch)
             stable = Time(min(result.head["stable"] for result in results))
             sink.commit(batch, stable, results)
