@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
+from anabranch.bench.endtoend import endtoend
 from anabranch.bench.growth import growth
 from anabranch.bench.latency import latency
 from anabranch.bench.nexmark import nexmark
@@ -37,6 +38,7 @@ class Bench:
 BENCHES: Final[Mapping[str, Bench]] = {
     "tumbling": Bench("windowed count, rows per second beside Spark and Python state", tumbling),
     "latency": Bench("time of a batch of a few rows beside Spark's stateful floor", latency),
+    "endtoend": Bench("from a row that is written to a result that is read", endtoend),
     "operators": Bench("every kernel by itself, events per second beside DuckDB", operators),
     "growth": Bench("time of a batch while the state grows to 10M live events", growth),
     "pipes": Bench(

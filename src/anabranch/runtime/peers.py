@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, window
+from pyspark.sql.functions import col, count, window
+from pyspark.sql.functions import max as spark_max
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -47,6 +50,30 @@ def native_count(
     """Count per key, Spark's smallest stateful query."""
     counts = _rows(spark, folder, files_per_batch).groupBy("k").count()
     return _start(counts, checkpoint)
+
+
+def watched_tumbling(
+    spark: SparkSession, folder: Path, checkpoint: Path, saw: Callable[[int | None], None]
+) -> StreamingQuery:
+    """Count per key and 10 seconds while it runs; `saw` gets the latest time of a batch."""
+
+    def tell(frame: DataFrame, _batch: int) -> None:
+        # As a reader would: the results of the batch come to the driver.
+        times = frame.toArrow().column("latest").cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        saw(pc.max(times).as_py())
+
+    counts = (
+        _rows(spark, folder, 1_000)
+        .withWatermark("ts", "1 second")
+        .groupBy(window("ts", "10 seconds"), "k")
+        .agg(count("*").alias("n"), spark_max("ts").alias("latest"))
+    )
+    return (
+        counts.writeStream.foreachBatch(tell)
+        .outputMode("update")
+        .option("checkpointLocation", str(checkpoint))
+        .start()
+    )
 
 
 class _CountWindows(StatefulProcessor):

@@ -1,0 +1,191 @@
+"""From a row that a producer writes to a result that somebody can read, beside Spark's own."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from anabranch.bench.report import Report
+from anabranch.engine import Engine
+from anabranch.errors import EngineError
+from anabranch.runtime import peers
+
+_EVERY: Final = 0.1
+"""A file is written every so many seconds, with the rows of that time."""
+
+_KEYS: Final = 100
+_WARM_UP: Final = 5.0
+"""The files of the first seconds do not count."""
+
+_PATIENCE: Final = 120.0
+
+
+@final
+class Producer:
+    """Writes rows into a folder at a rate, and knows when which file was there.
+
+    The time of a row is the microsecond in which its file appears, so a result that has seen a
+    time has seen all files up to then.
+    """
+
+    def __init__(self, folder: Path, rate: int) -> None:
+        """Rows per second."""
+        self._folder = folder
+        self._rows = max(1, round(rate * _EVERY))
+        self._random = np.random.default_rng(1)
+        self.written: list[int] = []
+        folder.mkdir(parents=True)
+
+    def run(self, seconds: float) -> None:
+        """Write for so long."""
+        began = time.monotonic()
+        for number in range(round(seconds / _EVERY)):
+            self._write(len(self.written))
+            time.sleep(max(0.0, began + (number + 1) * _EVERY - time.monotonic()))
+
+    def _write(self, number: int) -> None:
+        keys = self._random.integers(0, _KEYS, self._rows)
+        hidden = self._folder / f".{number:06}.parquet"
+        values = self._random.random(self._rows)
+        now = time.time_ns() // 1000
+        times = pa.array(np.full(self._rows, now), pa.timestamp("us"))
+        pq.write_table(pa.table({"k": keys, "v": values, "ts": times}), hidden)
+        hidden.rename(self._folder / f"{number:06}.parquet")
+        self.written.append(now)
+
+
+@final
+class Reader:
+    """Notes when which time could be read."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._seen: list[tuple[int, int]] = []
+        self._lock = threading.Lock()
+
+    def saw(self, latest: int | None) -> None:
+        """A result has seen rows up to this microsecond."""
+        now = time.time_ns() // 1000
+        if latest is not None:
+            with self._lock:
+                self._seen.append((latest, now))
+
+    def has_seen(self, instant: int) -> bool:
+        """Whether somebody has read so far."""
+        with self._lock:
+            return any(latest >= instant for latest, _ in self._seen)
+
+    def latencies(self, written: Sequence[int]) -> list[float]:
+        """Seconds from the write of each file to the first result that has seen it."""
+        found = []
+        place = 0
+        for instant in written:
+            while place < len(self._seen) and self._seen[place][0] < instant:
+                place += 1
+            if place < len(self._seen):
+                found.append((self._seen[place][1] - instant) / 1e6)
+        return found
+
+
+def endtoend(report: Report, *, quick: bool) -> None:
+    """Count and maximum per key in windows of ten seconds, fed at several rates.
+
+    Figures: per rate `p50_ms_<rate>` and `p99_ms_<rate>` of both; `p50_vs_spark` and
+    `p99_vs_spark`, the worst over all rates.
+    """
+    rates, seconds, repeats = ((1_000,), 8.0, 1) if quick else ((1_000, 10_000, 100_000), 20.0, 2)
+    root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
+    ratios: dict[str, list[float]] = {"p50": [], "p99": []}
+    try:
+        with Engine() as engine:
+            for rate in rates:
+                found: dict[str, dict[str, list[float]]] = {}
+                for repeat in range(repeats):
+                    for who, watch in (("spark", _spark), ("anabranch", _anabranch)):
+                        work = root / f"{who}-{rate}-{repeat}"
+                        times = _measure(engine, work, rate, seconds, watch)
+                        shares = {
+                            "p50": statistics.median(times),
+                            "p99": float(np.quantile(times, 0.99)),
+                        }
+                        report.measured(
+                            who,
+                            rows_per_s=rate,
+                            repeat=repeat,
+                            files=len(times),
+                            **{f"{name}_ms": round(s * 1000, 1) for name, s in shares.items()},
+                        )
+                        for name, value in shares.items():
+                            found.setdefault(name, {}).setdefault(who, []).append(value)
+                        shutil.rmtree(work, ignore_errors=True)
+                for name, both in found.items():
+                    median = {who: statistics.median(values) for who, values in both.items()}
+                    for who, value in median.items():
+                        report.figure(f"{who}_{name}_ms_{rate}", value * 1000)
+                    ratios[name].append(median["anabranch"] / median["spark"])
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    for name, values in ratios.items():
+        report.figure(f"{name}_vs_spark", max(values))
+
+
+Watch = Callable[[Engine, Path, Path, Reader], Callable[[], None]]
+"""Starts a query over a folder that tells a reader what it has seen; gives how to stop it."""
+
+
+def _measure(engine: Engine, work: Path, rate: int, seconds: float, watch: Watch) -> list[float]:
+    producer, reader = Producer(work / "rows", rate), Reader()
+    # The first file wakes everyone up; what counts begins when it has been read.
+    producer.run(_EVERY)
+    stop = watch(engine, work / "rows", work, reader)
+    try:
+        _await(lambda: reader.has_seen(producer.written[0]))
+        producer.run(seconds)
+        _await(lambda: reader.has_seen(producer.written[-1]))
+    finally:
+        stop()
+    settled = producer.written[1] + _WARM_UP * 1e6
+    return reader.latencies([instant for instant in producer.written if instant >= settled])
+
+
+def _await(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise EngineError(
+                "the query has not read what was written",
+                where=f"within {_PATIENCE:.0f} seconds",
+                hint="run the benchmark again on a machine that has nothing else to do",
+            )
+        time.sleep(0.01)
+
+
+def _anabranch(engine: Engine, rows: Path, work: Path, reader: Reader) -> Callable[[], None]:
+    stream = engine.stream(rows, name="rows", start="ts", delay="1 second")
+    query = (
+        stream.window("10 seconds", slide="10 seconds")
+        .group_by("k")
+        .agg(n="COUNT(*)", latest="MAX(ts)")
+    )
+
+    def saw(elements: pa.Table, _batch: int) -> None:
+        reader.saw(pc.max(elements.column("latest").cast(pa.int64())).as_py())
+
+    run = query.start(foreach=saw, checkpoint=work / "checkpoint")
+    return run.stop
+
+
+def _spark(engine: Engine, rows: Path, work: Path, reader: Reader) -> Callable[[], None]:
+    query = peers.watched_tumbling(engine.spark, rows, work / "checkpoint", reader.saw)
+    return query.stop
