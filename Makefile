@@ -14,7 +14,7 @@ EXTRAS = $(shell \
   echo dev,java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench docs test-deep soak clean
+.PHONY: help setup demo test check bench docs test-deep test-faults soak clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -60,6 +60,10 @@ test-deep: export ANABRANCH_HYPOTHESIS ?= nightly
 test-deep: setup ## all tests with many examples, 100,000 per operator, the slow ones too; hours
 	$(BIN)/pytest -q -m 'not spark' -n 2
 	$(BIN)/pytest -q -m spark
+
+test-faults: setup ## half an hour of kills, full disks and damaged files; MINUTES=5 for less
+	$(BIN)/python -m tests.faults.campaign --minutes $(or $(MINUTES),30)
+	$(BIN)/python -m tests.faults.campaign --minutes $(or $(MINUTES),30) --cluster
 
 soak: setup ## only the slow tests: long runs with flat memory and disk
 	$(BIN)/pytest -q -m slow

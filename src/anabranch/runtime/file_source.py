@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from anabranch.errors import EngineError
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.phases import reached
 
@@ -42,7 +43,7 @@ def read_files(spark: SparkSession, job: FileJob, folder: str) -> DataFrame:
     """
     spark.dataSource.register(FileDataSource)
     data = pickle.dumps(job)
-    name = f"files-{hashlib.sha256(data).hexdigest()[:16]}.pickle"
+    name = f"files-{hashlib.sha256(data).hexdigest()}.pickle"
     place = Folder.at(folder)
     for old in place.names():
         if old.startswith("files-") and old != name:
@@ -54,7 +55,13 @@ def read_files(spark: SparkSession, job: FileJob, folder: str) -> DataFrame:
 @lru_cache(maxsize=16)
 def _opened(folder: str, name: str) -> FileJob:
     data = Folder.at(folder).read(name)
-    assert data is not None, f"{folder}/{name} is gone"
+    if data is None or name != f"files-{hashlib.sha256(data).hexdigest()}.pickle":
+        # Nothing is unpickled but what the driver has written: its name says what is in it.
+        raise EngineError(
+            "a file of the checkpoint is missing or damaged",
+            where=f"{folder}/{name}",
+            hint="start the query again: it writes the file anew",
+        )
     job: FileJob = pickle.loads(data)  # noqa: S301 (written by `read_files`)
     return job
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any, Final, final
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+
+from anabranch.errors import EngineError
 
 _SERIAL: Final = itertools.count()
 PARTIAL: Final = ".partial-"
@@ -49,6 +52,10 @@ class Folder(ABC):
         """The names of all files, none if there is no such folder."""
 
     @abstractmethod
+    def folders(self) -> list[str]:
+        """The names of all folders in this one."""
+
+    @abstractmethod
     def read(self, name: str) -> bytes | None:
         """The content of a file, or None if there is none."""
 
@@ -71,13 +78,31 @@ class Folder(ABC):
                 self.remove(name)
 
     def read_json(self, name: str) -> Any | None:
-        """The content of a JSON file, or None if there is none."""
-        data = self.read(name)
-        return None if data is None else json.loads(data)
+        """The content of a JSON file, or None if there is none.
 
-    def write_json(self, name: str, content: Any, *, mark: str = "") -> None:
-        """Put a JSON file in place."""
-        self.write(name, json.dumps(content, separators=(",", ":")).encode(), mark=mark)
+        Raises:
+            EngineError: It is not what was written.
+        """
+        data = self.read(name)
+        if data is None:
+            return None
+        text, _, seal = data.partition(b"\n")
+        try:
+            if seal and int(seal, 16) != zlib.crc32(text):
+                raise ValueError
+            return json.loads(text)
+        except ValueError:
+            raise EngineError(
+                "a file of the checkpoint is damaged",
+                where=f"{self.path}/{name}",
+                hint="restore the checkpoint from a copy, or start the query with a new checkpoint",
+            ) from None
+
+    def write_json(self, name: str, content: Any, *, mark: str = "", seal: bool = True) -> None:
+        """Put a JSON file in place; a checksum in a second line tells when it is damaged."""
+        text = json.dumps(content, separators=(",", ":")).encode()
+        data = text + b"\n%08x" % zlib.crc32(text) if seal else text
+        self.write(name, data, mark=mark)
 
 
 @final
@@ -102,6 +127,10 @@ class LocalFolder(Folder):
             return os.listdir(self.root)  # noqa: PTH208 (names, not paths: this runs in every batch)
         except FileNotFoundError:
             return []
+
+    def folders(self) -> list[str]:
+        """The names of all folders in this one."""
+        return [name for name in self.names() if (self.root / name).is_dir()]
 
     def read(self, name: str) -> bytes | None:
         """The content of a file, or None if there is none."""
@@ -160,6 +189,11 @@ class RemoteFolder(Folder):
         """The names of all files, none if there is no such folder."""
         found = self.system.get_file_info(pafs.FileSelector(self.root, allow_not_found=True))
         return [info.base_name for info in found]
+
+    def folders(self) -> list[str]:
+        """The names of all folders in this one."""
+        found = self.system.get_file_info(pafs.FileSelector(self.root, allow_not_found=True))
+        return [info.base_name for info in found if info.type == pafs.FileType.Directory]
 
     def read(self, name: str) -> bytes | None:
         """The content of a file, or None if there is none."""

@@ -73,12 +73,12 @@ class LogFolder:
             )
         encoded = base64.b64encode(schema.serialize()).decode()
         content = {"format": _FORMAT, "query": query, "timestamps": timestamps, "schema": encoded}
-        self._log.write_json(_ABOUT, content)
+        self._log.write_json(_ABOUT, content, seal=False)
 
     def commit(self, batch: int, stable: int, files: list[dict[str, Any]]) -> None:
         """Make the files of a batch part of the stream."""
         entry = {"format": _FORMAT, "batch": batch, "stable": int(stable), "files": files}
-        self._log.write_json(f"{batch}.json", entry)
+        self._log.write_json(f"{batch}.json", entry, seal=False)
 
     def about(self) -> tuple[pa.Schema, bool]:
         """The payload columns, and whether times are timestamps."""

@@ -45,12 +45,14 @@ class Manifest:
         batch: The batch.
         kernels: Per stateful kernel its stable point and its named lists of runs.
         sources: How far each source that the stage reads had promised.
+        silent: For how many microseconds sources with a heartbeat had been silent.
         counters: What was counted in this batch, for metrics.
     """
 
     batch: int
     kernels: tuple[tuple[int, Mapping[str, tuple[RunFile, ...]]], ...] = ()
     sources: Mapping[str, int] = field(default_factory=dict)
+    silent: Mapping[str, int] = field(default_factory=dict)
     counters: Mapping[str, Any] = field(default_factory=dict)
 
     def files(self) -> Iterable[RunFile]:
@@ -75,6 +77,7 @@ class Manifest:
                 for stable, lists in self.kernels
             ],
             "sources": dict(self.sources),
+            "silent": dict(self.silent),
             "counters": dict(self.counters),
         }
 
@@ -100,6 +103,7 @@ class Manifest:
                 for kernel in content["kernels"]
             ),
             sources=content["sources"],
+            silent=content.get("silent", {}),
             counters=content["counters"],
         )
 
@@ -162,6 +166,10 @@ class ShardStore:
             )
         return found
 
+    def versions(self) -> list[int]:
+        """The batches after which the state is known, oldest first."""
+        return sorted(self._versions(self.folder.names()))
+
     def traces(self, manifest: Manifest) -> tuple[Trace, ...]:
         """The memory of the kernels; runs are mapped, not copied."""
         return tuple(
@@ -183,6 +191,7 @@ class ShardStore:
         *,
         sources: Mapping[str, int],
         counters: Mapping[str, Any],
+        silent: Mapping[str, int] | None = None,
     ) -> Manifest:
         """Write the runs that are new, then the manifest, whose appearance is the commit."""
         known = {file.name: file for file in before.files()} if before else {}
@@ -203,7 +212,9 @@ class ShardStore:
             )
             for trace in traces
         )
-        manifest = Manifest(batch=batch, kernels=kernels, sources=sources, counters=counters)
+        manifest = Manifest(
+            batch=batch, kernels=kernels, sources=sources, silent=silent or {}, counters=counters
+        )
         reached("runs written", batch)
         self.folder.write_json(f"{batch}.json", manifest.to_json(), mark=str(batch))
         return manifest
@@ -265,7 +276,10 @@ def _open_run(folder: Folder, file: RunFile) -> pa.RecordBatch:
     source, size = opened
     if size != file.bytes:
         raise _damaged(folder, file, f"has {size} bytes, {file.bytes} were written")
-    rows = pa.ipc.open_file(source).get_batch(0)
+    data = source.read_buffer()
+    if zlib.crc32(data) != file.crc:
+        raise _damaged(folder, file, "has changed since it was written")
+    rows = pa.ipc.open_file(data).get_batch(0)
     if rows.num_rows != file.rows:
         raise _damaged(folder, file, f"has {rows.num_rows} rows, {file.rows} were written")
     return rows

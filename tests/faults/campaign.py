@@ -1,0 +1,275 @@
+"""Queries under fire: `python -m tests.faults.campaign --minutes 30 [--cluster]`.
+
+Scenario after scenario is run, disturbed, taken up again until it ends, and compared with what it
+means. A line of JSON says what happened in each; the last one counts faults, recoveries, losses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Final, TypeAlias, final
+
+import numpy as np
+
+from anabranch import Engine
+from tests.faults.place import Place, new_place
+from tests.faults.processes import (
+    PATIENCE,
+    cluster,
+    executors,
+    kill_all,
+    kill_one,
+    start,
+    workers,
+)
+from tests.faults.scenario import Scenario
+
+_DAMAGED: Final = ("checkpoint/state/*/*/*.arrow", "checkpoint/state/*/*/*.json")
+_DAMAGED_PLANS: Final = ("checkpoint/planned/*.json", "checkpoint/query.json")
+
+
+@final
+class TroubleError(Exception):
+    """What must not happen: a wrong answer, or an error that does not say what to do."""
+
+
+class Attempt:
+    """One scenario in a folder, run again and again until it ends."""
+
+    def __init__(self, place: Place, scenario: Scenario, master: str | None) -> None:
+        self.place = place
+        self.folder = place.path / "work"
+        self.master = master
+        self.random = np.random.default_rng(scenario.seed + 4)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.scenario = scenario
+        scenario.write(self.folder)
+
+    def said(self) -> str:
+        """The last words of the process."""
+        return (self.folder.with_name("work.said")).read_text(errors="replace")[-3000:]
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Run the query."""
+        self.process = start(self.folder, self.master)
+        return self.process
+
+    def ends(self, expected: tuple[int, ...] = (0,)) -> int:
+        """Wait for the end."""
+        assert self.process is not None
+        code = self.process.wait(PATIENCE)
+        if code not in expected:
+            raise TroubleError(f"ended with {code}: {self.said()}")
+        return code
+
+    def batches(self) -> int:
+        """How many batches Spark has seen to the end."""
+        commits = self.folder / "checkpoint" / "spark" / "commits"
+        return sum(file.name.isdigit() for file in commits.glob("*"))
+
+    def runs_for_a_while(self) -> bool:
+        """Wait for some batches and a moment more; whether it still runs."""
+        assert self.process is not None
+        goal = self.batches() + int(self.random.integers(1, 4))
+        deadline = time.monotonic() + PATIENCE
+        while self.batches() < goal and self.process.poll() is None:
+            if time.monotonic() > deadline:
+                raise TroubleError(f"makes no progress: {self.said()}")
+            time.sleep(0.01)
+        time.sleep(float(self.random.uniform(0.0, 0.3)))
+        return self.process.poll() is None
+
+    def choose(self, some: list[Any]) -> Any:
+        """One of them."""
+        return some[int(self.random.integers(len(some)))]
+
+
+Fault: TypeAlias = Callable[[Attempt], bool]
+"""Does harm to a query that runs; whether there was something to harm."""
+
+
+def _driver(attempt: Attempt) -> bool:
+    assert attempt.process is not None
+    kill_all(attempt.process)
+    attempt.start()
+    return True
+
+
+def _worker(attempt: Attempt) -> bool:
+    return kill_one(workers(), attempt.choose)
+
+
+def _executor(attempt: Attempt) -> bool:
+    return kill_one(executors(), attempt.choose)
+
+
+def _disk(harm: Callable[[Place], None]) -> Fault:
+    """The disk refuses; the query fails with a reason, or is killed, and goes on afterwards."""
+
+    def fault(attempt: Attempt) -> bool:
+        assert attempt.process is not None
+        if not attempt.place.mounted:
+            return False
+        try:
+            harm(attempt.place)
+        except subprocess.CalledProcessError:
+            # Something is open for writing just now.
+            attempt.place.release()
+            return False
+        code = attempt.process.wait(PATIENCE)
+        attempt.place.release()
+        if code and "rror" not in attempt.said():
+            raise TroubleError(f"a disk that refuses is not said: {attempt.said()}")
+        attempt.start()
+        return True
+
+    return fault
+
+
+def _damage(patterns: tuple[str, ...], spoil: Callable[[bytes, Attempt], bytes]) -> Fault:
+    """A file of the checkpoint is spoilt. Either nobody needs it, or the error names it."""
+
+    def fault(attempt: Attempt) -> bool:
+        assert attempt.process is not None
+        kill_all(attempt.process)
+        files = sorted(f for pattern in patterns for f in attempt.folder.glob(pattern))
+        files = [file for file in files if file.stat().st_size]
+        if not files:
+            attempt.start()
+            return False
+        whole = attempt.folder.with_name("whole")
+        shutil.copytree(attempt.folder, whole, symlinks=True)
+        file = attempt.choose(files)
+        file.write_bytes(spoil(file.read_bytes(), attempt))
+        attempt.start()
+        if attempt.ends(expected=(0, 2)) == 2:
+            said = attempt.said()
+            if "checkpoint" not in said or "hint:" not in said:
+                raise TroubleError(f"{file.name} is spoilt, and that is not said: {said}")
+            # The data were really destroyed: a copy is what helps.
+            shutil.rmtree(attempt.folder)
+            whole.rename(attempt.folder)
+            attempt.start()
+        else:
+            shutil.rmtree(whole)
+        return True
+
+    return fault
+
+
+def _truncated(data: bytes, attempt: Attempt) -> bytes:
+    return data[: int(attempt.random.integers(len(data)))]
+
+
+def _flipped(data: bytes, attempt: Attempt) -> bytes:
+    place = int(attempt.random.integers(len(data)))
+    other = data[place] ^ (1 << int(attempt.random.integers(8)))
+    return data[:place] + bytes([other]) + data[place + 1 :]
+
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    "driver killed": _driver,
+    "worker killed": _worker,
+    "disk full": _disk(Place.fill),
+    "disk read-only": _disk(Place.protect),
+    "state truncated": _damage(_DAMAGED, _truncated),
+    "state corrupted": _damage(_DAMAGED, _flipped),
+    "plan corrupted": _damage(_DAMAGED_PLANS, _flipped),
+}
+ON_CLUSTER: Final[Mapping[str, Fault]] = {
+    "driver killed": _driver,
+    "worker killed": _worker,
+    "executor killed": _executor,
+}
+
+
+def run_scenario(
+    seed: int, faults: Mapping[str, Fault], master: str | None, most: int = 4
+) -> dict[str, Any]:
+    """One scenario with a few faults; what was done to it, and how it ended.
+
+    Raises:
+        TroubleError: It did not survive.
+    """
+    scenario = Scenario.drawn(seed)
+    done: Counter[str] = Counter()
+    with new_place() as place:
+        attempt = Attempt(place, scenario, master)
+        attempt.start()
+        try:
+            for _ in range(most):
+                if not attempt.runs_for_a_while():
+                    break
+                name = attempt.choose(list(faults))
+                done[name] += faults[name](attempt)
+            attempt.ends()
+        finally:
+            if attempt.process is not None:
+                kill_all(attempt.process)
+        query = scenario.query(Engine(), attempt.folder)
+        wrong = scenario.result(attempt.folder, query.schema).difference(scenario.answer(query))
+        if wrong:
+            raise TroubleError(f"the answer is wrong after {dict(done)}:\n{wrong}")
+    return {
+        "seed": seed,
+        "query": scenario.shape,
+        "output": scenario.output,
+        "faults": dict(+done),
+        "recovered": True,
+    }
+
+
+def campaign(
+    first: int, *, seconds: float, on_cluster: bool = False, scenarios: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Scenario after scenario, until the time is over; the last one is the sum."""
+    faults = ON_CLUSTER if on_cluster else FAULTS
+    total: Counter[str] = Counter()
+    began, seed, losses = time.monotonic(), first, 0
+    folder = tempfile.TemporaryDirectory(prefix="anabranch-cluster-")
+    with folder as name, cluster(Path(name)) if on_cluster else nullcontext() as master:
+        while time.monotonic() - began < seconds and seed - first != scenarios:
+            try:
+                line = run_scenario(seed, faults, master)
+                total.update(line["faults"])
+            except TroubleError as trouble:
+                losses += 1
+                line = {"seed": seed, "recovered": False, "trouble": str(trouble)}
+            yield line
+            seed += 1
+    yield {
+        "scenarios": seed - first,
+        "faults": total.total(),
+        "kinds": dict(sorted(total.items())),
+        "recoveries": seed - first - losses,
+        "losses": losses,
+        "minutes": round((time.monotonic() - began) / 60, 1),
+    }
+
+
+def main() -> int:
+    """The command; 1 if anything was lost."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--cluster", action="store_true", help="two workers of a real cluster")
+    options = parser.parse_args()
+    line: dict[str, Any] = {}
+    for line in campaign(options.seed, seconds=options.minutes * 60, on_cluster=options.cluster):
+        sys.stdout.write(f"{json.dumps(line)}\n")
+        sys.stdout.flush()
+    return 1 if line["losses"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""A scenario as a process that can be killed: `python -m tests.faults.process FOLDER [MASTER]`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from anabranch import AnabranchError, Engine
+from tests.faults.scenario import Scenario
+
+
+def main(folder: Path, master: str | None) -> int:
+    """Run to the end; 0 when that is reached, 2 with a message where it is not."""
+    scenario = Scenario.read(folder)
+    settings = {} if master is None else {"spark.master": master, "spark.executor.memory": "1g"}
+    try:
+        with Engine(shards=2, settings=settings) as engine:
+            run = scenario.query(engine, folder).start(
+                scenario.to(folder),
+                checkpoint=folder / "checkpoint",
+                available_now=True,
+                allow_unbounded=True,
+            )
+            run.await_end()
+    except AnabranchError as problem:
+        sys.stderr.write(f"{type(problem).__name__}: {problem}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2] if sys.argv[2:] else None))

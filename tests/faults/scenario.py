@@ -1,0 +1,206 @@
+"""A query with its input and its right answer, all out of one number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from anabranch import FOREVER, Engine, LogicalStream, Stream, read_batches, write_stream
+from anabranch.model.batch import EventBatch
+from anabranch.model.elements import Adjust, Element, Insert, Stable, batch_of
+from anabranch.runtime.log_folder import LogFolder
+from anabranch.testing import meaning
+
+Random: TypeAlias = np.random.Generator
+Shape: TypeAlias = Callable[[Stream, Stream, Random], Stream]
+
+FILES: Final = 14
+ROWS: Final = 25
+B: Final = pa.schema([("k", pa.int64()), ("w", pa.int64())])
+
+
+def _aggregate(a: Stream, b: Stream, random: Random) -> Stream:
+    held = a.window(int(random.integers(5, 60)), slide=int(random.integers(1, 10)))
+    return held.group_by("k").agg(n="COUNT(*)", top="MAX(v)", total="SUM(v)")
+
+
+def _two_stages(a: Stream, b: Stream, random: Random) -> Stream:
+    counts = a.window(int(random.integers(10, 40))).group_by("k").agg(n="COUNT(*)")
+    return counts.group_by("n").agg(keys="COUNT(*)", most="MAX(k)")
+
+
+def _join(a: Stream, b: Stream, random: Random) -> Stream:
+    held = a.window(int(random.integers(2, 20)))
+    return held.join(b, ["k"])
+
+
+def _self_join(a: Stream, b: Stream, random: Random) -> Stream:
+    low = b.where("w < 50")
+    return low.join(b, ["k"])
+
+
+def _difference(a: Stream, b: Stream, random: Random) -> Stream:
+    return a.window(int(random.integers(3, 30))).select("k").difference(b.select("k"))
+
+
+def _distinct(a: Stream, b: Stream, random: Random) -> Stream:
+    wide = a.window(int(random.integers(3, 30))).select("k").union(b.select("k"))
+    return wide.distinct()
+
+
+def _top(a: Stream, b: Stream, random: Random) -> Stream:
+    return b.top(int(random.integers(1, 4)), "w DESC, k", by="k")
+
+
+def _last_rows(a: Stream, b: Stream, random: Random) -> Stream:
+    rows = a.rows_window(int(random.integers(1, 5)), by="k", order_by="v")
+    return rows.group_by("k").agg(n="COUNT(*)", last="MAX(v)")
+
+
+def _outer(a: Stream, b: Stream, random: Random) -> Stream:
+    held = a.window(int(random.integers(2, 12)))
+    return b.join(held, ["k"], how="left")
+
+
+SHAPES: Final[Mapping[str, Shape]] = {
+    "aggregate": _aggregate,
+    "two stages": _two_stages,
+    "join": _join,
+    "self-join": _self_join,
+    "difference": _difference,
+    "distinct": _distinct,
+    "top": _top,
+    "last rows": _last_rows,
+    "outer join": _outer,
+}
+OUTPUTS: Final = ("log", "file", "delta")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What a number stands for: which query, over which rows, written to what."""
+
+    seed: int
+    shape: str
+    output: str
+
+    @staticmethod
+    def drawn(seed: int) -> Scenario:
+        """The scenario of a number."""
+        random = np.random.default_rng(seed)
+        return Scenario(
+            seed,
+            list(SHAPES)[int(random.integers(len(SHAPES)))],
+            OUTPUTS[int(random.integers(len(OUTPUTS)))],
+        )
+
+    @staticmethod
+    def read(folder: Path) -> Scenario:
+        """The scenario that was written down in a folder."""
+        return Scenario(**json.loads((folder / "scenario.json").read_text()))
+
+    def write(self, folder: Path) -> None:
+        """Write the scenario down, and its input."""
+        for name in ("a", "b", "out"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        content = {"seed": self.seed, "shape": self.shape, "output": self.output}
+        (folder / "scenario.json").write_text(json.dumps(content))
+        for number, rows in enumerate(self._a()):
+            pq.write_table(rows, folder / "a" / f"{number:03}.parquet")
+        for number, batch in enumerate(self._b()):
+            write_stream(folder / "b" / f"{number:03}.jsonl", [batch])
+
+    def query(self, engine: Engine, folder: Path) -> Stream:
+        """The query over the input in a folder."""
+        a = engine.stream(
+            folder / "a", name="a", start="t", delay=30, ends=True, max_files_per_batch=1
+        )
+        b = engine.stream(folder / "b", name="b", schema=B, max_files_per_batch=1)
+        return SHAPES[self.shape](a, b, np.random.default_rng(self.seed + 1))
+
+    def to(self, folder: Path) -> str:
+        """Where the results go."""
+        out = folder / "out"
+        places = {"log": f"{out}/log", "file": f"{out}/s.jsonl", "delta": f"delta:{out}/t#history"}
+        return places[self.output]
+
+    def result(self, folder: Path, schema: pa.Schema) -> LogicalStream:
+        """What is there."""
+        out = folder / "out"
+        if self.output == "log":
+            return LogicalStream.of_batches(LogFolder(f"{out}/log").read())
+        if self.output == "file":
+            return LogicalStream.of_batches(read_batches(out / "s.jsonl", schema))
+        rows = DeltaTable(f"{out}/t").to_pyarrow_table().to_pylist()
+        return LogicalStream.of(
+            (
+                tuple(row[name] for name in schema.names),
+                row["valid_from"],
+                FOREVER if row["valid_to"] is None else row["valid_to"],
+            )
+            for row in rows
+            for _ in range(row["copies"])
+        )
+
+    def answer(self, query: Stream) -> LogicalStream:
+        """What has to be there, by the meaning of the query."""
+        points = [
+            ((row["k"], row["v"], row["t"]), row["t"], row["t"] + 1)
+            for rows in self._a()
+            for row in rows.to_pylist()
+        ]
+        given = {"a": LogicalStream.of(points), "b": LogicalStream.of_batches(self._b())}
+        used = {name: given[name] for name in query.sources}
+        return meaning(query.node, used)
+
+    def _a(self) -> list[pa.Table]:
+        """Rows out of order, none of them later than 30 behind the latest."""
+        random = np.random.default_rng(self.seed + 2)
+        return [
+            pa.table(
+                {
+                    "k": random.integers(0, 6, ROWS),
+                    "v": random.permutation(10_000)[:ROWS],
+                    "t": number * 10 + random.integers(-15, 10, ROWS),
+                }
+            )
+            for number in range(FILES)
+        ]
+
+    def _b(self) -> list[EventBatch]:
+        """Events that are adjusted and withdrawn, as long as that is promised to be possible."""
+        random = np.random.default_rng(self.seed + 3)
+        live: list[tuple[dict[str, Any], int, int]] = []
+        batches = []
+        stable = -10
+        for number in range(FILES):
+            elements: list[Element] = []
+            for _ in range(ROWS // 2):
+                start = stable + int(random.integers(0, 20))
+                end = start + int(random.integers(1, 40))
+                payload = {"k": int(random.integers(0, 6)), "w": int(random.integers(0, 100))}
+                elements.append(Insert(payload, start, end))
+                live.append((payload, start, end))
+            for _ in range(ROWS // 4):
+                payload, start, end = live.pop(int(random.integers(len(live))))
+                if end < stable:
+                    continue
+                new_end = max(start, stable) + int(random.integers(0, 20))
+                if new_end == end:
+                    new_end += 1
+                elements.append(Adjust(payload, start, end, new_end))
+                if new_end > start:
+                    live.append((payload, start, new_end))
+            stable = int(FOREVER) if number + 1 == FILES else number * 10
+            elements.append(Stable(stable))
+            batches.append(batch_of(elements, B))
+        return batches
