@@ -27,11 +27,11 @@ from anabranch.language.statements import (
 )
 from anabranch.optimizer.sharing import common_subplans
 from anabranch.registry import Planned, Registry
-from anabranch.runtime.describe import Declared, describe_files
+from anabranch.runtime.describe import Declared
 from anabranch.runtime.local import LocalRun
 from anabranch.runtime.run import Run
 from anabranch.runtime.shared_results import Published, publish
-from anabranch.runtime.source_functions import Connect, connect
+from anabranch.runtime.source_functions import Connect, connect, describe_source
 from anabranch.runtime.source_spec import LatePolicy, Limits
 from anabranch.stream import Query, Stream
 
@@ -98,6 +98,7 @@ class Engine:
         schema: pa.Schema | None = None,
         delay: Span | None = None,
         late: LatePolicy = "drop",
+        heartbeat: Span | None = None,
         ends: bool = False,
         max_rows_per_batch: int | None = 1_000_000,
         max_files_per_batch: int | None = None,
@@ -108,14 +109,17 @@ class Engine:
             source: A path, folder or pattern (Parquet, CSV, JSON rows, stream files, the log
                 folder of another query), or a DataFrame, streaming or not.
             name: What plans and messages call it; None: from the path.
-            start: The column with the start of each row. None: files hold elements, a DataFrame
-                has the columns of an element table (`start`, `end`, `new_end`, `kind`).
+            start: The column with the start of each row, or `ARRIVAL` for the time at which rows
+                come. None: files hold elements, a DataFrame has the columns of an element table
+                (`start`, `end`, `new_end`, `kind`).
             end: The column with the end; without one every row is a point.
             kind: The column that says `insert`, `adjust` or `stable`.
             schema: The payload columns; None: found out.
             delay: No row comes later than that behind the largest start seen. None: only the
                 stable points in the stream itself count.
             late: What happens to rows that are later all the same: `drop`, `adjust` or `fail`.
+            heartbeat: After so long without a row the stream's time goes on with the clock, so
+                that it holds nobody up. None: a silent stream is waited for.
             ends: The files that are there when the query starts are all.
             max_rows_per_batch: At most about so many rows of files go into a batch.
             max_files_per_batch: At most so many files go into a batch.
@@ -132,10 +136,11 @@ class Engine:
             schema=schema,
             delay=delay,
             late=late,
+            heartbeat=heartbeat,
             ends=ends,
             limits=Limits(max_rows_per_batch, max_files_per_batch),
         )
-        return self._stream(*_describe(source, declared), known=name is not None)
+        return self._stream(*describe_source(source, declared), known=name is not None)
 
     def relation(
         self,
@@ -168,7 +173,7 @@ class Engine:
             limits=Limits(None, None),
             relation=True,
         )
-        return self._stream(*_describe(source, declared), known=name is not None)
+        return self._stream(*describe_source(source, declared), known=name is not None)
 
     def sql(self, text: str, *, name: str | None = None) -> Any:
         """Run the statements of a script; the last one gives the result.
@@ -207,7 +212,7 @@ class Engine:
         match statement:
             case CreateSource():
                 source = connect(statement, names.connectors, lambda: self.spark)
-                names.declare(statement, lambda declared: _describe(source, declared))
+                names.declare(statement, lambda declared: describe_source(source, declared))
                 return None
             case CreateDerived():
                 planned = self._plan(statement)
@@ -307,6 +312,17 @@ class Engine:
         self._offered.clear()
         return runs
 
+    def serve_metrics(self, port: int = 0, *, host: str = "127.0.0.1") -> int:
+        """Serve what all runs do for Prometheus, at `/metrics`, until the engine stops.
+
+        Gives the port, which is any that is free where 0 is asked for.
+        """
+        from anabranch.runtime.prometheus import serve_metrics
+
+        port, close = serve_metrics(lambda: self._runs, port, host)
+        self.closes(close)
+        return port
+
     def closes(self, close: Callable[[], None]) -> None:
         """Take note of something to be closed at the end."""
         self._close.append(close)
@@ -371,16 +387,3 @@ class Engine:
         from anabranch.runtime.session import parallelism
 
         return parallelism(self.spark)
-
-
-def _describe(source: Any, declared: Declared) -> tuple[Any, Source]:
-    if isinstance(source, str | Path):
-        return describe_files(str(source), declared)
-    if not hasattr(source, "isStreaming"):
-        raise PlanError(
-            f"a stream cannot be made of {type(source).__name__}",
-            hint="give a path, a folder, a pattern or a DataFrame",
-        )
-    from anabranch.runtime.frame_source import describe_frame
-
-    return describe_frame(source, declared)

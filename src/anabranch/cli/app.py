@@ -22,7 +22,9 @@ from anabranch.cli.ps import ps
 from anabranch.cli.run import run
 from anabranch.cli.shell import shell
 from anabranch.cli.show import show
+from anabranch.cli.state import state
 from anabranch.cli.stop import stop
+from anabranch.cli.top import top
 from anabranch.errors import AnabranchError
 
 INTERRUPTED: Final = 130
@@ -94,7 +96,7 @@ def anabranch(
 
 
 app.callback(help=help_of(anabranch))(anabranch)
-for command in (demo, run, explain, shell, ps, stop, check, show, diff, bench):
+for command in (demo, run, explain, shell, ps, top, stop, state, check, show, diff, bench):
     app.command(help=help_of(command))(command)
 app.add_typer(generate)
 

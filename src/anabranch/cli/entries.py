@@ -52,6 +52,10 @@ class Entry:
         rows_in: Rows read since the start.
         rows_out: Elements written since the start.
         late: Rows among those read that came too late.
+        lag: How far the output is behind the most advanced source, in chronons.
+        state_rows: Rows that it remembers.
+        state_bytes: The bytes of their files.
+        batch_seconds: What the last batch took.
     """
 
     name: str
@@ -68,6 +72,10 @@ class Entry:
     rows_in: int = 0
     rows_out: int = 0
     late: int = 0
+    lag: int | None = None
+    state_rows: int = 0
+    state_bytes: int = 0
+    batch_seconds: float | None = None
 
     @staticmethod
     def here(*, name: str, script: str, to: str, started: str) -> Entry:

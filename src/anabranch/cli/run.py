@@ -15,7 +15,10 @@ def run(
     file: Annotated[str, typer.Argument(help="A script with SQL, or '-' for standard input.")],
     to: Annotated[
         str,
-        typer.Option(help="A .jsonl file, a folder for a log, or '-' for standard output."),
+        typer.Option(
+            help="A .jsonl file, a folder for a log, delta:PATH, postgresql://..., or '-' for "
+            "standard output."
+        ),
     ] = "-",
     engine: Annotated[str, typer.Option(help="'spark', or 'local' for this process.")] = "spark",
     emit: Annotated[
@@ -31,6 +34,9 @@ def run(
     ] = False,
     trigger: Annotated[
         str | None, typer.Option(help="With --follow: the time between two batches.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Serve metrics for Prometheus at this port; 0 for any.")
     ] = None,
     allow_unbounded: Annotated[
         bool, typer.Option("--allow-unbounded", help="Accept a query whose state grows for ever.")
@@ -57,6 +63,7 @@ def run(
         )
     from anabranch.algebra.window_columns import has_clock
     from anabranch.engine import Engine
+    from anabranch.runtime.sink_choice import shown_place
 
     with Engine() as own:
         query = last_query(own, file)
@@ -71,9 +78,13 @@ def run(
             _report(query.run_local(to, **options).metrics())
         else:
             options |= {"checkpoint": checkpoint, "trigger": trigger}
+            if metrics_port is not None:
+                port = own.serve_metrics(metrics_port)
+                typer.echo(f"metrics: http://127.0.0.1:{port}/metrics", err=True)
             started = query.start(to, available_now=not follow, **options)
             clock = has_clock(query.node)
-            with announced(started, script=file, to=to, timestamps=clock) as announcement:
+            shown = shown_place(to)
+            with announced(started, script=file, to=shown, timestamps=clock) as announcement:
                 code = wait_for(started, announcement)
             _report(started.metrics())
             if code:

@@ -39,6 +39,9 @@ class Totals:
         self.batch: int | None = None
         self.batch_at: str | None = None
         self.rows_in = self.rows_out = self.late = 0
+        self.state_rows = self.state_bytes = 0
+        self.lag: int | None = None
+        self.seconds: float | None = None
 
     def look(self, run: Run) -> None:
         """Count the batches that are new; a run remembers the last thousand."""
@@ -49,6 +52,12 @@ class Totals:
         self.rows_in += sum(each["rows_in"] for each in new)
         self.rows_out += sum(each["rows_out"] for each in new)
         self.late += sum(each["late"] for each in new)
+        last = new[-1]
+        self.lag = last["lag"]
+        self.state_rows = sum(stage["state_rows"] for stage in last["stages"].values())
+        self.state_bytes = sum(stage["state_bytes"] for stage in last["stages"].values())
+        spent = [each["milliseconds"].get("triggerExecution") for each in new]
+        self.seconds = next((time / 1000 for time in reversed(spent) if time), self.seconds)
 
 
 @final
@@ -90,6 +99,10 @@ class Announcement:
             rows_in=self._totals.rows_in,
             rows_out=self._totals.rows_out,
             late=self._totals.late,
+            lag=self._totals.lag,
+            state_rows=self._totals.state_rows,
+            state_bytes=self._totals.state_bytes,
+            batch_seconds=self._totals.seconds,
         )
         try:
             self._entries.write(self._entry)

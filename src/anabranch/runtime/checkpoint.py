@@ -6,15 +6,57 @@ import fcntl
 import shutil
 import tempfile
 import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, final
 
-from anabranch.errors import PlanError
-from anabranch.kernels.stage import PhysicalPlan, plan_fingerprint
+from anabranch.errors import PlanError, StreamError
+from anabranch.kernels.kernel import Stateful
+from anabranch.kernels.stage import PhysicalPlan, Stage, plan_fingerprint
 from anabranch.runtime.folder import Folder
 
 _FORMAT: Final = 1
 _ABOUT: Final = "query.json"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a checkpoint says about its query.
+
+    Attributes:
+        query: The identity of the query.
+        shards: How many shards it has.
+        timestamps: Whether its times are microseconds.
+        operators: Per stage the operators that remember something.
+    """
+
+    query: str
+    shards: int
+    timestamps: bool
+    operators: Mapping[str, Sequence[str]]
+
+
+def read_facts(path: str) -> Facts:
+    """What the checkpoint in a folder says.
+
+    Raises:
+        StreamError: There is none.
+    """
+    about = Folder.at(path).read_json(_ABOUT)
+    if about is None:
+        raise StreamError(
+            "there is no checkpoint",
+            where=path,
+            hint="name the folder that the query was started with: checkpoint='...'",
+        )
+    return Facts(
+        query=about["query"],
+        shards=about["shards"],
+        timestamps=about.get("timestamps", False),
+        operators=about.get("operators", {}),
+    )
 
 
 @final
@@ -49,6 +91,8 @@ class Checkpoint:
                 "query": uuid.uuid4().hex,
                 "plan": fingerprint,
                 "shards": shards,
+                "timestamps": any(source.timestamps for source in plan.sources.values()),
+                "operators": {stage.name: _remembering(stage) for stage in plan.stages},
             }
             folder.write_json(_ABOUT, about)
         elif about["plan"] != fingerprint:
@@ -109,6 +153,10 @@ class Checkpoint:
                 hint="stop it first, or use another checkpoint",
             ) from None
         return lock
+
+
+def _remembering(stage: Stage) -> list[str]:
+    return [kernel.label for kernel in stage.kernels if isinstance(kernel, Stateful)]
 
 
 def _absolute(path: str) -> str:

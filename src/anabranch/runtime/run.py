@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import threading
+from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, final
@@ -35,10 +37,16 @@ class Committed:
         self.metrics: list[dict[str, Any]] = []
         self.stable: Time = BEGINNING
         self.failure: AnabranchError | None = None
+        self.totals: dict[str, Any] = {"batches": 0, "rows_out": 0, "sources": {}}
 
     def add(self, metrics: dict[str, Any], most: int = 1000) -> None:
         """Note a batch."""
         with self.lock:
+            self.totals["batches"] += 1
+            self.totals["rows_out"] += metrics["rows_out"]
+            for name, seen in metrics["sources"].items():
+                total = self.totals["sources"].setdefault(name, Counter())
+                total.update({key: seen[key] for key in ("rows", "late", "adjusted")})
             self.stable = Time(metrics["stable"])
             self.metrics.append(metrics)
             del self.metrics[:-most]
@@ -158,6 +166,12 @@ class Run:
             seen = [last] if missing[1:] == [] and last else self._query.recentProgress
             self._spent |= {each.batchId: dict(each.durationMs) for each in seen}
         return [{**batch, "milliseconds": self._spent.get(batch["batch"], {})} for batch in batches]
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """What all batches of this run did: batches, rows_out, sources (rows, late, adjusted)."""
+        with self._committed.lock:
+            return copy.deepcopy(self._committed.totals)
 
     def snapshot(self, at: Any) -> DataFrame:
         """The answer at an instant (a number, an ISO timestamp or a datetime), as known by now.

@@ -11,8 +11,10 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.language.statements import CreateSource
+from anabranch.runtime.describe import Declared, describe_files
 
 Connect: TypeAlias = Callable[..., Any]
 """A function of a user: takes the arguments behind SOURCE, gives a path or a DataFrame."""
@@ -145,3 +147,22 @@ _BUILTIN: Final[Mapping[str, Callable[[CreateSource, GetSpark], Any]]] = {
     "spark": _spark_format,
     "delta": _delta,
 }
+
+
+def describe_source(source: Any, declared: Declared) -> tuple[Any, Source]:
+    """A path or a DataFrame as a source, and the leaf it is in a plan.
+
+    Raises:
+        StreamError: There is nothing to read.
+        PlanError: It is neither, or what is declared makes no sense.
+    """
+    if isinstance(source, str | Path):
+        return describe_files(str(source), declared)
+    if not hasattr(source, "isStreaming"):
+        raise PlanError(
+            f"a stream cannot be made of {type(source).__name__}",
+            hint="give a path, a folder, a pattern or a DataFrame",
+        )
+    from anabranch.runtime.frame_source import describe_frame
+
+    return describe_frame(source, declared)
