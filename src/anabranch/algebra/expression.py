@@ -16,6 +16,7 @@ from anabranch.algebra.evaluation import explain_failure, numbered, select
 from anabranch.algebra.functions.casts import WRONG_CONSTANT
 from anabranch.algebra.functions.every import FUNCTIONS
 from anabranch.algebra.functions.value import NULL, Value, type_in_duckdb
+from anabranch.algebra.quick_condition import quick_condition
 from anabranch.algebra.scalar_sql import IN_WORKERS, ScalarSql, bind
 from anabranch.errors import PlanError, QueryError, StreamError
 from anabranch.model.payload import Payload, payloads, rows_of
@@ -90,16 +91,22 @@ def evaluate_all(
         if each.spark_only:
             what = f"{each.sql} is evaluated by Spark only"
             raise PlanError(what, where="in a worker", hint=_SPARK_HINT)
-    harder = [each for each in expressions if each.is_column is None and each.constant is None]
+    easy = [_easily(each, rows, length) for each in expressions]
+    harder = [each for each, values in zip(expressions, easy) if values is None]
     computed = iter(_compute(harder, rows, length))
-    return [
-        rows.column(each.is_column)
-        if each.is_column is not None
-        else _repeat(each.constant, length)
-        if each.constant is not None
-        else next(computed)
-        for each in expressions
-    ]
+    return [next(computed) if values is None else values for values in easy]
+
+
+def _easily(each: Expression, rows: pa.RecordBatch, length: int) -> pa.Array | None:
+    """The values, where that takes no query."""
+    if each.is_column is not None:
+        return rows.column(each.is_column)
+    if each.constant is not None:
+        return _repeat(each.constant, length)
+    if length and each.type == pa.bool_():
+        condition = quick_condition(each.sql, each.schema)
+        return None if condition is None else condition(rows)
+    return None
 
 
 def images(
