@@ -31,7 +31,7 @@ from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.hashing import stable_hash
 from anabranch.model.netting import net
-from anabranch.model.time import Time
+from anabranch.model.time import Time, add_saturating
 
 START: Final = "__start"
 NEW_END: Final = "__new_end"
@@ -163,11 +163,13 @@ class JoinKernel(Stateful):
             columns[CHECK] = pa.array(key_checks(parts, len(batch)))
         if self._keeps(side):
             columns[JOINS] = pa.array(joins)
-        columns |= {
-            START: pa.array(batch.start),
-            END: pa.array(batch.end),
-            NEW_END: pa.array(batch.new_end),
-        }
+        columns[START] = pa.array(batch.start)
+        # What follows from the rest is not sent.
+        known = self.node.inputs[side].properties
+        if not known.insert_only:
+            columns[END] = pa.array(batch.end)
+        if not (known.insert_only and known.only_points):
+            columns[NEW_END] = pa.array(batch.new_end)
         if not only_key:
             columns |= {f"key{place}": column for place, column in enumerate(values)}
         return pa.RecordBatch.from_pydict(columns)
@@ -208,13 +210,16 @@ class JoinKernel(Stateful):
     def _moves(self, rows: pa.RecordBatch) -> Moves:
         names = rows.schema.names
         values = [name for name in names if name.startswith(("key", ROW))]
+        start = rows.column(START).to_numpy()
+        end = rows.column(END).to_numpy() if END in names else start
+        is_longer = NEW_END in names
         return Moves(
             ids=rows.column(KEY if KEY in names else ID).to_numpy(),
             check=rows.column(CHECK).to_numpy() if self._checked else None,
             joins=rows.column(JOINS).to_numpy(zero_copy_only=False) if JOINS in names else None,
-            start=rows.column(START).to_numpy(),
-            end=rows.column(END).to_numpy(),
-            new_end=rows.column(NEW_END).to_numpy(),
+            start=start,
+            end=end,
+            new_end=rows.column(NEW_END).to_numpy() if is_longer else add_saturating(start, 1),
             values=rows.select(values),
         )
 

@@ -29,9 +29,10 @@ PARCELS_DDL: Final = (
     "shard int, target int, edge int, part int, chunk int, head string, blob binary"
 )
 
-MOST_ROWS: Final = 1_000_000
-"""More rows than that travel in several parcels; a binary value in Spark has a limit."""
-_TOGETHER: Final = 1 << 20
+MOST_BYTES: Final = 480_000
+"""More than that travels in several parcels: Java does badly with larger pieces of memory."""
+
+_TOGETHER: Final = 1 << 16
 _PIECES: Final = 1 << 12
 
 
@@ -98,8 +99,7 @@ def address(
         none = rows.slice(0, 0)
         parts = [rows if shard == part % shards else none for shard in range(shards)]
     for shard, piece in enumerate(parts):
-        for number, first in enumerate(range(0, max(piece.num_rows, 1), MOST_ROWS)):
-            some = piece.slice(first, MOST_ROWS)
+        for number, some in enumerate(_pieces(piece)):
             yield Parcel(
                 shard=shard,
                 target=target,
@@ -109,6 +109,14 @@ def address(
                 head={} if number else head,
                 rows=some if some.num_rows else None,
             )
+
+
+def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in pieces of about a size, one of them if there are none."""
+    count = min(max(1, -(-rows.nbytes // MOST_BYTES)), _PIECES - 1)
+    each = max(1, -(-rows.num_rows // count))
+    for first in range(0, max(rows.num_rows, 1), each):
+        yield rows.slice(first, each)
 
 
 def pack(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
