@@ -23,6 +23,7 @@ from anabranch.runtime.shared_results import Published, reuse
 from anabranch.runtime.sink_choice import choose_sink
 from anabranch.runtime.sinks import Callback
 from anabranch.runtime.source_spec import FileSource
+from anabranch.runtime.tables import lookup_tables
 from anabranch.runtime.workers_can import refuse_spark_only
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Stream(Fluent):
         return Explanation(
             written=self.node,
             optimized=optimized,
-            physical=compile_plan(node, emit),
+            physical=compile_plan(node, emit, tables=lookup_tables(self.sources, None)),
             leaves=self.node.properties.emitted(emit).label,
             notes=self.notes,
             spark=tuple(spark),
@@ -139,11 +140,13 @@ class Stream(Fluent):
 
         make_sink, place = choose_sink(to, foreach)
         every = None if trigger is None else f"{parse_duration(trigger)} microseconds"
+        lives_in = place if checkpoint is None else str(checkpoint)
+        tables = lookup_tables(self.sources, lives_in)
         run = start_query(
             self.engine.spark,
-            self._work(emit, allow_unbounded=allow_unbounded),
+            self._work(emit, allow_unbounded=allow_unbounded, tables=tables),
             lambda opened: make_sink(opened.out),
-            checkpoint=place if checkpoint is None else str(checkpoint),
+            checkpoint=lives_in,
             shards=self.engine.shard_count(),
             trigger=every,
             available_now=available_now,
@@ -198,7 +201,9 @@ class Stream(Fluent):
         refuse_spark_only(node)
         return run_locally(node, files, sink, emit)
 
-    def _work(self, emit: Emission, *, allow_unbounded: bool) -> Work:
+    def _work(
+        self, emit: Emission, *, allow_unbounded: bool, tables: frozenset[str] = frozenset()
+    ) -> Work:
         from anabranch.runtime.native_head import push_down
         from anabranch.runtime.session import parallelism
         from anabranch.runtime.start import Work
@@ -208,9 +213,10 @@ class Stream(Fluent):
         frames = {name: s for name, s in self.sources.items() if name not in files}
         node, pushed = push_down(optimize(self.node).node, frames)
         refuse_spark_only(node)
-        plan = compile_plan(node, emit)
+        plan = compile_plan(node, emit, tables=tables)
         return Work(
             plan=plan,
+            tables={name: files[name] for name in tables},
             files=tuple(source for name, source in files.items() if name in plan.sources),
             frames=tuple(pushed.values()),
             parts=parallelism(self.engine.spark),

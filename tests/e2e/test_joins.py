@@ -128,3 +128,30 @@ def test_set_operations_and_distinct(feeds: tuple[Stream, Stream, Path]) -> None
         assert local(query).steps
     query = bids.union(bids).difference(dear).distinct()
     assert meaning(query.start(available_now=True)) == local(query)
+
+
+def test_a_small_relation_is_looked_up_and_stays_as_it_was(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text("k,name\n1,one\n2,two\n")
+    rows = tmp_path / "rows"
+    rows.mkdir()
+
+    def write(name: str, *keys: int) -> None:
+        lines = [f'{{"insert": {{"k": {key}}}, "start": {key}, "end": 9}}\n' for key in keys]
+        (rows / name).write_text("".join(lines))
+
+    def query() -> Stream:
+        own = Engine(engine.spark, shards=2)
+        names = own.relation(tmp_path / "names.csv", name="names")
+        return own.stream(rows, name="rows").join(names, ["k"], how="left")
+
+    write("1.jsonl", 1, 3)
+    assert "looked up in names" in query().explain()
+    query().start(tmp_path / "log", available_now=True).await_end()
+    # The relation was all there when the query began; what becomes of its file does not matter.
+    (tmp_path / "names.csv").write_text("k,name\n1,changed\n2,changed\n" + "9,more\n" * 3_000_000)
+    write("2.jsonl", 2, 1)
+    run = query().start(tmp_path / "log", available_now=True)
+    run.await_end()
+    found = [(row["k"], row["name"]) for row in run.table().to_pylist() if row["kind"] == "insert"]
+    assert sorted(found, key=repr) == [(1, "one"), (1, "one"), (2, "two"), (3, None)]
+    assert "looked up" not in query().explain()

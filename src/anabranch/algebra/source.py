@@ -20,7 +20,8 @@ class Source(Node):
 
     `timestamps` says that times count microseconds since 1970 and are printed as such; `relation`
     that it is a table that is all there, so that it never holds a query back. `unique` are sets of
-    columns in which no two events ever agree, at any time: the optimizer relies on them.
+    columns in which no two events ever agree, at any time: the optimizer relies on them. `always`
+    says that its rows hold at every instant and never change.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Source(Node):
     keyed: bool = False
     order: Order = "none"
     unique: tuple[tuple[str, ...], ...] = ()
+    always: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.name:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import Literal, TypeVar, final
 
 import pyarrow as pa
 
+from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
@@ -17,12 +18,14 @@ from anabranch.errors import PlanError
 from anabranch.kernels.catalog import Placement, kernel_of
 from anabranch.kernels.final import FinalKernel
 from anabranch.kernels.kernel import Kernel, Stateless, Trace
+from anabranch.kernels.lookup import LookupKernel
 from anabranch.kernels.pruning import needed_columns, prune
 from anabranch.kernels.stage import Edge, PhysicalPlan, Stage, StageState, plan_fingerprint
 from anabranch.model.batch import EventBatch, concat_rows
 from anabranch.model.time import BEGINNING, Time
 
 Emission = Literal["speculative", "final"]
+KernelT = TypeVar("KernelT", bound=Kernel)
 
 
 @final
@@ -39,14 +42,19 @@ class _Part:
     shared: bool = False
 
 
-def compile_plan(node: Node, emit: Emission = "speculative") -> PhysicalPlan:
+def compile_plan(
+    node: Node, emit: Emission = "speculative", *, tables: frozenset[str] = frozenset()
+) -> PhysicalPlan:
     """Cut a plan at its exchanges.
+
+    Joins with `tables`, relations that never change, look partners up; `with_tables` has to say
+    where, before anything runs.
 
     A stateful operator starts a stage, unless all its rows come from one stage whose partitioning
     keeps the operator's keys together. Steps without memory run where their input is. What occurs
     in several places of a plan runs once.
     """
-    compiler = _Compiler(node)
+    compiler = _Compiler(node, tables)
     parts = compiler.parts(node)
     if emit == "final":
         final_kernel = FinalKernel(node.schema)
@@ -62,7 +70,8 @@ def compile_plan(node: Node, emit: Emission = "speculative") -> PhysicalPlan:
 
 
 class _Compiler:
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, tables: frozenset[str]) -> None:
+        self._tables = tables
         self.stages: list[Stage] = []
         self.sources: dict[str, Source] = {}
         self._known: dict[Node, list[_Part]] = {}
@@ -88,6 +97,10 @@ class _Compiler:
             return [_Part(f"source:{node.name}", (), None)]
         if isinstance(node, Union):
             return [part for input in node.inputs for part in self.parts(input)]
+        lookup = LookupKernel.of(node, self._tables) if isinstance(node, Join) else None
+        if lookup is not None:
+            some = self.parts(node.inputs[lookup.side])
+            return [replace(part, chain=(*part.chain, lookup)) for part in some]
         kernel = kernel_of(node)
         if isinstance(kernel, Placement):
             return self.keyed(kernel, [self.parts(input) for input in node.inputs])
@@ -188,6 +201,35 @@ def _renamed(names: frozenset[str] | None, map_: Map) -> frozenset[str] | None:
     return frozenset(kept[name] for name in names)
 
 
+def tables_of(plan: PhysicalPlan) -> dict[str, Source]:
+    """The relations that are looked up in, by name."""
+    steps = [step for stage in plan.stages for edge in stage.edges for step in edge.chain]
+    every: list[Kernel] = [*steps, *(kernel for stage in plan.stages for kernel in stage.kernels)]
+    lookups = [step for step in every if isinstance(step, LookupKernel)]
+    return {step.relation.name: step.relation for step in lookups}
+
+
+def with_tables(plan: PhysicalPlan, places: Mapping[str, str]) -> PhysicalPlan:
+    """The same plan, whose lookups know the files of their tables."""
+
+    def placed(step: KernelT) -> KernelT:
+        if not isinstance(step, LookupKernel):
+            return step
+        return replace(step, place=places[step.relation.name])
+
+    stages = tuple(
+        replace(
+            stage,
+            edges=tuple(
+                replace(edge, chain=tuple(map(placed, edge.chain))) for edge in stage.edges
+            ),
+            kernels=tuple(map(placed, stage.kernels)),
+        )
+        for stage in plan.stages
+    )
+    return replace(plan, stages=stages)
+
+
 class LocalRunner:
     """Run a plan in this process, one shard, no Spark: for tests, notebooks, the debugger."""
 
@@ -238,4 +280,6 @@ __all__ = [
     "StageState",
     "compile_plan",
     "plan_fingerprint",
+    "tables_of",
+    "with_tables",
 ]

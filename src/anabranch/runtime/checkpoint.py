@@ -13,7 +13,7 @@ from typing import IO, Final, final
 
 from anabranch.errors import PlanError, StreamError
 from anabranch.kernels.kernel import Stateful
-from anabranch.kernels.stage import PhysicalPlan, Stage, plan_fingerprint
+from anabranch.kernels.pipeline import PhysicalPlan, Stage, plan_fingerprint, tables_of
 from anabranch.runtime.folder import Folder
 
 _FORMAT: Final = 1
@@ -30,12 +30,14 @@ class Facts:
         shards: How many shards it has.
         timestamps: Whether its times are microseconds.
         operators: Per stage the operators that remember something.
+        tables: The relations that it looks up in.
     """
 
     query: str
     shards: int
     timestamps: bool
     operators: Mapping[str, Sequence[str]]
+    tables: Sequence[str]
 
 
 def read_facts(path: str) -> Facts:
@@ -56,7 +58,13 @@ def read_facts(path: str) -> Facts:
         shards=about["shards"],
         timestamps=about.get("timestamps", False),
         operators=about.get("operators", {}),
+        tables=about.get("tables", ()),
     )
+
+
+def known_facts(path: str) -> Facts | None:
+    """What the checkpoint in a folder says; None if there is none."""
+    return read_facts(path) if _ABOUT in Folder.at(path).names() else None
 
 
 @final
@@ -93,6 +101,7 @@ class Checkpoint:
                 "shards": shards,
                 "timestamps": any(source.timestamps for source in plan.sources.values()),
                 "operators": {stage.name: _remembering(stage) for stage in plan.stages},
+                "tables": sorted(tables_of(plan)),
             }
             folder.write_json(_ABOUT, about)
         elif about["plan"] != fingerprint:
@@ -124,6 +133,11 @@ class Checkpoint:
     def frames(self) -> str:
         """DataFrames that were written down."""
         return f"{self.path}/frames"
+
+    @property
+    def tables(self) -> str:
+        """The relations that the query looks up in."""
+        return f"{self.path}/tables"
 
     @property
     def out(self) -> Folder:

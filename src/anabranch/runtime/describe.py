@@ -238,6 +238,7 @@ def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, *, timestamps: 
         timestamps=timestamps,
         relation=declared.relation,
         unique=declared.unique,
+        always=declared.relation and shape.start is None,
     )
 
 

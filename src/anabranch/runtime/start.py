@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import final
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch.errors import AnabranchError
-from anabranch.kernels.stage import PhysicalPlan
+from anabranch.kernels.pipeline import PhysicalPlan, with_tables
 from anabranch.model.time import Time
 from anabranch.runtime.checkpoint import Checkpoint
 from anabranch.runtime.elements import element_schema
@@ -26,6 +26,7 @@ from anabranch.runtime.sinks import Begin, Result, Sink
 from anabranch.runtime.source_spec import FileSource, Promise
 from anabranch.runtime.stages import chain_stages, settle
 from anabranch.runtime.state_store import KEEP
+from anabranch.runtime.tables import store_tables
 
 
 @final
@@ -37,6 +38,7 @@ class Work:
         plan: The stages.
         files: The sources in files.
         frames: The sources that are DataFrames.
+        tables: The relations in files that are looked up in.
         parts: Into how many parts a batch of a file source is cut.
         timestamps: Whether times are microseconds.
         keep: How many versions of the state stay.
@@ -45,6 +47,7 @@ class Work:
     plan: PhysicalPlan
     files: tuple[FileSource, ...] = ()
     frames: tuple[FrameSource, ...] = ()
+    tables: Mapping[str, FileSource] = field(default_factory=dict)
     parts: int = 2
     timestamps: bool = False
     keep: int = KEEP
@@ -75,6 +78,8 @@ def start_query(
     try:
         sink = make_sink(opened)
         sink.open(Begin(work.plan.schema, opened.query, work.timestamps, opened.fresh))
+        places = store_tables(work.plan, work.tables, opened.tables)
+        work = replace(work, plan=with_tables(work.plan, places))
         files = _all_files(work, opened)
         job = _job(work, opened, delivery=sink.delivery, out=sink.out)
         results = _parcels(spark, work, files, job, opened)
