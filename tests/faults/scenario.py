@@ -57,7 +57,7 @@ def _distinct(a: Stream, b: Stream, random: Random) -> Stream:
 
 
 def _top(a: Stream, b: Stream, random: Random) -> Stream:
-    return b.top(int(random.integers(1, 4)), "w DESC, k", by="k")
+    return b.top(int(random.integers(1, 4)), "w DESC", by="k")
 
 
 def _last_rows(a: Stream, b: Stream, random: Random) -> Stream:
