@@ -173,7 +173,10 @@ def _compare_failure(
     names = sorted(expression.columns)
     row = rows[:1].select(names) if names else rows[:1]
     try:
-        value = frame_of(spark, row).selectExpr(expression.sql).toArrow().column(0)
+        selected = frame_of(spark, row).selectExpr(expression.sql)
+        # Spark evaluates rows that it has at hand while it plans, which takes no job.
+        selected._jdf.queryExecution().optimizedPlan()
+        value = selected.toArrow().column(0)
     except PySparkException:
         return []
     return [Disagreement(text=text, what="only the worker fails", row=row.to_pylist(), spark=value)]
