@@ -35,11 +35,14 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup ## the main job from end to end on Spark, with a check of its own result
 	@$(BIN)/anabranch demo
 
-# Spark takes both cores, so its tests run one after the other.
+# A Spark per process, and the tests of a file in one process. Most of these Sparks live too short
+# for what a JVM compiles thoroughly; and many short processes import the same modules.
 test: export ANABRANCH_HYPOTHESIS ?= ci
+test: export SPARK_SUBMIT_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+test: export PYTHONDONTWRITEBYTECODE =
 test: setup ## all tests but those marked slow
 	$(BIN)/pytest -q -m 'not spark and not slow and not deep' -n 2
-	$(BIN)/pytest -q -m 'spark and not slow'
+	$(BIN)/pytest -q -m 'spark and not slow' -n 2 --dist loadfile --no-loadscope-reorder
 
 check: setup ## formatting, lint, types, layers
 	$(BIN)/ruff format --check

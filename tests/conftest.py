@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = ROOT / "src" / "anabranch" / "runtime"
+LONG = ("test_kill_driver.py", "test_campaign.py", "test_kill_workers.py")
+"""What takes longest starts first, so that no process is left with it alone at the end."""
 
 # A shared machine stalls now and then, so the time of one example says nothing.
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -36,6 +38,7 @@ class RuntimeDoctests:
         for item in items:
             if RUNTIME in item.path.parents:
                 item.add_marker("spark")
+        items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
