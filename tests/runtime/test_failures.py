@@ -30,6 +30,15 @@ def test_spark_may_go_on_right_behind_the_hint() -> None:
     assert str(original_error(text)) == "gone\n  here\n  hint: look"
 
 
+def test_what_fails_outside_says_what_to_do() -> None:
+    full = "OSError: [Errno 28] No space left on device: '/data/checkpoint/state/1.json'"
+    found = original_error(SPARK.format(error=full + "\n"))
+    assert (found.what, found.where) == ("the disk is full", full)
+    assert "start the query again" in found.hint
+    found = original_error("Cannot invoke ... because SparkContext.dagScheduler() is null")
+    assert found.what == "Spark has ended while the query ran"
+
+
 def test_anything_else_is_a_bug_and_says_what_was_raised() -> None:
     found = original_error(SPARK.format(error="ZeroDivisionError: division by zero\n"))
     assert isinstance(found, EngineError)

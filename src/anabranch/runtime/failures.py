@@ -15,6 +15,21 @@ _KINDS: Final = {
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, AnabranchError)
 }
+_SPARK_ENDED: Final = (
+    "Spark has ended while the query ran",
+    "its process was stopped, or ran out of memory: give it more (spark.driver.memory), and start "
+    "the query again",
+)
+_DISK: Final = "make room or give the right to write, and start the query again: the batch is repeated"
+_KNOWN: Final = {
+    "dagScheduler() is null": _SPARK_ENDED,
+    "SparkContext has been shutdown": _SPARK_ENDED,
+    "java.lang.OutOfMemoryError": _SPARK_ENDED,
+    "No space left on device": ("the disk is full", _DISK),
+    "Read-only file system": ("the disk cannot be written to", _DISK),
+    "Permission denied": ("something must not be read or written", _DISK),
+}
+"""What Spark's text says where something outside has failed: what that means, what to do."""
 
 
 def original_error(text: str) -> AnabranchError:
@@ -36,6 +51,10 @@ def original_error(text: str) -> AnabranchError:
     own = list(_OWN.finditer(text))
     if own:
         return _rebuilt(own[-1].group(1), own[-1].group(2))
+    for sign, (what, hint) in _KNOWN.items():
+        if sign in text:
+            line = next(each for each in text.splitlines() if sign in each)
+            return EngineError(what, where=line.strip()[:500], hint=hint)
     raised = list(_RAISED.finditer(text))
     line = raised[-1].group(0).split("\n", 1)[0] if raised else text.strip().split("\n", 1)[0]
     return EngineError(

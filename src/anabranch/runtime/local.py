@@ -99,6 +99,7 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
             sink.commit(number, output.stable, [_result(sink, number, output, timestamps)])
             metrics.append(_metrics(number, output, counts, runner))
             number = after
+    sink.close()
     return LocalRun(runner.plan.schema, sink, metrics)
 
 

@@ -76,6 +76,7 @@ class Run:
         self._begin = begin
         self._query = begin()
         self._retries = _RETRIES
+        self._restart = threading.Lock()
         self._sink = sink
         self._schema = schema
         self._committed = committed
@@ -95,12 +96,13 @@ class Run:
     @property
     def status(self) -> Status:
         """Whether it is running, has ended, or has failed."""
-        if self._query.isActive:
+        query = self._query
+        if query.isActive:
             return "running"
-        problem = self._query.exception()
+        problem = query.exception()
         if problem is None:
             return "ended"
-        return "running" if self._started_again(problem) else "failed"
+        return "running" if self._started_again(query, problem) else "failed"
 
     @property
     def is_busy(self) -> bool:
@@ -118,15 +120,16 @@ class Run:
         Raises:
             AnabranchError: The query has failed; what a worker raised comes out here.
         """
+        query = self._query
         try:
             if timeout is None:
-                self._query.awaitTermination()
+                query.awaitTermination()
                 ended = True
             else:
                 # Spark counts whole seconds and refuses none.
-                ended = bool(self._query.awaitTermination(max(1, round(timeout))))
+                ended = bool(query.awaitTermination(max(1, round(timeout))))
         except Exception as problem:
-            if self._started_again(problem):
+            if self._started_again(query, problem):
                 return self.await_end(timeout)
             self._close()
             raise self._failure(problem) from problem
@@ -140,10 +143,11 @@ class Run:
         Raises:
             AnabranchError: The query has failed.
         """
+        query = self._query
         try:
-            self._query.processAllAvailable()
+            query.processAllAvailable()
         except Exception as problem:
-            if self._started_again(problem):
+            if self._started_again(query, problem):
                 return self.drain()
             raise self._failure(problem) from problem
 
@@ -205,17 +209,21 @@ class Run:
     ) -> None:
         self.stop()
 
-    def _started_again(self, problem: Exception) -> bool:
+    def _started_again(self, failed: StreamingQuery, problem: Exception) -> bool:
         """Go on from the checkpoint where the machine was only too busy.
 
         Spark gives a new Python process ten seconds to call back, and gives up the query if that
         is not enough.
         """
-        if self._retries == 0 or _TOO_BUSY not in str(problem):
-            return False
-        self._retries -= 1
-        self._query = self._begin()
-        return True
+        with self._restart:
+            if self._query is not failed:
+                # Somebody else has noticed, too.
+                return True
+            if self._retries == 0 or _TOO_BUSY not in str(problem):
+                return False
+            self._retries -= 1
+            self._query = self._begin()
+            return True
 
     def _failure(self, problem: Exception) -> AnabranchError:
         return self._committed.failure or original_error(str(problem))
