@@ -57,7 +57,8 @@ class Engine:
 
         Args:
             spark: A session to use; None starts one in this process when it is needed.
-            shards: Into how many shards keyed state is cut; None: one per core.
+            shards: Into how many shards keyed state is cut, for the life of a query; as many tasks
+                can work on it. None: one per core.
             cores: How many cores a session of our own uses; None: all, at most 8.
             settings: More settings for a session of our own.
         """

@@ -108,16 +108,20 @@ class ShardedRunner:
         return ordered(EventBatch.concat([EventBatch.empty(schema, stable), *found]))
 
     def _level(self, places: tuple[int, ...], rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        width = self.job.width(places)
+        width, most = self.job.width(places), self.job.most_shards(places)
         # Spark says nothing about the order in which the senders' rows come.
         singles = [row.slice(i, 1) for row in rows for i in range(row.num_rows)]
         self._random.shuffle(singles)
-        shards = [[one for one in singles if one["shard"][0].as_py() == s] for s in range(width)]
+        shards = [
+            [one for one in singles if one["shard"][0].as_py() % width == s] for s in range(width)
+        ]
         assert sum(map(len, shards)) == len(singles)
         return [
             result
-            for shard, mine in enumerate(shards)
-            for result in run_level(self.job, places, shard, self.batch, iter(mine))
+            for first, mine in enumerate(shards)
+            for result in run_level(
+                self.job, places, range(first, most, width), self.batch, iter(mine)
+            )
         ]
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 from anabranch.runtime.source_spec import Promise
+from anabranch.testing import elements_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 BIDS = Source(name="bids", schema=SCHEMA)
@@ -124,6 +126,21 @@ def test_shards_mean_what_one_process_does(
         assert found[-1].stable == expected[-1].stable
         difference = LogicalStream.of_batches(found).agrees_with(LogicalStream.of_batches(expected))
         assert difference is None
+
+
+@pytest.mark.parametrize("name", PLANS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), batches=legal_batches())
+def test_any_number_of_tasks_shares_the_shards(
+    sharded: Make, name: str, data: st.DataObject, batches: list[list[EventBatch]]
+) -> None:
+    one, other = sharded(PLANS[name], shards=4), sharded(PLANS[name], shards=4)
+    for parts in batches:
+        other.job = replace(other.job, tasks=data.draw(st.integers(1, 5)))
+        came = dict.fromkeys(one.job.plan.sources, parts)
+        expected, found = one.step(came), other.step(came)
+        assert found.stable == expected.stable
+        assert elements_of(found) == elements_of(expected)
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -14,6 +14,7 @@ from anabranch.bench.nexmark import nexmark
 from anabranch.bench.operators import operators
 from anabranch.bench.pipes import pipes
 from anabranch.bench.pipes_plots import write_plots
+from anabranch.bench.scale import scale
 from anabranch.bench.tumbling import tumbling
 
 
@@ -46,6 +47,7 @@ BENCHES: Final[Mapping[str, Bench]] = {
         pipes,
         write_plots,
     ),
+    "scale": Bench("more cores and many events: throughput, cost per event, memory", scale),
     "nexmark": Bench(
         "the public benchmark, events per second beside Spark and Flink",
         nexmark,

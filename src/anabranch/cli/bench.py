@@ -15,7 +15,8 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="The benchmark: tumbling, latency, endtoend, operators, growth, pipes or nexmark."
+            help="The benchmark: tumbling, latency, endtoend, operators, growth, scale, pipes or "
+            "nexmark."
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A small form, under a minute.")] = False,

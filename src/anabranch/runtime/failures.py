@@ -20,7 +20,9 @@ _SPARK_ENDED: Final = (
     "its process was stopped, or ran out of memory: give it more (spark.driver.memory), and start "
     "the query again",
 )
-_DISK: Final = "make room or give the right to write, and start the query again: the batch is repeated"
+_DISK: Final = (
+    "make room or give the right to write, and start the query again: the batch is repeated"
+)
 _KNOWN: Final = {
     "dagScheduler() is null": _SPARK_ENDED,
     "SparkContext has been shutdown": _SPARK_ENDED,

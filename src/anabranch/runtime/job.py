@@ -62,6 +62,8 @@ class Job:
         out: The folder for `log`.
         timestamps: Whether times are microseconds.
         keep: How many versions of the state stay.
+        tasks: How many tasks share the shards of a stage, at most; 0: as many as there are shards.
+            This may change whenever a query is started.
     """
 
     plan: PhysicalPlan
@@ -72,6 +74,7 @@ class Job:
     out: str = ""
     timestamps: bool = False
     keep: int = KEEP
+    tasks: int = 0
 
     def shards_of(self, stage: Stage) -> int:
         """The number of shards of a stage."""
@@ -89,14 +92,20 @@ class Job:
             for number in range(max(found) + 1)
         ]
 
-    def width(self, places: Sequence[int]) -> int:
-        """The number of partitions that the exchange before a level needs.
-
-        Enough for its stages, and for all parcels that only pass.
-        """
+    def most_shards(self, places: Sequence[int]) -> int:
+        """The shards of the widest stage among a level and those behind it."""
         levels = self.levels()
         still = [place for level in levels[levels.index(tuple(places)) :] for place in level]
         return max(self.shards_of(self.plan.stages[place]) for place in still)
+
+    def width(self, places: Sequence[int]) -> int:
+        """The number of partitions that the exchange before a level needs.
+
+        Enough for its stages, and for all parcels that only pass; a partition has every so-many-th
+        shard.
+        """
+        most = self.most_shards(places)
+        return min(most, self.tasks or most)
 
     def goes_out_at_once(self, route: Route) -> bool:
         """Whether what a source sends there is output as it is, so that the sender delivers it."""

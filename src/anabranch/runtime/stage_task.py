@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -28,9 +29,9 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def run_level(
-    job: Job, places: Sequence[int], shard: int, batch: int, arriving: Batches
+    job: Job, places: Sequence[int], shards: Sequence[int], batch: int, arriving: Batches
 ) -> Batches:
-    """Do the work of a shard for some stages; parcels for later ones pass.
+    """Do the work of some shards for some stages; parcels for later ones pass.
 
     The state is stored before anything leaves. If the task fails after that, the next attempt
     starts from the same older version and gives the same.
@@ -48,11 +49,11 @@ def run_level(
                 mine += unpack(one)
             else:
                 yield one
-    for place in places:
+    for place, shard in product(places, shards):
         stage = job.plan.stages[place]
         if shard >= job.shards_of(stage):
             continue
-        parcels = [parcel for parcel in mine if parcel.target == place]
+        parcels = [one for one in mine if (one.target, one.shard) == (place, shard)]
         output, head = _step(job, place, shard, batch, parcels, began)
         if place + 1 < len(job.plan.stages):
             yield from pack(job.parcels(f"stage:{stage.name}", output, head, part=shard))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from anabranch.runtime.batch_id import current_batch, current_partition, current_query
@@ -21,17 +22,9 @@ def settle(parcels: pa.Table, job: Job, batch: int) -> pa.Table:
 
     All that is left is to note progress; that is not worth an exchange and a round of tasks.
     """
-    ((place,),) = job.levels()
-    rows = parcels.combine_chunks()
-    shards = rows.column("shard").to_numpy()
-    found = [
-        result
-        for shard in range(job.width((place,)))
-        for result in run_level(
-            job, (place,), shard, batch, iter(rows.filter(pa.array(shards == shard)).to_batches())
-        )
-    ]
-    return pa.Table.from_batches(found)
+    (places,) = job.levels()
+    shards = range(job.most_shards(places))
+    return pa.Table.from_batches(run_level(job, places, shards, batch, iter(parcels.to_batches())))
 
 
 def chain_stages(parcels: DataFrame, job: Job, rows: StructType | None = None) -> DataFrame:
@@ -46,7 +39,8 @@ def chain_stages(parcels: DataFrame, job: Job, rows: StructType | None = None) -
     levels = job.levels()
     for places in levels:
         result = PARCELS_DDL if places != levels[-1] else rows or RESULTS_DDL
-        exchanged = parcels.repartitionById(job.width(places), "shard")
+        width = job.width(places)
+        exchanged = parcels.repartitionById(width, sf.col("shard") % width)
         parcels = exchanged.mapInArrow(_level(sealed, places), result)
     return parcels
 
@@ -54,6 +48,7 @@ def chain_stages(parcels: DataFrame, job: Job, rows: StructType | None = None) -
 def _level(sealed: bytes, places: tuple[int, ...]) -> Worker:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         job = unseal(sealed, current_query())
-        return run_level(job, places, current_partition(), current_batch(), batches)
+        shards = range(current_partition(), job.most_shards(places), job.width(places))
+        return run_level(job, places, shards, current_batch(), batches)
 
     return run

@@ -39,7 +39,7 @@ class Work:
         files: The sources in files.
         frames: The sources that are DataFrames.
         tables: The relations in files that are looked up in.
-        parts: Into how many parts a batch of a file source is cut.
+        parts: How many tasks run at once: into so many parts a batch of a file source is cut.
         timestamps: Whether times are microseconds.
         keep: How many versions of the state stay.
     """
@@ -136,6 +136,7 @@ def _job(
         out=out,
         timestamps=work.timestamps,
         keep=work.keep,
+        tasks=work.parts,
     )
     check_sources(job, list(job.promises))
     return job
