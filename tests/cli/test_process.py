@@ -111,7 +111,11 @@ def test_pipes_are_read_like_files(tmp_path: Path) -> None:
 
 def test_an_interrupt_is_exit_code_130() -> None:
     process = subprocess.Popen(
-        [*COMMAND, "check", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "check", "-"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # Whoever runs us in the background may have taken this away.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdin is not None
     assert process.stderr is not None

@@ -53,10 +53,11 @@ class Totals:
         self.rows_out += sum(each["rows_out"] for each in new)
         self.late += sum(each["late"] for each in new)
         last = new[-1]
-        self.lag = last["lag"]
-        self.state_rows = sum(stage["state_rows"] for stage in last["stages"].values())
-        self.state_bytes = sum(stage["state_bytes"] for stage in last["stages"].values())
-        spent = [each["milliseconds"].get("triggerExecution") for each in new]
+        stages = last.get("stages", {}).values()
+        self.lag = last.get("lag")
+        self.state_rows = sum(stage["state_rows"] for stage in stages)
+        self.state_bytes = sum(stage["state_bytes"] for stage in stages)
+        spent = [each.get("milliseconds", {}).get("triggerExecution") for each in new]
         self.seconds = next((time / 1000 for time in reversed(spent) if time), self.seconds)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anabranch.cli.tables import show_table
-from anabranch.model.time import BEGINNING, FOREVER, format_time
 
 if TYPE_CHECKING:
     from anabranch.runtime.checkpoint import Facts
@@ -56,6 +55,8 @@ def state(
 
 
 def _show(facts: Facts, shards: list[ShardState]) -> None:
+    from anabranch.model.time import BEGINNING, FOREVER, format_time
+
     def time(value: int | None) -> str:
         if value is None or value == BEGINNING:
             return ""
