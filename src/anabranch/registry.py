@@ -263,12 +263,6 @@ def _declared(statement: CreateSource, chronon: Duration | None) -> Declared:
         options.get("max_rows_per_batch", usual.rows),
         options.get("max_files_per_batch", usual.files),
     )
-    delay = None if statement.delay is None else parse_duration(statement.delay)
-    if delay is not None and chronon is not None and not statement.delay.isdigit():  # type: ignore[union-attr]
-        delay = Duration(delay // chronon)
-    heartbeat = None if statement.heartbeat is None else parse_duration(statement.heartbeat)
-    if heartbeat is not None and chronon is not None and statement.heartbeat.isdigit():  # type: ignore[union-attr]
-        heartbeat = Duration(heartbeat * chronon)
     if statement.late == "revise":
         raise StreamError(
             "late rows cannot be revised yet",
@@ -281,9 +275,9 @@ def _declared(statement: CreateSource, chronon: Duration | None) -> Declared:
         end=_spelled(statement, statement.end),
         kind=options.get("kind"),
         schema=statement.columns,
-        delay=delay,
+        delay=_in_chronons(statement.delay, chronon),
         late=statement.late or "drop",  # type: ignore[arg-type]
-        heartbeat=heartbeat,
+        heartbeat=_in_microseconds(statement.heartbeat, chronon),
         chronon=chronon,
         ends=bool(options.get("ends", statement.relation)),
         limits=limits,
@@ -292,6 +286,20 @@ def _declared(statement: CreateSource, chronon: Duration | None) -> Declared:
         unique=statement.unique,
         may_be_stamped=not statement.relation,
     )
+
+
+def _in_chronons(text: str | None, chronon: Duration | None) -> Duration | None:
+    """A duration in steps of the stream's time."""
+    if text is None or chronon is None or text.isdigit():
+        return None if text is None else parse_duration(text)
+    return Duration(parse_duration(text) // chronon)
+
+
+def _in_microseconds(text: str | None, chronon: Duration | None) -> Duration | None:
+    """A duration by the clock."""
+    if text is None or chronon is None or not text.isdigit():
+        return None if text is None else parse_duration(text)
+    return Duration(parse_duration(text) * chronon)
 
 
 def _spelled(statement: CreateSource, name: str | None) -> str | None:

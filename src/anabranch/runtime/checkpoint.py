@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, final
 
-from anabranch.errors import PlanError, StreamError
+from anabranch.errors import PlanError
 from anabranch.kernels.kernel import Stateful
 from anabranch.kernels.pipeline import PhysicalPlan, Stage, plan_fingerprint, tables_of
 from anabranch.runtime.folder import Folder
@@ -40,19 +40,11 @@ class Facts:
     tables: Sequence[str]
 
 
-def read_facts(path: str) -> Facts:
-    """What the checkpoint in a folder says.
-
-    Raises:
-        StreamError: There is none.
-    """
+def read_facts(path: str) -> Facts | None:
+    """What the checkpoint in a folder says; None if there is none."""
     about = Folder.at(path).read_json(_ABOUT)
     if about is None:
-        raise StreamError(
-            "there is no checkpoint",
-            where=path,
-            hint="name the folder that the query was started with: checkpoint='...'",
-        )
+        return None
     return Facts(
         query=about["query"],
         shards=about["shards"],
@@ -60,11 +52,6 @@ def read_facts(path: str) -> Facts:
         operators=about.get("operators", {}),
         tables=about.get("tables", ()),
     )
-
-
-def known_facts(path: str) -> Facts | None:
-    """What the checkpoint in a folder says; None if there is none."""
-    return read_facts(path) if _ABOUT in Folder.at(path).names() else None
 
 
 @final

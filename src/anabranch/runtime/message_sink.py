@@ -8,10 +8,9 @@ from typing import TypeAlias, final
 
 import pyarrow as pa
 
-from anabranch.errors import AnabranchError, OperatorError
 from anabranch.model.line_writer import element_lines, stable_line
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.sinks import Begin, Result, Sink, together
+from anabranch.runtime.sinks import Begin, Result, Sink, named_failures, together
 
 Send: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], object]
 """A user's function: sends messages, key and value each, and returns when all have arrived."""
@@ -54,15 +53,5 @@ class MessageSink(Sink):
         keys = [f"{self._begin.query}/{batch:09}/{number:09}" for number in range(len(values))]
         if not values:
             return
-        try:
+        with named_failures(self._send, f"batch {batch}, {len(values)} messages"):
             self._send([(key.encode(), value) for key, value in zip(keys, values)])
-        except AnabranchError:
-            raise
-        except Exception as problem:
-            name = getattr(self._send, "__name__", "the function")
-            raise OperatorError(
-                f"{name} failed: {type(problem).__name__}: {problem}",
-                where=f"batch {batch}, {len(values)} messages",
-                hint="correct it and start the query again: the batch is sent again, with the "
-                "same keys",
-            ) from problem

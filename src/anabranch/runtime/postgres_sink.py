@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final, get_args
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from anabranch.errors import EngineError, PlanError
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
 
 _PROGRESS: Final = "anabranch_batches"
 _HOW: Final = "postgresql://user@host/database?table=<name>&keep=log|current|history"
+_ADD_UP: Final = (
+    "INSERT INTO {table} AS t SELECT * FROM {news} ON CONFLICT ({event}, {start}) "
+    "DO UPDATE SET {copies} = t.{copies} + excluded.{copies}"
+)
+_REMOVE: Final = (
+    "DELETE FROM {table} AS t USING {news} AS s WHERE t.{event} = s.{event} "
+    "AND t.{start} = s.{start} AND t.{copies} = 0"
+)
 _TYPES: Final = {
     pa.bool_(): "boolean",
     pa.int8(): "smallint",
@@ -118,6 +128,9 @@ class PostgresSink(Sink):
                 defined.append(sql.SQL("PRIMARY KEY ({})").format(key))
             create = sql.SQL("CREATE TABLE {} ({})")
             cursor.execute(create.format(self._name(), sql.SQL(", ").join(defined)))
+            if self._place.keep == "current":
+                index = sql.SQL("CREATE INDEX ON {} ({})")
+                cursor.execute(index.format(self._name(), sql.Identifier(TO)))
             cursor.execute(f"INSERT INTO {_PROGRESS} VALUES (%s, -1)", [begin.query])
 
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
@@ -182,30 +195,15 @@ class PostgresSink(Sink):
         create = sql.SQL("CREATE TEMPORARY TABLE {} (LIKE {}) ON COMMIT DROP")
         cursor.execute(create.format(news, self._name()))
         self._copy(cursor, news, changes)
-        cursor.execute(
-            sql.SQL(
-                "INSERT INTO {table} AS t SELECT * FROM {news} ON CONFLICT ({event}, {start}) "
-                "DO UPDATE SET {copies} = t.{copies} + excluded.{copies}"
-            ).format(
-                table=self._name(),
-                news=news,
-                event=sql.Identifier(EVENT),
-                start=sql.Identifier(FROM),
-                copies=sql.Identifier(COPIES),
-            )
-        )
-        cursor.execute(
-            sql.SQL(
-                "DELETE FROM {table} AS t USING {news} AS s WHERE t.{event} = s.{event} "
-                "AND t.{start} = s.{start} AND t.{copies} = 0"
-            ).format(
-                table=self._name(),
-                news=news,
-                event=sql.Identifier(EVENT),
-                start=sql.Identifier(FROM),
-                copies=sql.Identifier(COPIES),
-            )
-        )
+        names = {
+            "table": self._name(),
+            "news": news,
+            "event": sql.Identifier(EVENT),
+            "start": sql.Identifier(FROM),
+            "copies": sql.Identifier(COPIES),
+        }
+        for statement in (_ADD_UP, _REMOVE):
+            cursor.execute(sql.SQL(statement).format(**names))
 
     def _forget(self, cursor: psycopg.Cursor, stable: Time) -> None:
         """An event that ended before the stable point never changes again."""
@@ -264,7 +262,19 @@ def _as_text(rows: pa.Table) -> pa.Table:
     """Binary values in the way PostgreSQL reads them."""
     for place, field in enumerate(rows.schema):
         if pa.types.is_binary(field.type):
-            values = rows.column(place).to_pylist()
-            texts = [None if value is None else "\\x" + value.hex() for value in values]
-            rows = rows.set_column(place, field.name, pa.array(texts, pa.string()))
+            digits = pa.chunked_array(
+                [_hex(each) for each in rows.column(place).chunks], pa.string()
+            )
+            rows = rows.set_column(
+                place, field.name, pc.binary_join_element_wise("\\x", digits, "")
+            )
     return rows
+
+
+def _hex(column: pa.Array) -> pa.Array:
+    """Two digits per byte: those of all values at once, then cut."""
+    valid, offsets, data = column.buffers()
+    digits = (data or pa.py_buffer(b"")).to_pybytes().hex().encode()
+    ends = np.frombuffer(offsets, np.int32)[: column.offset + len(column) + 1] * 2
+    buffers = [valid, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(digits)]
+    return pa.Array.from_buffers(pa.string(), len(column), buffers, offset=column.offset)

@@ -40,6 +40,7 @@ class QueryCollector(Collector):
         """The families of metrics, each with a sample per query, source or stage."""
         runs = list(self._runs())
         last = {run.name: metrics[-1] for run in runs if (metrics := run.metrics())}
+        totals = {run.name: run.totals for run in runs}
         yield _gauge(
             "anabranch_up",
             "1 while a query runs.",
@@ -48,20 +49,20 @@ class QueryCollector(Collector):
         yield _counter(
             "anabranch_batches",
             "Batches that a query has committed.",
-            ((run.name, run.totals["batches"]) for run in runs),
+            ((name, total["batches"]) for name, total in totals.items()),
         )
         yield _counter(
             "anabranch_rows_out",
             "Elements that a query has put out.",
-            ((run.name, run.totals["rows_out"]) for run in runs),
+            ((name, total["rows_out"]) for name, total in totals.items()),
         )
         for key, text in _SOURCE_TOTALS.items():
             family = CounterMetricFamily(
                 f"anabranch_source_{key}", text, labels=["query", "source"]
             )
-            for run in runs:
-                for name, total in run.totals["sources"].items():
-                    family.add_metric([run.name, name], total[key])
+            for query, total in totals.items():
+                for name, seen in total["sources"].items():
+                    family.add_metric([query, name], seen[key])
             yield family
         yield _gauge(
             "anabranch_stable",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, final
@@ -278,17 +279,24 @@ class CallbackSink(Sink):
         """Call the function."""
         rows = together(results, self._schema).with_stable(stable)
         table = element_table([rows], self._schema)
-        try:
+        with named_failures(self._function, f"batch {batch}, {table.num_rows} elements"):
             self._function(table, batch)
-        except AnabranchError:
-            raise
-        except Exception as problem:
-            name = getattr(self._function, "__name__", "the function")
-            raise OperatorError(
-                f"{name} failed: {type(problem).__name__}: {problem}",
-                where=f"batch {batch}, {table.num_rows} elements",
-                hint="correct the function and start the query again: the batch is repeated",
-            ) from problem
+
+
+@contextmanager
+def named_failures(function: Callable[..., object], where: str) -> Iterator[None]:
+    """What a user's function raises becomes an error that names it."""
+    try:
+        yield
+    except AnabranchError:
+        raise
+    except Exception as problem:
+        name = getattr(function, "__name__", "the function")
+        raise OperatorError(
+            f"{name} failed: {type(problem).__name__}: {problem}",
+            where=where,
+            hint="correct the function and start the query again: the batch is repeated",
+        ) from problem
 
 
 def together(results: Sequence[Result], schema: pa.Schema) -> EventBatch:

@@ -170,10 +170,12 @@ def _parcels(
 
 
 def _committer(job: Job, sink: Sink, committed: Committed) -> Callable[[DataFrame, int], None]:
+    only_settle = job.is_delivered_by_senders
+
     def commit(frame: DataFrame, batch: int) -> None:
         try:
             rows = frame.toArrow()
-            if job.is_delivered_by_senders:
+            if only_settle:
                 rows = settle(rows, job, batch)
             results = Result.of_table(rows)
             reached("collected", batch)

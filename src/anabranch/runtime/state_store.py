@@ -239,10 +239,7 @@ class ShardStore:
                 self.folder.remove(name)
 
     def _write_run(self, name: str, rows: pa.RecordBatch, batch: int) -> RunFile:
-        out = pa.BufferOutputStream()
-        with pa.ipc.new_file(out, rows.schema) as writer:
-            writer.write_batch(rows)
-        data = out.getvalue()
+        data = arrow_file(rows)
         self.folder.write(name, data, mark=str(batch))
         return RunFile(name, rows.num_rows, data.size, zlib.crc32(data))
 
@@ -255,6 +252,14 @@ class ShardStore:
     def _versions(self, names: Iterable[str]) -> list[int]:
         stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
         return [int(stem) for stem in stems if stem.isdigit()]
+
+
+def arrow_file(rows: pa.RecordBatch) -> pa.Buffer:
+    """The bytes of an Arrow file with these rows."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_file(out, rows.schema) as writer:
+        writer.write_batch(rows)
+    return out.getvalue()
 
 
 def check_runs(store: ShardStore, manifest: Manifest) -> None:

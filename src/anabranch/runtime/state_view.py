@@ -58,8 +58,7 @@ def view_state(path: str, *, check: bool = False) -> tuple[Facts, list[ShardStat
         StreamError: There is no checkpoint.
         EngineError: A run is missing or damaged.
     """
-    place = _checkpoint(path)
-    facts = read_facts(place)
+    place, facts = _checkpoint(path)
     state = Folder.at(f"{place}/state")
     found = []
     for stage in sorted(state.folders(), key=_place):
@@ -73,10 +72,11 @@ def view_state(path: str, *, check: bool = False) -> tuple[Facts, list[ShardStat
     return facts, found
 
 
-def _checkpoint(path: str) -> str:
+def _checkpoint(path: str) -> tuple[str, Facts]:
     for place in (path, f"{path}/_checkpoint", f"{path}.checkpoint"):
-        if "query.json" in Folder.at(place).names():
-            return place
+        facts = read_facts(place)
+        if facts is not None:
+            return place, facts
     raise StreamError(
         "there is no checkpoint",
         where=path,

@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from anabranch.kernels.pipeline import PhysicalPlan, tables_of
 from anabranch.model.batch import concat_rows, no_rows
-from anabranch.runtime.checkpoint import known_facts
+from anabranch.runtime.checkpoint import read_facts
 from anabranch.runtime.file_listing import list_files
 from anabranch.runtime.file_planner import FilePlanner
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.source_spec import FileSource
 from anabranch.runtime.source_task import read_pieces
+from anabranch.runtime.state_store import arrow_file
 
 MOST_BYTES: Final = 16 << 20
 """What is larger is read like a stream, and kept in shards."""
@@ -27,7 +28,7 @@ _INDEX: Final = "tables.json"
 
 def lookup_tables(sources: Mapping[str, Any], checkpoint: str | None) -> frozenset[str]:
     """The relations to look up in; for a query that goes on, those it began with."""
-    facts = None if checkpoint is None else known_facts(checkpoint)
+    facts = None if checkpoint is None else read_facts(checkpoint)
     if facts is not None:
         return frozenset(facts.tables)
     return frozenset(
@@ -49,7 +50,7 @@ def store_tables(plan: PhysicalPlan, sources: Mapping[str, Any], folder: str) ->
     index: dict[str, str] = place.read_json(_INDEX) or {}
     for name in wanted:
         if name not in index:
-            data = _as_file(_rows(sources[name]))
+            data = arrow_file(_rows(sources[name]))
             index[name] = f"{hashlib.sha256(data).hexdigest()}.arrow"
             place.write(index[name], data)
             place.write_json(_INDEX, index)
@@ -75,10 +76,3 @@ def _rows(source: FileSource) -> pa.RecordBatch:
             for came, _ in read_pieces(source, part.splits, source.schema.names)
         ]
     return concat_rows([no_rows(source.schema), *parts])
-
-
-def _as_file(rows: pa.RecordBatch) -> pa.Buffer:
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_file(out, rows.schema) as writer:
-        writer.write_batch(rows)
-    return out.getvalue()
