@@ -119,6 +119,10 @@ def test_tables_of_events_on_spark(engine: Engine, rows: Path, tmp_path: Path) -
     run.await_end()
     kinds = DeltaTable(str(tmp_path / "log")).to_pyarrow_table().column("kind").to_pylist()
     assert sorted(kinds) == ["adjust", "insert", "insert", "insert", "stable", "stable"]
+
+
+def test_a_table_of_postgres_on_spark(engine: Engine, rows: Path, tmp_path: Path) -> None:
+    query = engine.stream(rows, name="postgres", max_rows_per_batch=3).select("k", "v")
     with postgres_server() as address:
         place = f"{address}&table=events&keep=current"
         run = query.start(place, checkpoint=tmp_path / "postgres", available_now=True)

@@ -55,9 +55,10 @@ class Attempt:
         self.scenario = scenario
         scenario.write(self.folder)
 
-    def said(self) -> str:
-        """The last words of the process."""
-        return (self.folder.with_name("work.said")).read_text(errors="replace")[-3000:]
+    def said(self, most: int | None = 3000) -> str:
+        """The last words of the process, or all of them."""
+        text = self.folder.with_name("work.said").read_text(errors="replace")
+        return text if most is None else text[-most:]
 
     def start(self) -> subprocess.Popen[bytes]:
         """Run the query."""
@@ -120,6 +121,7 @@ def _disk(harm: Callable[[Place], None]) -> Fault:
         assert attempt.process is not None
         if not attempt.place.mounted:
             return False
+        before = len(attempt.said(most=None))
         try:
             harm(attempt.place)
         except subprocess.CalledProcessError:
@@ -128,8 +130,9 @@ def _disk(harm: Callable[[Place], None]) -> Fault:
             return False
         code = attempt.process.wait(PATIENCE)
         attempt.place.release()
-        if code and "rror" not in attempt.said():
-            raise TroubleError(f"a disk that refuses is not said: {attempt.said()}")
+        said = attempt.said(most=None)[before:]
+        if code and not ("Error: " in said and "hint: " in said):
+            raise TroubleError(f"a disk that refuses is not said: {said}")
         attempt.start()
         return True
 

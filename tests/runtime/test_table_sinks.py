@@ -218,6 +218,15 @@ def test_times_are_timestamps_where_the_stream_has_them(tables: Tables) -> None:
     assert not tables.rows(place)
 
 
+def test_binary_values_stay_as_they_are(tables: Tables) -> None:
+    schema = pa.schema([("data", pa.binary())])
+    values = [b"", b"\\x00", bytes(range(256)), None, b"last"]
+    batch = batch_of([Insert({"data": value}, 1, 2) for value in values], schema)
+    place = tables.place("history")
+    opened(place, schema=schema).commit(0, Time(0), results(batch))
+    assert tables.rows(place, schema) == {(value, 1, 2): 1 for value in values}
+
+
 def test_a_table_of_another_query_is_refused(tables: Tables) -> None:
     place = tables.place("history")
     opened(place)
@@ -257,7 +266,7 @@ def test_changes_add_up_to_the_events(data: st.DataObject) -> None:
             end = FOREVER if row["valid_to"] is None else row["valid_to"]
             total[(row["k"], row["name"], row["valid_from"], end)] += row["copies"]
             assert row["copies"] != 0
-    assert total == events(batches) or +total == events(batches)
+    assert +total == events(batches)
     assert all(count >= 0 for count in total.values())
 
 
