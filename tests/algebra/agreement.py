@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, final
 
 import duckdb
 import pyarrow as pa
+import sqlglot
+from sqlglot import exp
 
 from anabranch.algebra import evaluation
 from anabranch.algebra.evaluation import numbered, plain_type, select
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.functions.every import FUNCTIONS
 from anabranch.algebra.functions.value import type_in_duckdb
+from anabranch.algebra.scalar_sql import DIALECT
 from anabranch.errors import QueryError, StreamError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FAILS: Final = "fails"
+UNSAID: Final = "unsaid"
 ROW: Final = "__row"
 _ROUGH: Final = tuple(f"{name}(" for name, each in FUNCTIONS.items() if each.digits)
 _BATCH: Final = 80
+_LAZY: Final = (exp.Case, exp.If, exp.Coalesce, exp.And, exp.Or, exp.Paren)
 
 
 @final
@@ -94,14 +100,36 @@ def frame_of(spark: SparkSession, rows: pa.RecordBatch) -> DataFrame:
     return frame.withColumns({name: sf.col(name).cast("timestamp_ntz") for name in clocks})
 
 
+def failing_arguments(text: str, rows: pa.RecordBatch) -> set[int]:
+    """The rows for which an argument of a function inside an expression has no value.
+
+    Whether such an argument is evaluated where another one already decides, being NULL, is open:
+    Spark itself answers differently from one plan to the next.
+    """
+    found = set()
+    for part in sqlglot.parse_one(text, dialect=DIALECT).find_all(exp.Expression):
+        if part.parent is None or isinstance(part.parent, _LAZY) or isinstance(part, exp.Column):
+            continue
+        for expression in admitted([part.sql(DIALECT)], rows.schema).values():
+            values = in_worker(expression, rows)
+            found |= {row for row, value in enumerate(values) if value == FAILS}
+    return found
+
+
 def compare(
-    spark: SparkSession, expressions: dict[str, Expression], rows: pa.RecordBatch
+    spark: SparkSession,
+    expressions: dict[str, Expression],
+    rows: pa.RecordBatch,
+    unsaid: Mapping[str, set[int]] = MappingProxyType({}),
 ) -> list[Disagreement]:
     """Where the two disagree: on a value, on a type, or on whether there is a value at all."""
     worker = {text: in_worker(each, rows) for text, each in expressions.items()}
+    for text, places in unsaid.items():
+        for place in places:
+            worker[text][place] = UNSAID
     numbers = pa.array(range(len(rows)))
     frame = frame_of(spark, rows.append_column(ROW, numbers)).coalesce(1).cache()
-    some = [text for text in expressions if worker[text] != [FAILS] * len(rows)]
+    some = [text for text in expressions if not {FAILS, UNSAID}.issuperset(map(str, worker[text]))]
     found: list[Disagreement] = []
     for start in range(0, len(some), _BATCH):
         part = {text: expressions[text] for text in some[start : start + _BATCH]}
@@ -109,7 +137,9 @@ def compare(
     frame.unpersist()
     for text, expression in expressions.items():
         if FAILS in worker[text]:
-            found += _compare_failure(spark, text, expression, rows[worker[text].index(FAILS) :])
+            found += _compare_failure(
+                spark, text, expression, rows.take([worker[text].index(FAILS)])
+            )
     return found
 
 
@@ -148,7 +178,9 @@ def _compare_values(
         values = _plain(table.column(place).combine_chunks())
         same = _almost if is_rough(text) else _equal
         pairs = zip(worker[text], values)
-        wrong = [at for at, (w, s) in enumerate(pairs) if w != FAILS and not same(w, s)]
+        wrong = [
+            at for at, (w, s) in enumerate(pairs) if w not in (FAILS, UNSAID) and not same(w, s)
+        ]
         for at in wrong[:1]:
             row = {name: rows.column(name)[at] for name in each.columns}
             here = {"worker": worker[text][at], "spark": values[at]}
@@ -158,7 +190,7 @@ def _compare_values(
 
 def _where_defined(sql: str, values: list[Any]) -> str:
     """The expression, evaluated in Spark only for those rows where the worker does not fail."""
-    failing = [str(row) for row, value in enumerate(values) if value == FAILS]
+    failing = [str(row) for row, value in enumerate(values) if value in (FAILS, UNSAID)]
     if not failing:
         return sql
     return f"CASE WHEN {ROW} IN ({', '.join(failing)}) THEN NULL ELSE {sql} END"
@@ -167,11 +199,11 @@ def _where_defined(sql: str, values: list[Any]) -> str:
 def _compare_failure(
     spark: SparkSession, text: str, expression: Expression, rows: pa.RecordBatch
 ) -> list[Disagreement]:
-    """The first row for which the worker fails must fail in Spark."""
+    """A row for which the worker fails must fail in Spark."""
     from pyspark.errors import PySparkException
 
     names = sorted(expression.columns)
-    row = rows[:1].select(names) if names else rows[:1]
+    row = rows.select(names) if names else rows
     try:
         selected = frame_of(spark, row).selectExpr(expression.sql)
         # Spark evaluates rows that it has at hand while it plans, which takes no job.

@@ -19,7 +19,7 @@ _WRITTEN: Final = {
         f"(CASE WHEN year({{}}) > 9999 THEN '+' || {_YEAR} ELSE {_SIGN} ||"
         f" lpad({_YEAR}, CAST(greatest(4, length({_YEAR})) AS INTEGER), '0') END)"
     ),
-    "yy": "lpad(CAST((year({}) % 100 + 100) % 100 AS VARCHAR), 2, '0')",
+    "yy": "lpad(CAST(abs(year({})) % 100 AS VARCHAR), 2, '0')",
     "M": "CAST(month({}) AS VARCHAR)",
     "MM": _TWO.format("month({})"),
     "MMM": "strftime({}, '%b')",
