@@ -25,11 +25,13 @@ from anabranch import Engine
 from tests.faults.place import Place, new_place
 from tests.faults.processes import (
     PATIENCE,
+    can_turn_clocks,
     cluster,
     executors,
     kill_all,
     kill_one,
     start,
+    turn_clock,
     workers,
 )
 from tests.faults.scenario import Scenario
@@ -114,6 +116,13 @@ def _executor(attempt: Attempt) -> bool:
     return kill_one(executors(), attempt.choose)
 
 
+def _clock(attempt: Attempt) -> bool:
+    if not can_turn_clocks():
+        return False
+    turn_clock(attempt.folder, int(attempt.random.integers(-86_400, 86_400)))
+    return True
+
+
 def _disk(harm: Callable[[Place], None]) -> Fault:
     """The disk refuses; the query fails with a reason, or is killed, and goes on afterwards."""
 
@@ -183,6 +192,7 @@ def _flipped(data: bytes, attempt: Attempt) -> bytes:
 FAULTS: Final[Mapping[str, Fault]] = {
     "driver killed": _driver,
     "worker killed": _worker,
+    "clock turned": _clock,
     "disk full": _disk(Place.fill),
     "disk read-only": _disk(Place.protect),
     "state truncated": _damage(_DAMAGED, _truncated),
@@ -193,6 +203,7 @@ ON_CLUSTER: Final[Mapping[str, Fault]] = {
     "driver killed": _driver,
     "worker killed": _worker,
     "executor killed": _executor,
+    "clock turned": _clock,
 }
 
 

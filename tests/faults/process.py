@@ -18,10 +18,14 @@ def main(folder: Path, master: str | None) -> int:
             run = scenario.query(engine, folder).start(
                 scenario.to(folder),
                 checkpoint=folder / "checkpoint",
-                available_now=True,
+                available_now=not scenario.waits,
                 allow_unbounded=True,
             )
-            run.await_end()
+            if scenario.waits:
+                run.drain()
+                run.stop()
+            else:
+                run.await_end()
     except AnabranchError as problem:
         sys.stderr.write(f"{type(problem).__name__}: {problem}\n")
         return 2

@@ -26,7 +26,9 @@ _OURS: Final = {"ANABRANCH_CAMPAIGN": str(os.getpid())}
 
 
 def start(folder: Path, master: str | None) -> subprocess.Popen[bytes]:
-    """Start the scenario in a folder; what it says goes into `said`."""
+    """Start the scenario in a folder; what it says goes into `said`, what its clock says is in
+    `clock`.
+    """
     words = [sys.executable, "-m", "tests.faults.process", str(folder)]
     with (folder.with_name(f"{folder.name}.said")).open("ab") as said:
         return subprocess.Popen(
@@ -34,9 +36,44 @@ def start(folder: Path, master: str | None) -> subprocess.Popen[bytes]:
             stdout=said,
             stderr=said,
             cwd=_HERE,
-            env={**os.environ, **_OURS, "PYSPARK_PYTHON": sys.executable},
+            env={**os.environ, **_OURS, **_clock(folder), "PYSPARK_PYTHON": sys.executable},
             start_new_session=True,
         )
+
+
+def can_turn_clocks() -> bool:
+    """Whether Debian's libfaketime is there."""
+    return _fake_time() is not None
+
+
+def turn_clock(folder: Path, seconds: int) -> None:
+    """From now on the processes of a scenario see another time of day."""
+    clock = _clock_file(folder)
+    new = clock.with_suffix(".new")
+    new.write_text(f"{seconds:+}\n")
+    new.rename(clock)
+
+
+def _clock(folder: Path) -> dict[str, str]:
+    library = _fake_time()
+    if library is None:
+        return {}
+    if not _clock_file(folder).exists():
+        turn_clock(folder, 0)
+    return {
+        "LD_PRELOAD": str(library),
+        "FAKETIME_TIMESTAMP_FILE": str(_clock_file(folder)),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+
+
+def _clock_file(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.clock")
+
+
+def _fake_time() -> Path | None:
+    return next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:

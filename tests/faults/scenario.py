@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias, final
 
@@ -70,6 +70,41 @@ def _outer(a: Stream, b: Stream, random: Random) -> Stream:
     return b.join(held, ["k"], how="left")
 
 
+def _anything(a: Stream, b: Stream, random: Random) -> Stream:
+    """A few operators above each other, whichever come."""
+
+    def steps(found: Stream, most: int) -> Stream:
+        for _ in range(int(random.integers(1, most + 1))):
+            found = _ANY[int(random.integers(len(_ANY)))](found, b, random)
+        return found
+
+    found = steps(_keys(a.window(int(random.integers(2, 30))), random), 3)
+    if random.integers(2):
+        found = _BOTH[int(random.integers(len(_BOTH)))](found, steps(_keys(b, random), 2))
+    return steps(found, 1)
+
+
+def _keys(stream: Stream, random: Random) -> Stream:
+    return stream.select("k", x="v" if "v" in stream.schema.names else "w")
+
+
+_ANY: Final[Sequence[Shape]] = (
+    lambda s, b, random: s.where(f"x % 7 <> {random.integers(7)}"),
+    lambda s, b, random: s.select(k="x % 5", x="k"),
+    lambda s, b, random: s.distinct(),
+    lambda s, b, random: s.group_by("k").agg(x="COUNT(*)"),
+    lambda s, b, random: s.group_by("k").agg(x="MAX(x)"),
+    lambda s, b, random: s.top(int(random.integers(1, 4)), "x DESC", by="k"),
+    lambda s, b, random: s.join(b, ["k"], how="semi"),
+    lambda s, b, random: s.join(b.where("w > 60"), ["k"], how="anti"),
+)
+_BOTH: Final[Sequence[Callable[[Stream, Stream], Stream]]] = (
+    Stream.union,
+    Stream.difference,
+    Stream.intersection,
+    lambda s, other: s.join(other.select("k", y="x"), ["k"]).select("k", x="x + y"),
+)
+
 SHAPES: Final[Mapping[str, Shape]] = {
     "aggregate": _aggregate,
     "two stages": _two_stages,
@@ -80,6 +115,9 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "top": _top,
     "last rows": _last_rows,
     "outer join": _outer,
+    "anything": _anything,
+    "anything else": _anything,
+    "whatever": _anything,
 }
 OUTPUTS: Final = ("log", "file", "delta")
 
@@ -87,11 +125,15 @@ OUTPUTS: Final = ("log", "file", "delta")
 @final
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What a number stands for: which query, over which rows, written to what."""
+    """What a number stands for: which query, over which rows, written to what.
+
+    `waits`: whether it waits for more when all is done, until it is stopped.
+    """
 
     seed: int
     shape: str
     output: str
+    waits: bool
 
     @staticmethod
     def drawn(seed: int) -> Scenario:
@@ -101,6 +143,7 @@ class Scenario:
             seed,
             list(SHAPES)[int(random.integers(len(SHAPES)))],
             OUTPUTS[int(random.integers(len(OUTPUTS)))],
+            bool(random.integers(2)),
         )
 
     @staticmethod
@@ -112,17 +155,25 @@ class Scenario:
         """Write the scenario down, and its input."""
         for name in ("a", "b", "out"):
             (folder / name).mkdir(parents=True, exist_ok=True)
-        content = {"seed": self.seed, "shape": self.shape, "output": self.output}
-        (folder / "scenario.json").write_text(json.dumps(content))
+        (folder / "scenario.json").write_text(json.dumps(asdict(self)))
         for number, rows in enumerate(self._a()):
             pq.write_table(rows, folder / "a" / f"{number:03}.parquet")
         for number, batch in enumerate(self._b()):
             write_stream(folder / "b" / f"{number:03}.jsonl", [batch])
 
     def query(self, engine: Engine, folder: Path) -> Stream:
-        """The query over the input in a folder."""
+        """The query over the input in a folder.
+
+        No source is silent for an hour, whatever clocks say.
+        """
         a = engine.stream(
-            folder / "a", name="a", start="t", delay=30, ends=True, max_files_per_batch=1
+            folder / "a",
+            name="a",
+            start="t",
+            delay=30,
+            heartbeat="1 hour" if self.waits else None,
+            ends=True,
+            max_files_per_batch=1,
         )
         b = engine.stream(folder / "b", name="b", schema=B, max_files_per_batch=1)
         return SHAPES[self.shape](a, b, np.random.default_rng(self.seed + 1))

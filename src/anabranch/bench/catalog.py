@@ -14,6 +14,7 @@ from anabranch.bench.nexmark import nexmark
 from anabranch.bench.operators import operators
 from anabranch.bench.pipes import pipes
 from anabranch.bench.pipes_plots import write_plots
+from anabranch.bench.restart import restart
 from anabranch.bench.scale import scale
 from anabranch.bench.tumbling import tumbling
 
@@ -47,6 +48,7 @@ BENCHES: Final[Mapping[str, Bench]] = {
         pipes,
         write_plots,
     ),
+    "restart": Bench("from a new process to the first result, with 10M live events", restart),
     "scale": Bench("more cores and many events: throughput, cost per event, memory", scale),
     "nexmark": Bench(
         "the public benchmark, events per second beside Spark and Flink",
