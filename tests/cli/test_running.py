@@ -21,8 +21,12 @@ from anabranch.cli.entries import Entries, Entry, began, state_folder
 
 COMMAND = [sys.executable, "-m", "anabranch.cli.app"]
 QUERY = """
-import sys, threading
+import signal, sys, threading
 from anabranch.cli.running import announced, wait_for
+
+# Whoever runs the tests may ignore some.
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
 
 class Run:
     name = "query_1"
