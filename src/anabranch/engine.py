@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,6 +14,8 @@ from anabranch.algebra.expression import Expression
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.fluent import GroupedStream, Span
+from anabranch.kernels.explain import explain_stages
+from anabranch.kernels.pipeline import Emission
 from anabranch.language.context import ParseScalar
 from anabranch.language.statements import (
     CreateDerived,
@@ -25,15 +28,15 @@ from anabranch.language.statements import (
     Show,
     Statement,
 )
-from anabranch.optimizer.sharing import common_subplans
 from anabranch.registry import Planned, Registry
 from anabranch.runtime.describe import Declared
 from anabranch.runtime.local import LocalRun
 from anabranch.runtime.run import Run
 from anabranch.runtime.shared_results import Published, publish
+from anabranch.runtime.sink_choice import choose_sink
 from anabranch.runtime.source_functions import Connect, connect, describe_source
 from anabranch.runtime.source_spec import LatePolicy, Limits
-from anabranch.stream import Query, Stream
+from anabranch.stream import Place, Query, Stream, Target, plan_together, start_together
 
 __all__ = ["Engine", "GroupedStream", "LocalRun", "Query", "Run", "Stream"]
 
@@ -71,7 +74,6 @@ class Engine:
         self._settings = dict(settings or {})
         self._runs: list[Run] = []
         self._published: list[tuple[Run, Published]] = []
-        self._offered: list[Published] = []
         self._close: list[Callable[[], None]] = []
         self._names: set[str] = set()
         self._registry = Registry()
@@ -284,34 +286,74 @@ class Engine:
 
     def published(self) -> list[Published]:
         """What running queries write into log folders."""
-        return [
-            each
-            for run, each in self._published
-            if each in self._offered or run.status == "running"
-        ]
+        return [each for run, each in self._published if run.status == "running"]
 
-    def start_all(self, queries: Sequence[Stream], to: str | Path, **options: Any) -> list[Run]:
-        """Run several queries on Spark; what they have in common runs once.
+    def start_all(
+        self,
+        queries: Sequence[Stream],
+        to: Place | Sequence[Target],
+        *,
+        emit: Emission = "speculative",
+        checkpoint: Place | None = None,
+        trigger: Span | None = None,
+        available_now: bool = False,
+        allow_unbounded: bool = False,
+    ) -> list[Run]:
+        """Run several queries as one query of Spark; what they have in common runs once.
+
+        They share every batch and one checkpoint, and so they stop and go on together.
 
         Args:
             queries: The queries, as `script` gives them.
-            to: A folder; every query writes a log folder in it, under its own name. What is
-                shared goes into `shared_1`, `shared_2` and so on.
-            options: As for `Stream.start`.
+            to: A folder, where every query writes a log folder under its own name; or a list with
+                a place for each, as for `Stream.start`.
+            emit: As for `Stream.start`, like all that follow.
+            checkpoint: The folder they live in; None: `_checkpoint` in the folder, or beside the
+                first of several places.
+            trigger: The time between two batches.
+            available_now: Process what is there, then end.
+            allow_unbounded: Accept windows without bound.
+
+        Raises:
+            PlanError: There are no queries, or not as many places.
         """
-        runs = []
-        for number, node in enumerate(common_subplans([each.node for each in queries]), 1):
-            sources = self._registry.sources_of(node)
-            part = Stream(engine=self, node=node, sources=sources, name=f"shared_{number}")
-            runs.append(part.start(Path(to) / f"shared_{number}", **options))
-            if options.get("available_now"):
-                runs[-1].await_end()
-            self._offered.append(self._published[-1][1])
-        for query in queries:
-            name = query.name or f"query_{self._number}"
-            runs.append(query.start(Path(to) / name, **options))
-        self._offered.clear()
-        return runs
+        names = self._unlike(queries)
+        if isinstance(to, str | Path):
+            targets: Sequence[Target] = [Path(to) / name for name in names]
+            place: str | None = f"{to}/_checkpoint"
+        else:
+            targets, place = to, None
+        if not queries or len(targets) != len(queries):
+            raise PlanError(
+                f"{len(queries)} queries for {len(targets)} places",
+                where="start_all",
+                hint="give at least one query, and a folder or a place for each",
+            )
+        chosen = [choose_sink(target, None) for target in targets]
+        place = place or next((beside for _, beside in chosen if beside is not None), None)
+        named = [replace(each, name=name) for each, name in zip(queries, names, strict=True)]
+        return start_together(
+            self,
+            [(query, make) for query, (make, _) in zip(named, chosen, strict=True)],
+            emit=emit,
+            checkpoint=place if checkpoint is None else str(checkpoint),
+            trigger=trigger,
+            available_now=available_now,
+            allow_unbounded=allow_unbounded,
+        )
+
+    def explain_all(self, queries: Sequence[Stream], *, emit: Emission = "speculative") -> str:
+        """The stages in which queries run when they are started together."""
+        return explain_stages(plan_together(queries, emit), self._unlike(queries))
+
+    def _unlike(self, queries: Sequence[Stream]) -> list[str]:
+        """A name for each query that none of the others has."""
+        names: list[str] = []
+        for number, query in enumerate(queries, 1):
+            wanted = query.name or f"query_{number}"
+            count = sum(name == wanted or name.startswith(f"{wanted}_") for name in names)
+            names.append(f"{wanted}_{count + 1}" if wanted in names else wanted)
+        return names
 
     def serve_metrics(self, port: int = 0, *, host: str = "127.0.0.1") -> int:
         """Serve what all runs do for Prometheus, at `/metrics`, until the engine stops.

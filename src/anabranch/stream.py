@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 from anabranch.algebra.cleanse import Cleanse
 from anabranch.errors import PlanError
 from anabranch.fluent import Fluent, Span
-from anabranch.kernels.pipeline import Emission, compile_plan
+from anabranch.kernels.pipeline import Emission, PhysicalPlan, compile_plan
 from anabranch.model.time import parse_duration
 from anabranch.optimizer.driver import optimize
+from anabranch.optimizer.together import optimize_together
 from anabranch.runtime.bounded import refuse_unbounded
 from anabranch.runtime.explanation import Explanation, spark_plan
 from anabranch.runtime.folder import Folder
@@ -21,7 +22,7 @@ from anabranch.runtime.message_sink import Messages
 from anabranch.runtime.run import Run
 from anabranch.runtime.shared_results import Published, reuse
 from anabranch.runtime.sink_choice import choose_sink
-from anabranch.runtime.sinks import Callback
+from anabranch.runtime.sinks import Callback, Sink
 from anabranch.runtime.source_spec import FileSource
 from anabranch.runtime.tables import lookup_tables
 from anabranch.runtime.workers_can import refuse_spark_only
@@ -81,12 +82,12 @@ class Stream(Fluent):
         if frames:
             from anabranch.runtime.native_head import push_down
 
-            node, pushed = push_down(node, frames)
+            (node,), pushed = push_down([node], frames)
             spark = [(name, spark_plan(source.frame)) for name, source in pushed.items()]
         return Explanation(
             written=self.node,
             optimized=optimized,
-            physical=compile_plan(node, emit, tables=lookup_tables(self.sources, None)),
+            physical=compile_plan(node, emit=emit, tables=lookup_tables(self.sources, None)),
             leaves=self.node.properties.emitted(emit).label,
             notes=self.notes,
             spark=tuple(spark),
@@ -121,8 +122,6 @@ class Stream(Fluent):
             share: Where a query of this engine runs that computes part of this one and writes a
                 log folder, read that log. The query then goes no further than the other one.
         """
-        from anabranch.runtime.start import start_query
-
         if share:
             node, sources = reuse(self.node, self.sources, self.engine.published())
             if node != self.node:
@@ -139,19 +138,16 @@ class Stream(Fluent):
                 )
 
         make_sink, place = choose_sink(to, foreach)
-        every = None if trigger is None else f"{parse_duration(trigger)} microseconds"
-        lives_in = place if checkpoint is None else str(checkpoint)
-        tables = lookup_tables(self.sources, lives_in)
-        run = start_query(
-            self.engine.spark,
-            self._work(emit, allow_unbounded=allow_unbounded, tables=tables),
-            lambda opened: make_sink(opened.out),
-            checkpoint=lives_in,
-            shards=self.engine.shard_count(),
-            trigger=every,
+        [run] = start_together(
+            self.engine,
+            [(self, make_sink)],
+            emit=emit,
+            checkpoint=place if checkpoint is None else str(checkpoint),
+            trigger=trigger,
             available_now=available_now,
+            allow_unbounded=allow_unbounded,
         )
-        return self.engine.started(run, self)
+        return run
 
     def to_df(
         self,
@@ -177,7 +173,7 @@ class Stream(Fluent):
             )
         frame, opened = stream_rows(
             self.engine.spark,
-            self._work(emit, allow_unbounded=allow_unbounded),
+            _work([self], emit, allow_unbounded=allow_unbounded),
             checkpoint=None if checkpoint is None else str(checkpoint),
             shards=self.engine.shard_count(),
         )
@@ -201,28 +197,74 @@ class Stream(Fluent):
         refuse_spark_only(node)
         return run_locally(node, files, sink, emit)
 
-    def _work(
-        self, emit: Emission, *, allow_unbounded: bool, tables: frozenset[str] = frozenset()
-    ) -> Work:
-        from anabranch.runtime.native_head import push_down
-        from anabranch.runtime.session import parallelism
-        from anabranch.runtime.start import Work
-
-        refuse_unbounded(self.node, allow=allow_unbounded)
-        files = {name: s for name, s in self.sources.items() if isinstance(s, FileSource)}
-        frames = {name: s for name, s in self.sources.items() if name not in files}
-        node, pushed = push_down(optimize(self.node).node, frames)
-        refuse_spark_only(node)
-        plan = compile_plan(node, emit, tables=tables)
-        return Work(
-            plan=plan,
-            tables={name: files[name] for name in tables},
-            files=tuple(source for name, source in files.items() if name in plan.sources),
-            frames=tuple(pushed.values()),
-            parts=parallelism(self.engine.spark),
-            timestamps=any(source.timestamps for source in plan.sources.values()),
-        )
-
 
 Query = Stream
 """What `start` runs; a stream is its own query."""
+
+
+def start_together(
+    engine: Host,
+    queries: Sequence[tuple[Stream, Callable[[Folder], Sink]]],
+    *,
+    emit: Emission = "speculative",
+    checkpoint: str | None,
+    trigger: Span | None = None,
+    available_now: bool = False,
+    allow_unbounded: bool = False,
+) -> list[Run]:
+    """Run queries, each with its sink, as one query of Spark; options as for `Stream.start`."""
+    from anabranch.runtime.start import start_query
+
+    streams = [stream for stream, _ in queries]
+    every = None if trigger is None else f"{parse_duration(trigger)} microseconds"
+    tables = lookup_tables(_sources(streams), checkpoint)
+    runs = start_query(
+        engine.spark,
+        _work(streams, emit, allow_unbounded=allow_unbounded, tables=tables),
+        [make for _, make in queries],
+        checkpoint=checkpoint,
+        shards=engine.shard_count(),
+        trigger=every,
+        available_now=available_now,
+    )
+    return [engine.started(run, stream) for run, stream in zip(runs, streams, strict=True)]
+
+
+def plan_together(streams: Sequence[Stream], emit: Emission = "speculative") -> PhysicalPlan:
+    """The stages in which queries would run together; what DataFrames do is left to them."""
+    nodes = optimize_together([stream.node for stream in streams])
+    return compile_plan(*nodes, emit=emit, tables=lookup_tables(_sources(streams), None))
+
+
+def _work(
+    streams: Sequence[Stream],
+    emit: Emission,
+    *,
+    allow_unbounded: bool,
+    tables: frozenset[str] = frozenset(),
+) -> Work:
+    from anabranch.runtime.native_head import push_down
+    from anabranch.runtime.session import parallelism
+    from anabranch.runtime.start import Work
+
+    for stream in streams:
+        refuse_unbounded(stream.node, allow=allow_unbounded)
+    sources = _sources(streams)
+    files = {name: s for name, s in sources.items() if isinstance(s, FileSource)}
+    frames = {name: s for name, s in sources.items() if name not in files}
+    nodes, pushed = push_down(optimize_together([each.node for each in streams]), frames)
+    for node in nodes:
+        refuse_spark_only(node)
+    plan = compile_plan(*nodes, emit=emit, tables=tables)
+    return Work(
+        plan=plan,
+        tables={name: files[name] for name in tables},
+        files=tuple(source for name, source in files.items() if name in plan.sources),
+        frames=tuple(pushed.values()),
+        parts=parallelism(streams[0].engine.spark),
+        timestamps=any(source.timestamps for source in plan.sources.values()),
+    )
+
+
+def _sources(streams: Sequence[Stream]) -> dict[str, Any]:
+    return {name: source for stream in streams for name, source in stream.sources.items()}

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from anabranch.cli.app import app
 from anabranch.cli.progress import Bar
 from anabranch.cli.tables import show_table
+from anabranch.engine import Engine
 
 RUNNER = CliRunner()
 STREAM = """{"insert": {"item": "chair", "price": 80, "tags": [1, null]}, "start": 5, "end": 9}
@@ -129,3 +130,11 @@ def test_a_bar_is_shown_on_a_terminal_after_a_while(
     with Bar("reading", 10) as bar:
         bar(5)
     assert capsys.readouterr().err == ""
+
+
+def test_a_log_folder_is_shown_like_a_file(stream: str, tmp_path: Path) -> None:
+    Engine().stream(stream).run_local(tmp_path / "log")
+    shown, log = (RUNNER.invoke(app, ["show", each]) for each in (stream, str(tmp_path / "log")))
+    assert log.exit_code == 0
+    assert (log.stdout, log.stderr) == (shown.stdout, shown.stderr)
+    assert RUNNER.invoke(app, ["diff", stream, str(tmp_path / "log")]).exit_code == 0

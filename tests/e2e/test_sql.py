@@ -13,6 +13,7 @@ from anabranch.engine import Engine
 from anabranch.errors import PlanError, QueryError
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
+from anabranch.runtime.log_folder import LogFolder
 
 pytestmark = pytest.mark.spark
 
@@ -142,15 +143,17 @@ def test_queries_of_one_script_share_what_they_have_in_common(
         SELECT COUNT(*) AS n FROM Best;
         """
     )
-    shared, *runs = engine.start_all(queries, tmp_path / "out", available_now=True)
+    runs = engine.start_all(queries, tmp_path / "out", available_now=True)
     for query, run in zip(queries, runs, strict=True):
         run.await_end()
-        assert LogicalStream.of_batches(run._sink.batches()) == LogicalStream.of_batches(
-            query.run_local()._sink.batches()
-        )
-        # What was computed once is read from its log.
-        assert "results of shared_1" in str(run.metrics()[0]["sources"])
-    assert shared.name == "shared_1"
+        found = LogicalStream.of_batches(run._sink.batches())
+        assert found == LogicalStream.of_batches(query.run_local()._sink.batches())
+        assert LogicalStream.of_batches(LogFolder(f"{tmp_path}/out/{run.name}").read()) == found
+        # One query of Spark, in which the groups are kept once.
+        kept = [name for name in run.metrics()[0]["stages"] if "aggregate" in name]
+        assert len(kept) == 2
+    assert runs[0]._query is runs[1]._query
+    assert engine.explain_all(queries).count("gives query_") == 2
 
 
 def test_a_query_over_a_derived_stream_reads_what_that_one_writes(

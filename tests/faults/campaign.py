@@ -25,7 +25,7 @@ from anabranch import Engine
 from tests.faults.place import Place, new_place
 from tests.faults.processes import (
     PATIENCE,
-    can_turn_clocks,
+    clock_library,
     cluster,
     executors,
     kill_all,
@@ -117,7 +117,7 @@ def _executor(attempt: Attempt) -> bool:
 
 
 def _clock(attempt: Attempt) -> bool:
-    if not can_turn_clocks():
+    if clock_library() is None:
         return False
     turn_clock(attempt.folder, int(attempt.random.integers(-86_400, 86_400)))
     return True
@@ -230,13 +230,16 @@ def run_scenario(
         finally:
             if attempt.process is not None:
                 kill_all(attempt.process)
-        query = scenario.query(Engine(), attempt.folder)
-        wrong = scenario.result(attempt.folder, query.schema).difference(scenario.answer(query))
-        if wrong:
-            raise TroubleError(f"the answer is wrong after {dict(done)}:\n{wrong}")
+        queries = scenario.queries(Engine(), attempt.folder)
+        for number, query in enumerate(queries):
+            found = scenario.result(attempt.folder, number, query.schema)
+            wrong = found.difference(scenario.answer(query))
+            if wrong:
+                raise TroubleError(f"the answer is wrong after {dict(done)}:\n{wrong}")
     return {
         "seed": seed,
         "query": scenario.shape,
+        "queries": len(queries),
         "output": scenario.output,
         "faults": dict(+done),
         "recovered": True,

@@ -15,8 +15,10 @@ def main(folder: Path, master: str | None) -> int:
     settings = {} if master is None else {"spark.master": master, "spark.executor.memory": "1g"}
     try:
         with Engine(shards=2, settings=settings) as engine:
-            run = scenario.query(engine, folder).start(
-                scenario.to(folder),
+            queries = scenario.queries(engine, folder)
+            run, *_ = engine.start_all(
+                queries,
+                [scenario.to(folder, number) for number in range(len(queries))],
                 checkpoint=folder / "checkpoint",
                 available_now=not scenario.waits,
                 allow_unbounded=True,

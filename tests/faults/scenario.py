@@ -161,8 +161,8 @@ class Scenario:
         for number, batch in enumerate(self._b()):
             write_stream(folder / "b" / f"{number:03}.jsonl", [batch])
 
-    def query(self, engine: Engine, folder: Path) -> Stream:
-        """The query over the input in a folder.
+    def queries(self, engine: Engine, folder: Path) -> list[Stream]:
+        """The queries over the input in a folder: often one, else two that run together.
 
         No source is silent for an hour, whatever clocks say.
         """
@@ -176,17 +176,23 @@ class Scenario:
             max_files_per_batch=1,
         )
         b = engine.stream(folder / "b", name="b", schema=B, max_files_per_batch=1)
-        return SHAPES[self.shape](a, b, np.random.default_rng(self.seed + 1))
+        random = np.random.default_rng(self.seed + 1)
+        first = SHAPES[self.shape](a, b, random)
+        if random.integers(3):
+            return [first]
+        # One that reads the first, or one that has little to do with it.
+        second = first.distinct() if random.integers(2) else _distinct(a, b, random)
+        return [first, second]
 
-    def to(self, folder: Path) -> str:
-        """Where the results go."""
-        out = folder / "out"
+    def to(self, folder: Path, number: int = 0) -> str:
+        """Where the results of a query go."""
+        out = folder / "out" / str(number)
         places = {"log": f"{out}/log", "file": f"{out}/s.jsonl", "delta": f"delta:{out}/t#history"}
         return places[self.output]
 
-    def result(self, folder: Path, schema: pa.Schema) -> LogicalStream:
+    def result(self, folder: Path, number: int, schema: pa.Schema) -> LogicalStream:
         """What is there."""
-        out = folder / "out"
+        out = folder / "out" / str(number)
         if self.output == "log":
             return LogicalStream.of_batches(LogFolder(f"{out}/log").read())
         if self.output == "file":

@@ -16,7 +16,7 @@ def test_stages_show_what_they_read_and_how_rows_are_spread() -> None:
     other = Source(name="T", schema=SCHEMA, insert_only=True)
     window = TimeWindow(input=Union(inputs=(SOURCE, other)), size=Duration(5))
     inner = aggregate(window, ("k", "v"), "hi")
-    plan = compile_plan(inner, "final")
+    plan = compile_plan(inner, emit="final")
     assert explain_stages(plan).splitlines() == [
         "Stage 0-aggregate (by k, v)",
         "  reads source:S (k, v, x) -> TimeWindow 5",

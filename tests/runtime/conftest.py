@@ -16,11 +16,11 @@ from anabranch.kernels.pipeline import Emission, compile_plan
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.file_planner import CLOCK
-from anabranch.runtime.job import Job
+from anabranch.runtime.file_planner import CLOCK, CONTROL
+from anabranch.runtime.job import Delivery, Job
 from anabranch.runtime.sinks import Result
 from anabranch.runtime.source_spec import Promise
-from anabranch.runtime.source_task import send_source, send_time
+from anabranch.runtime.source_task import send_commands, send_source, send_time
 from anabranch.runtime.stage_task import events_of, ordered, run_level
 
 Parts = Mapping[str, Sequence[EventBatch]]
@@ -38,12 +38,15 @@ def arrivals(batch: EventBatch) -> Arrivals:
     )
 
 
+SHIP: Delivery = "ship"
+
+
 class ShardedRunner:
     """What Spark does, step by step: parts of sources, exchanges, stages, results."""
 
     def __init__(
         self,
-        node: Node,
+        node: Node | Sequence[Node],
         folder: Path,
         *,
         shards: int = 3,
@@ -51,18 +54,21 @@ class ShardedRunner:
         promises: Mapping[str, Promise] | None = None,
         seed: int = 0,
     ) -> None:
-        plan = compile_plan(node, emit)
+        nodes = [node] if isinstance(node, Node) else node
+        plan = compile_plan(*nodes, emit=emit)
         known = {name: Promise(source=name) for name in plan.sources}
         self.job = Job(
             plan=plan,
             shards=shards,
             state=str(folder / "state"),
             promises={**known, **(promises or {})},
-            delivery="ship",
+            deliveries=(SHIP,) * len(nodes),
+            outs=("",) * len(nodes),
             keep=3,
         )
         self.batch = 0
         self.heads: list[Mapping[str, Any]] = []
+        self.outputs: list[EventBatch] = []
         self._random = random.Random(seed)
 
     def step(
@@ -70,8 +76,9 @@ class ShardedRunner:
         arrived: Parts,
         ends: Sequence[str] = (),
         passed: Mapping[str, int] | None = None,
+        commands: Sequence[Mapping[str, Any]] = (),
     ) -> EventBatch:
-        output = self.attempt(arrived, ends, passed=passed)
+        output = self.attempt(arrived, ends, passed=passed, commands=commands)
         self.batch += 1
         return output
 
@@ -81,6 +88,7 @@ class ShardedRunner:
         ends: Sequence[str] = (),
         until: int = 99,
         passed: Mapping[str, int] | None = None,
+        commands: Sequence[Mapping[str, Any]] = (),
     ) -> EventBatch:
         """One try at the current batch; it may stop before the level `until`.
 
@@ -96,14 +104,23 @@ class ShardedRunner:
         ]
         for name, time in (passed or {}).items():
             rows += send_time(self.job, name, CLOCK, time)
+        if commands:
+            rows += send_commands(self.job, CONTROL, commands)
         for level, places in enumerate(self.job.levels()):
             if level == until:
-                return EventBatch.empty(self.job.plan.schema)
+                return EventBatch.empty(pa.schema([]))
             rows = self._level(places, rows)
         results = Result.of_table(pa.Table.from_batches(rows))
         self.heads = [result.head for result in results]
-        stable = Time(min(head["stable"] for head in self.heads))
-        schema = self.job.plan.schema
+        self.outputs = [
+            self._output(number, [each for each in results if each.head["output"] == number])
+            for number in range(len(self.job.plan.outputs))
+        ]
+        return self.outputs[0]
+
+    def _output(self, number: int, results: Sequence[Result]) -> EventBatch:
+        stable = Time(min(result.head["stable"] for result in results))
+        schema = self.job.plan.stages[self.job.plan.outputs[number]].schema
         found = [events_of(each.rows, schema, stable) for each in results if each.rows is not None]
         return ordered(EventBatch.concat([EventBatch.empty(schema, stable), *found]))
 

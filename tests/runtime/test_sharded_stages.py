@@ -22,10 +22,11 @@ from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
 from anabranch.errors import EngineError
-from anabranch.kernels.pipeline import LocalRunner
+from anabranch.kernels.pipeline import Emission, LocalRunner, compile_plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
+from anabranch.optimizer.together import optimize_together
 from anabranch.runtime.source_spec import Promise
 from anabranch.testing import elements_of
 
@@ -141,6 +142,44 @@ def test_any_number_of_tasks_shares_the_shards(
         expected, found = one.step(came), other.step(came)
         assert found.stable == expected.stable
         assert elements_of(found) == elements_of(expected)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(st.sampled_from(list(PLANS)), min_size=2, max_size=4),
+    batches=legal_batches(),
+    shards=st.integers(1, 3),
+    emit=st.sampled_from(["speculative", "final"]),
+)
+def test_plans_that_run_together_mean_what_each_means_alone(
+    sharded: Make, names: list[str], batches: list[list[EventBatch]], shards: int, emit: Emission
+) -> None:
+    nodes = optimize_together([PLANS[name] for name in names])
+    alone = [LocalRunner(PLANS[name], emit) for name in names]
+    runner = sharded(nodes, shards=shards, emit=emit)
+    expected: list[list[EventBatch]] = [[] for _ in names]
+    found: list[list[EventBatch]] = [[] for _ in names]
+    for parts in batches:
+        came = dict.fromkeys(runner.job.plan.sources, parts)
+        runner.step(came)
+        for place, each in enumerate(alone):
+            whole = {name: EventBatch.concat(parts) for name in each.plan.sources}
+            expected[place].append(each.step(whole))
+            found[place].append(runner.outputs[place])
+            assert found[place][-1].stable == expected[place][-1].stable
+            one, other = map(LogicalStream.of_batches, (found[place], expected[place]))
+            assert one.agrees_with(other) is None
+
+
+def test_what_plans_have_in_common_is_kept_once() -> None:
+    names = ["one keyed stage", "a stage that is one shard", "two keyed stages"]
+    nodes = optimize_together([PLANS[name] for name in names])
+    plan = compile_plan(*nodes)
+    assert [stage.name for stage in plan.stages] == ["0-aggregate", "1-aggregate", "2-aggregate"]
+    assert plan.outputs == (0, 1, 2)
+    assert {edge.upstream for stage in plan.stages[1:] for edge in stage.edges} == {
+        "stage:0-aggregate"
+    }
 
 
 @pytest.mark.parametrize("name", PLANS)

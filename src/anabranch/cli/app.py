@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from anabranch import __version__
 from anabranch.cli.bench import bench
 from anabranch.cli.check import check
+from anabranch.cli.control import control
 from anabranch.cli.demo import demo
 from anabranch.cli.diff import diff
 from anabranch.cli.explain import explain
@@ -96,7 +97,7 @@ def anabranch(
 
 
 app.callback(help=help_of(anabranch))(anabranch)
-for command in (demo, run, explain, shell, ps, top, stop, state, check, show, diff, bench):
+for command in (demo, run, explain, shell, ps, top, stop, state, control, check, show, diff, bench):
     app.command(help=help_of(command))(command)
 app.add_typer(generate)
 

@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli.scripts import last_query
+from anabranch.cli.scripts import all_queries, last_query
 
 
 def explain(
     file: Annotated[str, typer.Argument(help="A script with SQL, or '-' for standard input.")],
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="The stages in which all queries run together.")
+    ] = False,
 ) -> None:
     r"""Explain the last query of a script: its plan, the rules applied, the stages it runs in.
 
@@ -22,6 +25,9 @@ def explain(
     from anabranch.engine import Engine
 
     with Engine() as engine:
+        if every:
+            typer.echo(engine.explain_all(all_queries(engine, file)))
+            return
         query = last_query(engine, file)
         if as_json:
             typer.echo(json.dumps(query.explain_json(), indent=2))

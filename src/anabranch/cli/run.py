@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from anabranch.cli.running import announced, wait_for
-from anabranch.cli.scripts import last_query
+from anabranch.cli.scripts import all_queries, last_query
 from anabranch.errors import PlanError
 
 
@@ -32,6 +32,10 @@ def run(
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on when all files are read, and wait for more.")
     ] = False,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Run all queries of the script together, into a folder."),
+    ] = False,
     trigger: Annotated[
         str | None, typer.Option(help="With --follow: the time between two batches.")
     ] = None,
@@ -48,8 +52,12 @@ def run(
     the run ends when everything that is there has been read. Started again with the same output, it
     goes on from where it was.
 
+    With --all every SELECT of the script is run, and what they have in common once; each writes a
+    log folder in the folder that --to names, `query_1` and so on.
+
     \b
     $ anabranch run highest.sql --to highest.jsonl
+    $ anabranch run report.sql --all --to report
     """
     if engine not in ("spark", "local"):
         raise PlanError(
@@ -66,39 +74,53 @@ def run(
     from anabranch.runtime.sink_choice import shown_place
 
     with Engine() as own:
-        query = last_query(own, file)
         options: dict[str, Any] = {"emit": emit, "allow_unbounded": allow_unbounded}
         if engine == "local":
-            if follow or checkpoint is not None:
+            if follow or every or checkpoint is not None:
                 raise PlanError(
-                    "the local engine reads what is there, once",
-                    where="option --follow or --checkpoint",
+                    "the local engine reads what is there, once, for one query",
+                    where="option --follow, --all or --checkpoint",
                     hint="leave the option out, or use --engine spark",
                 )
-            _report(query.run_local(to, **options).metrics())
+            _report(last_query(own, file).run_local(to, **options).metrics())
+            return
+        options |= {"checkpoint": checkpoint, "trigger": trigger, "available_now": not follow}
+        if every:
+            _refuse_no_folder(to)
+            queries = all_queries(own, file)
         else:
-            options |= {"checkpoint": checkpoint, "trigger": trigger}
-            if metrics_port is not None:
-                port = own.serve_metrics(metrics_port)
-                typer.echo(f"metrics: http://127.0.0.1:{port}/metrics", err=True)
-            started = query.start(to, available_now=not follow, **options)
-            clock = has_clock(query.node)
-            shown = shown_place(to)
-            with announced(started, script=file, to=shown, timestamps=clock) as announcement:
-                code = wait_for(started, announcement)
-            _report(started.metrics())
-            if code:
-                raise typer.Exit(code)
+            queries = [last_query(own, file)]
+        if metrics_port is not None:
+            port = own.serve_metrics(metrics_port)
+            typer.echo(f"metrics: http://127.0.0.1:{port}/metrics", err=True)
+        runs = own.start_all(queries, to, **options) if every else [queries[0].start(to, **options)]
+        clock = any(has_clock(query.node) for query in queries)
+        shown = shown_place(to)
+        with announced(runs[0], script=file, to=shown, timestamps=clock) as announcement:
+            code = wait_for(runs[0], announcement)
+        for each in runs:
+            _report(each.metrics(), f"{each.name}: " if every else "")
+        if code:
+            raise typer.Exit(code)
 
 
-def _report(metrics: list[dict[str, Any]]) -> None:
+def _refuse_no_folder(to: str) -> None:
+    if to == "-" or to.endswith((".jsonl", ".json", ".ndjson")) or ":" in to.partition("/")[0]:
+        raise PlanError(
+            f"several queries do not fit into '{to}'",
+            where="option --to",
+            hint="with --all name a folder: every query writes a log folder in it",
+        )
+
+
+def _report(metrics: list[dict[str, Any]], name: str = "") -> None:
     """What was read and written, in one line on standard error."""
     read = sum(batch.get("rows_in", 0) for batch in metrics)
     written = sum(batch.get("rows_out", 0) for batch in metrics)
     late = sum(batch.get("late", 0) for batch in metrics)
     behind = f", {late} late" if late else ""
     typer.echo(
-        f"{len(metrics)} batch{'' if len(metrics) == 1 else 'es'}: {read} rows read, "
+        f"{name}{len(metrics)} batch{'' if len(metrics) == 1 else 'es'}: {read} rows read, "
         f"{written} elements written{behind}",
         err=True,
     )

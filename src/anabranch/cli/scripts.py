@@ -31,8 +31,14 @@ def read_text(file: str) -> tuple[str, str | None]:
 
 def last_query(engine: Engine, file: str) -> Stream:
     """Run a script; its last SELECT, or the last stream that it derives, is the query."""
-    from anabranch.engine import Stream
+    query = all_queries(engine, file)[-1]
+    for note in query.notes:
+        typer.echo(f"note: {note}", err=True)
+    return query
 
+
+def all_queries(engine: Engine, file: str) -> list[Stream]:
+    """Run a script; all its SELECTs."""
     text, name = read_text(file)
     found = engine.script(text, name=name)
     if not found:
@@ -41,8 +47,4 @@ def last_query(engine: Engine, file: str) -> Stream:
             where=name or "standard input",
             hint="end it with a SELECT",
         )
-    query = found[-1]
-    assert isinstance(query, Stream)
-    for note in query.notes:
-        typer.echo(f"note: {note}", err=True)
-    return query
+    return found

@@ -47,9 +47,9 @@ class Input:
 
 @contextmanager
 def opened(*names: str) -> Iterator[list[Input]]:
-    """The files of these names; `-` is standard input.
+    """The files and log folders of these names; `-` is standard input.
 
-    What can be read only once, such as a pipe, is kept in a file while it is needed.
+    What can be read only once, such as a pipe, and logs are kept in a file while that is needed.
     """
     if names.count("-") > 1:
         raise StreamError(
@@ -69,7 +69,21 @@ def _input(name: str, copy: Path) -> Input:
         with path.open("rb") as pipe, copy.open("wb") as kept:
             shutil.copyfileobj(pipe, kept)
         return Input(copy, name)
+    if (path / "_log" / "stream.json").is_file():
+        return Input(_log_as_file(path, copy.with_suffix(".parquet")), name)
     return Input(path, name)
+
+
+def _log_as_file(log: Path, copy: Path) -> Path:
+    """What has been committed to a log folder, as one file."""
+    from anabranch.model.stream_parquet import write_parquet
+    from anabranch.runtime.log_folder import LogFolder
+
+    folder = LogFolder(str(log))
+    _, timestamps = folder.about()
+    with copy.open("wb") as kept:
+        write_parquet(kept, folder.read(), timestamps=timestamps)
+    return copy
 
 
 def with_forms(inputs: list[Input], action: Callable[[list[StreamForm]], Result]) -> Result:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from anabranch.kernels.kernel import Stateful
 from anabranch.kernels.stage import Edge, PhysicalPlan, Stage
 
 
-def explain_stages(plan: PhysicalPlan) -> str:
-    """Every stage with its edges and kernels, in the order in which they run."""
-    return "\n".join(line for stage in plan.stages for line in _stage(stage))
+def explain_stages(plan: PhysicalPlan, outputs: Sequence[str] = ()) -> str:
+    """Every stage with its edges and kernels, in the order in which they run.
+
+    `outputs` are the names of the outputs, if they are to be said.
+    """
+    lines: list[str] = []
+    for place, stage in enumerate(plan.stages):
+        lines += _stage(stage)
+        lines += [f"  gives {name}" for name, at in zip(outputs, plan.outputs) if at == place]
+    return "\n".join(lines)
 
 
 def _stage(stage: Stage) -> list[str]:

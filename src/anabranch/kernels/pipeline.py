@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, final
 
@@ -43,39 +43,43 @@ class _Part:
 
 
 def compile_plan(
-    node: Node, emit: Emission = "speculative", *, tables: frozenset[str] = frozenset()
+    *nodes: Node, emit: Emission = "speculative", tables: frozenset[str] = frozenset()
 ) -> PhysicalPlan:
-    """Cut a plan at its exchanges.
+    """Cut a plan at its exchanges; several plans become one, with as many outputs.
 
     Joins with `tables`, relations that never change, look partners up; `with_tables` has to say
     where, before anything runs.
 
     A stateful operator starts a stage, unless all its rows come from one stage whose partitioning
     keeps the operator's keys together. Steps without memory run where their input is. What occurs
-    in several places of a plan runs once.
+    in several places runs once.
     """
-    compiler = _Compiler(node, tables)
-    parts = compiler.parts(node)
-    if emit == "final":
-        final_kernel = FinalKernel(node.schema)
-        placement = Placement(kernel=final_kernel, kind="final", together=None)
-        parts = compiler.keyed(placement, [parts], anywhere=True)
-    compiler.finish(parts, node)
-    needed = needed_columns(node)
+    compiler = _Compiler(nodes, tables)
+    for node in nodes:
+        parts = compiler.parts(node)
+        if emit == "final":
+            final_kernel = FinalKernel(node.schema)
+            placement = Placement(kernel=final_kernel, kind="final", together=None)
+            parts = compiler.keyed(placement, [parts], anywhere=True)
+        compiler.finish(parts, node)
+    needed = needed_columns(*nodes)
     stages = tuple(
         replace(stage, edges=tuple(prune(edge, needed) for edge in stage.edges))
         for stage in compiler.stages
     )
-    return PhysicalPlan(stages, node.schema, compiler.sources)
+    places = {f"stage:{stage.name}": place for place, stage in enumerate(stages)}
+    outputs = tuple(places[name] for name in compiler.outputs)
+    return PhysicalPlan(stages, outputs, compiler.sources)
 
 
 class _Compiler:
-    def __init__(self, root: Node, tables: frozenset[str]) -> None:
+    def __init__(self, roots: Sequence[Node], tables: frozenset[str]) -> None:
         self._tables = tables
         self.stages: list[Stage] = []
+        self.outputs: list[str] = []
         self.sources: dict[str, Source] = {}
         self._known: dict[Node, list[_Part]] = {}
-        self._readers = _count_readers(root)
+        self._readers = _count_readers(roots)
 
     def parts(self, node: Node) -> list[_Part]:
         """The ways out of a node; a node that occurs twice is compiled once."""
@@ -165,22 +169,23 @@ class _Compiler:
         return _Part(f"stage:{name}", (), together)
 
     def finish(self, parts: list[_Part], node: Node) -> None:
-        """The tail: in the last stage if all comes from there, else a stage that collects."""
-        last = f"stage:{self.stages[-1].name}" if self.stages else ""
-        if len(parts) == 1 and parts[0].upstream == last:
-            stage = self.stages[-1]
-            kernels = (*stage.kernels, *parts[0].chain)
-            self.stages[-1] = replace(stage, kernels=kernels, schema=node.schema)
-            return
-        some = [(part, 0) for part in parts]
-        self._new_stage("collect", some, (), True, node.schema, None)
+        """The tail: in the stage that all comes from, else a stage that collects."""
+        only = parts[0] if len(parts) == 1 else None
+        if only is None or only.upstream.startswith("source:") or (only.shared and only.chain):
+            some = [(part, 0) for part in parts]
+            only = self._new_stage("collect", some, (), True, node.schema, None)
+        elif not only.shared:
+            at = self._place(only.upstream)
+            kernels = (*self.stages[at].kernels, *only.chain)
+            self.stages[at] = replace(self.stages[at], kernels=kernels, schema=node.schema)
+        self.outputs.append(only.upstream)
 
 
-def _count_readers(root: Node) -> Counter[Node]:
-    """How many places of a plan read each of its nodes."""
-    readers: Counter[Node] = Counter()
+def _count_readers(roots: Sequence[Node]) -> Counter[Node]:
+    """How many places read each node; whoever asks for a plan reads it."""
+    readers: Counter[Node] = Counter(roots)
     seen: set[Node] = set()
-    waiting = [root]
+    waiting = [*roots]
     while waiting:
         node = waiting.pop()
         if node in seen:
@@ -235,7 +240,7 @@ class LocalRunner:
 
     def __init__(self, node: Node, emit: Emission = "speculative") -> None:
         """Compile the plan and start with empty traces."""
-        self.plan = compile_plan(node, emit)
+        self.plan = compile_plan(node, emit=emit)
         self._states = {stage.name: stage.start() for stage in self.plan.stages}
         self._stables: dict[str, Time] = dict.fromkeys(self.plan.sources, BEGINNING)
 
@@ -268,7 +273,7 @@ class LocalRunner:
             state, output = stage.step(self._states[stage.name], arrived, Time(min(stables)))
             self._states[stage.name] = state
             batches[f"stage:{stage.name}"] = output
-        return batches[f"stage:{self.plan.stages[-1].name}"]
+        return batches[f"stage:{self.plan.stages[self.plan.outputs[0]].name}"]
 
 
 __all__ = [

@@ -27,8 +27,8 @@ def prune(edge: Edge, needed: Mapping[str, frozenset[str] | None]) -> Edge:
     return replace(edge, columns=None if columns is None else tuple(sorted(columns)))
 
 
-def needed_columns(node: Node) -> dict[str, frozenset[str] | None]:
-    """Per source the columns that the plan reads; None where it needs them all."""
+def needed_columns(*nodes: Node) -> dict[str, frozenset[str] | None]:
+    """Per source the columns that the plans read; None where they need them all."""
     needed: dict[str, frozenset[str] | None] = {}
 
     def visit(at: Node, wanted: frozenset[str] | None) -> None:
@@ -55,7 +55,8 @@ def needed_columns(node: Node) -> dict[str, frozenset[str] | None]:
                 for input in at.inputs:
                     visit(input, None)
 
-    visit(node, None)
+    for node in nodes:
+        visit(node, None)
     return needed
 
 

@@ -127,14 +127,27 @@ def _unpack_events(rows: pa.RecordBatch, schema: pa.Schema, stable: Time) -> Eve
 @final
 @dataclass(frozen=True, slots=True)
 class PhysicalPlan:
-    """Stages in an order in which each reads only earlier ones; the sink follows the last."""
+    """Stages in an order in which each reads only earlier ones.
+
+    `outputs` are the places of those whose rows leave, one for each query; others may read them,
+    too.
+    """
 
     stages: tuple[Stage, ...]
-    schema: pa.Schema
+    outputs: tuple[int, ...]
     sources: Mapping[str, Source]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the only output."""
+        (place,) = self.outputs
+        return self.stages[place].schema
 
 
 def plan_fingerprint(plan: PhysicalPlan) -> str:
     """A short hash of what the stages compute, to notice a checkpoint of another query."""
-    text = repr([(stage.name, stage.kernels, stage.edges) for stage in plan.stages])
+    said: list[object] = [(stage.name, stage.kernels, stage.edges) for stage in plan.stages]
+    if plan.outputs != (len(plan.stages) - 1,):
+        said.append(plan.outputs)
+    text = repr(said)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -6,7 +6,7 @@ import fcntl
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, final
@@ -31,6 +31,7 @@ class Facts:
         timestamps: Whether its times are microseconds.
         operators: Per stage the operators that remember something.
         tables: The relations that it looks up in.
+        sources: Its sources, and whether they are in files.
     """
 
     query: str
@@ -38,6 +39,7 @@ class Facts:
     timestamps: bool
     operators: Mapping[str, Sequence[str]]
     tables: Sequence[str]
+    sources: Mapping[str, bool]
 
 
 def read_facts(path: str) -> Facts | None:
@@ -51,6 +53,7 @@ def read_facts(path: str) -> Facts | None:
         timestamps=about.get("timestamps", False),
         operators=about.get("operators", {}),
         tables=about.get("tables", ()),
+        sources=about.get("sources", {}),
     )
 
 
@@ -65,8 +68,12 @@ class Checkpoint:
         fresh: Whether it begins just now.
     """
 
-    def __init__(self, path: str | None, plan: PhysicalPlan, shards: int) -> None:
+    def __init__(
+        self, path: str | None, plan: PhysicalPlan, shards: int, frames: Collection[str] = ()
+    ) -> None:
         """Open the checkpoint of a query, or begin a new one.
+
+        `frames` are those of its sources that are streaming DataFrames.
 
         Raises:
             PlanError: It belongs to another query, or one that is running.
@@ -75,7 +82,8 @@ class Checkpoint:
         self.path = tempfile.mkdtemp(prefix="anabranch-") if path is None else _absolute(path)
         self._lock: IO[bytes] | None = self._locked()
         folder = Folder.at(self.path)
-        for place in (folder, Folder.at(self.plans), self.out):
+        self._outputs = len(plan.outputs)
+        for place in (folder, Folder.at(self.plans), *self.outs):
             place.sweep()
         about = folder.read_json(_ABOUT)
         self.fresh = about is None
@@ -89,6 +97,7 @@ class Checkpoint:
                 "timestamps": any(source.timestamps for source in plan.sources.values()),
                 "operators": {stage.name: _remembering(stage) for stage in plan.stages},
                 "tables": sorted(tables_of(plan)),
+                "sources": {name: name not in frames for name in plan.sources},
             }
             folder.write_json(_ABOUT, about)
         elif about["plan"] != fingerprint:
@@ -127,9 +136,15 @@ class Checkpoint:
         return f"{self.path}/tables"
 
     @property
-    def out(self) -> Folder:
-        """What a sink has to remember."""
-        return Folder.at(f"{self.path}/out")
+    def control(self) -> str:
+        """Commands for the query."""
+        return f"{self.path}/control"
+
+    @property
+    def outs(self) -> list[Folder]:
+        """What each sink has to remember."""
+        first = Folder.at(f"{self.path}/out")
+        return [first, *(first.child(str(number)) for number in range(1, self._outputs))]
 
     def close(self) -> None:
         """Let others have it; a temporary one is removed."""

@@ -10,6 +10,7 @@ from time import monotonic_ns, time_ns
 from typing import Any, Final, final
 
 from anabranch.errors import EngineError, StreamError
+from anabranch.runtime.control import Command, ControlFolder
 from anabranch.runtime.file_listing import list_files
 from anabranch.runtime.file_reader import WHOLE, Split
 from anabranch.runtime.file_units import (
@@ -30,6 +31,9 @@ _COMPACT: Final = 20
 CLOCK: Final = 1 << 20
 """The number of the part that tells how time passes; no other part is called so."""
 
+CONTROL: Final = CLOCK + 1
+"""The number of the part that brings commands."""
+
 Listing = list[tuple[Path, int]]
 
 
@@ -42,7 +46,8 @@ def _now() -> int:
 class Part:
     """The work of one task: some splits of a source, and whether the source ends in this batch.
 
-    Where `passed` is said there are no splits: so many microseconds have gone by.
+    Where `passed` is said there are no splits: so many microseconds have gone by. `commands` are
+    for all stages, whatever they read.
     """
 
     source: str
@@ -50,6 +55,7 @@ class Part:
     splits: tuple[Split, ...]
     ends: bool
     passed: int | None = None
+    commands: tuple[Mapping[str, Any], ...] = ()
 
 
 class FilePlanner:
@@ -66,6 +72,8 @@ class FilePlanner:
         parts: int,
         *,
         heartbeats: Mapping[str, int] | None = None,
+        control: ControlFolder | None = None,
+        others: Sequence[str] = (),
         clock: Callable[[], int] = monotonic_ns,
         now: Callable[[], int] = _now,
     ) -> None:
@@ -77,6 +85,8 @@ class FilePlanner:
             parts: A batch is cut into about so many parts per source.
             heartbeats: Sources, of files or not, that want to be told how time passes: after how
                 many microseconds at most.
+            control: Where commands come from.
+            others: Sources that are not in files, but that commands may name.
             clock: Nanoseconds that never go back. The time between two lives does not count.
             now: The microseconds since 1970, for rows that get the time of their arrival.
         """
@@ -84,6 +94,11 @@ class FilePlanner:
         self._folder = folder
         self._parts = parts
         self._heartbeats = dict(heartbeats or {})
+        self._control = control
+        self._known = {**dict.fromkeys(others, False), **{s.name: True for s in sources}}
+        self._commanded: set[str] = set()
+        self._paused: set[str] = set()
+        self._most: dict[str, int] = {}
         self._clock = clock
         self._told = clock()
         self._is_frozen = False
@@ -109,6 +124,9 @@ class FilePlanner:
         self._folder.write_json(f"{start + 1}.json", entry)
         self._apply(entry)
         self._last = start + 1
+        for name, content in entry.get("control", {}).items():
+            assert self._control is not None
+            self._control.take(name, Command(**content), self._last)
         return self._last
 
     def parts(self, start: int, end: int) -> list[Part]:
@@ -116,6 +134,7 @@ class FilePlanner:
         work: list[Part] = []
         numbers: Counter[str] = Counter()
         passed: Counter[str] = Counter()
+        commands: list[Mapping[str, Any]] = []
         for number in range(start + 1, end + 1):
             entry = self._folder.read_json(f"{number}.json")
             if entry is None:
@@ -130,6 +149,9 @@ class FilePlanner:
                     work.append(Part(name, numbers[name], splits, name in entry["ended"]))
                     numbers[name] += 1
             passed.update(entry.get("passed", {}))
+            commands += entry.get("control", {}).values()
+        if commands:
+            work.append(Part("", CONTROL, (), ends=False, commands=tuple(commands)))
         work += [Part(name, CLOCK, (), ends=False, passed=time) for name, time in passed.items()]
         return work
 
@@ -167,6 +189,35 @@ class FilePlanner:
             known.update({path: Position(*at) for path, at in files.items()})
         self._ended.update(entry["ended"])
         self._stamp = max(self._stamp, entry.get("stamp", 0))
+        for name, content in entry.get("control", {}).items():
+            self._commanded.add(name)
+            self._obey(Command(**content))
+        self._commanded.update(entry.get("commanded", ()))
+        self._paused.update(entry.get("paused", ()))
+        self._most.update(entry.get("most", {}))
+
+    def _obey(self, command: Command) -> None:
+        """What commands mean to whoever plans; the rest is for the stages."""
+        if command.verb == "pause":
+            self._paused.add(command.source)
+        elif command.verb == "resume":
+            self._paused.discard(command.source)
+        elif command.verb == "limit" and command.value is not None:
+            self._most[command.source] = command.value
+
+    def _commands(self) -> dict[str, Command]:
+        """What was handed in since the last batch."""
+        if self._control is None:
+            return {}
+        found = {}
+        for name in self._control.waiting():
+            if name in self._commanded:
+                # It is in the plan; whoever planned it could not take it away any more.
+                continue
+            command = self._control.read(name, self._known)
+            if command is not None:
+                found[name] = command
+        return found
 
     def _base(self) -> dict[str, Any]:
         return {
@@ -176,11 +227,23 @@ class FilePlanner:
             },
             "ended": sorted(self._ended),
             "stamp": self._stamp,
+            "commanded": sorted(self._commanded & set(self._control.waiting()))
+            if self._control
+            else [],
+            "paused": sorted(self._paused),
+            "most": self._most,
         }
 
     def _plan(self, *, limited: bool) -> dict[str, Any] | None:
         entry: dict[str, Any] = {"parts": {}, "after": {}, "ended": []}
+        commands = self._commands()
+        if commands:
+            entry["control"] = {name: each.to_json() for name, each in commands.items()}
+            for command in commands.values():
+                self._obey(command)
         for source in self._sources:
+            if source.name in self._paused:
+                continue
             if source.ends and source.name not in self._frozen:
                 self._frozen[source.name] = _listing(source)
             try:
@@ -210,9 +273,10 @@ class FilePlanner:
     def _with_time(self, entry: dict[str, Any]) -> dict[str, Any] | None:
         """The entry, with what has passed since the last one; None if it is not worth a batch."""
         if not self._heartbeats or self._is_frozen:
-            return entry if entry["parts"] else None
+            return entry if entry["parts"] or "control" in entry else None
         passed = (self._clock() - self._told) // 1000
-        if not entry["parts"] and passed < min(self._heartbeats.values()):
+        quiet = not entry["parts"] and "control" not in entry
+        if quiet and passed < min(self._heartbeats.values()):
             return None
         self._told += passed * 1000
         entry["passed"] = dict.fromkeys(self._heartbeats, passed)
@@ -220,7 +284,7 @@ class FilePlanner:
 
     def _take(self, source: FileSource, *, limited: bool) -> tuple[list[Unit], bool]:
         """What fits into the next batch, and whether that is all there is."""
-        rows = source.limits.rows if limited else None
+        rows = self._most.get(source.name, source.limits.rows if limited else None)
         most_files = source.limits.files if limited else None
         taken: list[Unit] = []
         files: set[str] = set()

@@ -8,6 +8,7 @@ from typing import final
 
 import pyarrow as pa
 
+from anabranch.runtime.control import ControlFolder
 from anabranch.runtime.file_planner import FilePlanner, Part
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.source_spec import FileSource
@@ -24,6 +25,8 @@ class FileJob:
         parts: Into how many parts a batch is cut.
         job: The sealed query.
         heartbeats: After how many microseconds sources want to be told that time passes.
+        control: Where commands come from.
+        others: The sources that are not in files.
     """
 
     sources: tuple[FileSource, ...]
@@ -31,6 +34,8 @@ class FileJob:
     parts: int
     job: bytes
     heartbeats: Mapping[str, int] = field(default_factory=dict)
+    control: str | None = None
+    others: tuple[str, ...] = ()
 
     @property
     def is_limited(self) -> bool:
@@ -41,15 +46,30 @@ class FileJob:
     def planner(self) -> FilePlanner:
         """The planner, at the end of its log."""
         folder = Folder.at(self.plan_folder)
-        return FilePlanner(self.sources, folder, self.parts, heartbeats=self.heartbeats)
+        control = None if self.control is None else ControlFolder(Folder.at(self.control))
+        return FilePlanner(
+            self.sources,
+            folder,
+            self.parts,
+            heartbeats=self.heartbeats,
+            control=control,
+            others=self.others,
+        )
 
     def send(self, part: Part, batch: int, query: str) -> Iterator[pa.RecordBatch]:
         """Read one part and pack it for the shards."""
         # Planning does not need the kernels, which take long to import.
         from anabranch.runtime.job import unseal
-        from anabranch.runtime.source_task import read_pieces, send_source, send_time
+        from anabranch.runtime.source_task import (
+            read_pieces,
+            send_commands,
+            send_source,
+            send_time,
+        )
 
         job = unseal(self.job, query)
+        if part.commands:
+            return send_commands(job, part.number, part.commands)
         if part.passed is not None:
             return send_time(job, part.source, part.number, part.passed)
         (source,) = (each for each in self.sources if each.name == part.source)

@@ -136,7 +136,7 @@ class LocalFolder(Folder):
         """The content of a file, or None if there is none."""
         try:
             return (self.root / name).read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def write(self, name: str, data: bytes | pa.Buffer, *, mark: str = "") -> None:

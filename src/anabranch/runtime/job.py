@@ -22,10 +22,7 @@ from anabranch.runtime.source_spec import Promise
 from anabranch.runtime.state_store import KEEP, ShardStore
 
 Delivery = Literal["ship", "log", "rows", "nothing"]
-"""What the last stage does: send results to the driver, write files, yield rows, or nothing."""
-
-Deliver = Callable[[EventBatch, int, int], dict[str, object]]
-"""Puts output where it belongs; it comes through an edge, in a message. What became of it."""
+"""What becomes of output: it goes to the driver, into files, to Spark as rows, or nowhere."""
 
 QUERY: Final = "{query}"
 """Stands in the path of the state for the identity of Spark's query."""
@@ -43,6 +40,10 @@ class Route:
     everywhere: bool
 
 
+Deliver = Callable[[EventBatch, Route, int], dict[str, object]]
+"""Puts output where it belongs; it comes by a route, in a message. What became of it."""
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -58,8 +59,8 @@ class Job:
         shards: How many shards keyed stages have; fixed for the life of a query.
         state: The folder of the state.
         promises: What each source promises.
-        delivery: What the last stage does with its output.
-        out: The folder for `log`.
+        deliveries: What becomes of each output of the plan.
+        outs: The folders for `log`.
         timestamps: Whether times are microseconds.
         keep: How many versions of the state stay.
         tasks: How many tasks share the shards of a stage, at most; 0: as many as there are shards.
@@ -70,8 +71,8 @@ class Job:
     shards: int
     state: str
     promises: Mapping[str, Promise]
-    delivery: Delivery
-    out: str = ""
+    deliveries: tuple[Delivery, ...]
+    outs: tuple[str, ...]
     timestamps: bool = False
     keep: int = KEEP
     tasks: int = 0
@@ -110,18 +111,24 @@ class Job:
     def goes_out_at_once(self, route: Route) -> bool:
         """Whether what a source sends there is output as it is, so that the sender delivers it."""
         stage = self.plan.stages[route.target]
+        kinds = [self.deliveries[number] for number in self.outputs_of(route.target)]
         return (
-            self.delivery in ("log", "nothing")
-            and route.target + 1 == len(self.plan.stages)
+            bool(kinds)
+            and {"log", "nothing"}.issuperset(kinds)
             and not stage.kernels
+            and not self.routes(f"stage:{stage.name}")
         )
+
+    def outputs_of(self, place: int) -> list[int]:
+        """The numbers of the outputs that a stage's rows are."""
+        return [number for number, at in enumerate(self.plan.outputs) if at == place]
 
     @property
     def is_delivered_by_senders(self) -> bool:
         """Whether all output leaves before the first exchange, so that there is little to do."""
         names = self.plan.sources
         routes = [route for name in names for route in self.routes(f"source:{name}")]
-        return len(self.plan.stages) == 1 and all(map(self.goes_out_at_once, routes))
+        return len(self.levels()) == 1 and all(map(self.goes_out_at_once, routes))
 
     def routes(self, upstream: str) -> list[Route]:
         """Where the rows of a source (`source:<name>`) or a stage (`stage:<name>`) go."""
@@ -171,7 +178,7 @@ class Job:
             if deliver is not None and self.goes_out_at_once(route):
                 for step in stage.edges[route.edge].chain:
                     rows = step.apply(rows)
-                said = {**head, "delivered": deliver(rows, route.edge, message)}
+                said = {**head, "delivered": deliver(rows, route, message)}
                 rows = wanted.where(np.zeros(len(wanted), np.bool_))
             yield from address(
                 stage.prepare(route.edge, rows),

@@ -11,12 +11,13 @@ from anabranch.runtime.sinks import Result
 _SUMS = ("rows_in", "rows_out", "state_rows", "state_bytes", "state_runs")
 
 
-def batch_metrics(batch: int, results: Sequence[Result]) -> dict[str, Any]:
-    """The counters of all stages and sources in one batch.
+def batch_metrics(batch: int, results: Sequence[Result], output: int = 0) -> dict[str, Any]:
+    """The counters of all stages and sources in one batch, and of one output.
 
     Keys: `batch`, `stable`, `rows_in` (from all sources), `rows_out`, `late`, `adjusted`,
     `sources` (per source: rows, late, adjusted, reached), `stages` (per stage: rows_in, rows_out,
-    state_rows, state_bytes, state_runs, seconds of the slowest shard).
+    state_rows, state_bytes, state_runs, seconds of the slowest shard), `control` (commands that
+    took effect).
     """
     counted = {
         (each["stage"], each["shard"]): each
@@ -32,16 +33,18 @@ def batch_metrics(batch: int, results: Sequence[Result]) -> dict[str, Any]:
         for step, seconds in each["seconds"].items():
             stage["seconds"][step] = max(stage["seconds"].get(step, 0.0), seconds)
         sources.update(each["sources"])
+    own = [result for result in results if result.head["output"] == output]
     return {
         "batch": batch,
-        "stable": min(result.head["stable"] for result in results),
+        "stable": min(result.head["stable"] for result in own),
         "rows_in": _total(sources, "rows"),
-        "rows_out": sum(_rows_out(result) for result in results),
+        "rows_out": sum(_rows_out(result) for result in own),
         "late": _total(sources, "late"),
         "adjusted": _total(sources, "adjusted"),
-        "lag": _lag(sources, results),
+        "lag": _lag(sources, own),
         "sources": sources,
         "stages": stages,
+        "control": next((each["control"] for each in counted.values() if each["control"]), []),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -20,13 +20,29 @@ Frames = dict[str, FrameSource]
 _KEEP: Final = "__keep"
 
 
-def push_down(node: Node, frames: Mapping[str, FrameSource]) -> tuple[Node, Frames]:
-    """The plan without what Spark does itself, and the DataFrames that do it."""
+def push_down(
+    nodes: Sequence[Node], frames: Mapping[str, FrameSource]
+) -> tuple[list[Node], Frames]:
+    """The plans without what Spark does itself, and the DataFrames that do it.
+
+    What the plans have in common they still have.
+    """
     pushed: Frames = {}
-    return _visit(node, frames, pushed), pushed
+    known: dict[Node, Node] = {}
+    return [_visit(node, frames, pushed, known) for node in nodes], pushed
 
 
-def _visit(node: Node, frames: Mapping[str, FrameSource], pushed: Frames) -> Node:
+def _visit(
+    node: Node, frames: Mapping[str, FrameSource], pushed: Frames, known: dict[Node, Node]
+) -> Node:
+    if isinstance(node, Source) or node not in known:
+        known[node] = _visited(node, frames, pushed, known)
+    return known[node]
+
+
+def _visited(
+    node: Node, frames: Mapping[str, FrameSource], pushed: Frames, known: dict[Node, Node]
+) -> Node:
     match node:
         case Source():
             frame = frames.get(node.name)
@@ -39,8 +55,8 @@ def _visit(node: Node, frames: Mapping[str, FrameSource], pushed: Frames) -> Nod
             head = _head(node, frames)
             if head is not None:
                 return _adopt(node, *head, pushed)
-            return replace(node, input=_visit(node.input, frames, pushed))
-    return node.with_inputs(*(_visit(each, frames, pushed) for each in node.inputs))
+            return replace(node, input=_visit(node.input, frames, pushed, known))
+    return node.with_inputs(*(_visit(each, frames, pushed, known) for each in node.inputs))
 
 
 def _head(node: Node, frames: Mapping[str, FrameSource]) -> tuple[Source, FrameSource] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, final
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from anabranch.errors import AnabranchError
 from anabranch.model.time import BEGINNING, Time, parse_time
+from anabranch.runtime.control import Control
 from anabranch.runtime.elements import element_table
 from anabranch.runtime.failures import original_error
 from anabranch.runtime.sinks import LogSink, Sink
@@ -52,36 +53,72 @@ class Committed:
             del self.metrics[:-most]
 
 
-@final
-class Run:
-    """A query on its way: watch it, ask it, stop it.
-
-    `name` is what the catalog of queries calls it, `uses` the streams it was written over. As a
-    context manager it stops the query at the end of the block.
-    """
+class Execution:
+    """A query of Spark, which one run or several have in common."""
 
     def __init__(
         self,
         spark: SparkSession,
         begin: Callable[[], StreamingQuery],
-        sink: Sink,
-        schema: pa.Schema,
-        committed: Committed,
         close: Callable[[], None],
+        control: Control,
     ) -> None:
-        """Start a query; `begin` can be called again after a failure."""
-        self.name = ""
-        self.uses: frozenset[str] = frozenset()
-        self._spark = spark
+        """Start it; `begin` can be called again after a failure."""
+        self.spark = spark
+        self.control = control
+        self.close = close
+        self.query = begin()
         self._begin = begin
-        self._query = begin()
         self._retries = _RETRIES
         self._restart = threading.Lock()
+        self._spent: dict[int, dict[str, int]] = {}
+
+    def started_again(self, failed: StreamingQuery, problem: Exception) -> bool:
+        """Go on from the checkpoint where the machine was only too busy.
+
+        Spark gives a new Python process ten seconds to call back, and gives up the query if that
+        is not enough.
+        """
+        with self._restart:
+            if self.query is not failed:
+                # Somebody else has noticed, too.
+                return True
+            if self._retries == 0 or _TOO_BUSY not in str(problem):
+                return False
+            self._retries -= 1
+            self.query = self._begin()
+            return True
+
+    def milliseconds(self, batches: Sequence[int]) -> list[dict[str, int]]:
+        """What Spark measured of these batches, as far as it is known."""
+        missing = [batch for batch in batches if batch not in self._spent]
+        if missing:
+            # The last one is what usually is missing, and all of them are a lot to ask for.
+            last = self.query.lastProgress
+            seen = [last] if missing[1:] == [] and last else self.query.recentProgress
+            self._spent |= {each.batchId: dict(each.durationMs) for each in seen}
+        return [self._spent.get(batch, {}) for batch in batches]
+
+
+@final
+class Run:
+    """A query on its way: watch it, ask it, stop it.
+
+    `name` is what the catalog of queries calls it, `uses` the streams it was written over. As a
+    context manager it stops the query at the end of the block. Runs that were started together
+    are one query of Spark: they fail and stop together.
+    """
+
+    def __init__(
+        self, execution: Execution, sink: Sink, schema: pa.Schema, committed: Committed
+    ) -> None:
+        """One output of what Spark executes."""
+        self.name = ""
+        self.uses: frozenset[str] = frozenset()
+        self._execution = execution
         self._sink = sink
         self._schema = schema
         self._committed = committed
-        self._close = close
-        self._spent: dict[int, dict[str, int]] = {}
 
     @property
     def schema(self) -> pa.Schema:
@@ -102,12 +139,17 @@ class Run:
         problem = query.exception()
         if problem is None:
             return "ended"
-        return "running" if self._started_again(query, problem) else "failed"
+        return "running" if self._execution.started_again(query, problem) else "failed"
 
     @property
     def is_busy(self) -> bool:
         """Whether a batch is under way."""
         return bool(self._query.isActive and self._query.status["isTriggerActive"])
+
+    @property
+    def control(self) -> Control:
+        """Tell the query something: advance, pause, resume or limit a source."""
+        return self._execution.control
 
     @property
     def stable(self) -> Time:
@@ -129,12 +171,12 @@ class Run:
                 # Spark counts whole seconds and refuses none.
                 ended = bool(query.awaitTermination(max(1, round(timeout))))
         except Exception as problem:
-            if self._started_again(query, problem):
+            if self._execution.started_again(query, problem):
                 return self.await_end(timeout)
-            self._close()
+            self._execution.close()
             raise self._failure(problem) from problem
         if ended:
-            self._close()
+            self._execution.close()
         return ended
 
     def drain(self) -> None:
@@ -147,14 +189,14 @@ class Run:
         try:
             query.processAllAvailable()
         except Exception as problem:
-            if self._started_again(query, problem):
+            if self._execution.started_again(query, problem):
                 return self.drain()
             raise self._failure(problem) from problem
 
     def stop(self) -> None:
         """End the query; it can go on later from its checkpoint."""
         self._query.stop()
-        self._close()
+        self._execution.close()
 
     def metrics(self) -> list[dict[str, Any]]:
         """What each batch did, oldest first; the last thousand are kept.
@@ -163,13 +205,8 @@ class Run:
         """
         with self._committed.lock:
             batches = list(self._committed.metrics)
-        missing = [batch["batch"] for batch in batches if batch["batch"] not in self._spent]
-        if missing:
-            # The last one is what usually is missing, and all of them are a lot to ask for.
-            last = self._query.lastProgress
-            seen = [last] if missing[1:] == [] and last else self._query.recentProgress
-            self._spent |= {each.batchId: dict(each.durationMs) for each in seen}
-        return [{**batch, "milliseconds": self._spent.get(batch["batch"], {})} for batch in batches]
+        spent = self._execution.milliseconds([batch["batch"] for batch in batches])
+        return [{**batch, "milliseconds": each} for batch, each in zip(batches, spent, strict=True)]
 
     @property
     def totals(self) -> dict[str, Any]:
@@ -191,8 +228,8 @@ class Run:
         if isinstance(self._sink, LogSink):
             files = self._sink.log.files()
             if files:
-                return self._spark.read.parquet(*files)
-        return self._spark.createDataFrame(self.table())
+                return self._execution.spark.read.parquet(*files)
+        return self._execution.spark.createDataFrame(self.table())
 
     def table(self) -> pa.Table:
         """All committed elements in order, with stable points."""
@@ -209,21 +246,9 @@ class Run:
     ) -> None:
         self.stop()
 
-    def _started_again(self, failed: StreamingQuery, problem: Exception) -> bool:
-        """Go on from the checkpoint where the machine was only too busy.
-
-        Spark gives a new Python process ten seconds to call back, and gives up the query if that
-        is not enough.
-        """
-        with self._restart:
-            if self._query is not failed:
-                # Somebody else has noticed, too.
-                return True
-            if self._retries == 0 or _TOO_BUSY not in str(problem):
-                return False
-            self._retries -= 1
-            self._query = self._begin()
-            return True
+    @property
+    def _query(self) -> StreamingQuery:
+        return self._execution.query
 
     def _failure(self, problem: Exception) -> AnabranchError:
         return self._committed.failure or original_error(str(problem))

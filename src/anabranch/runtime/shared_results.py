@@ -8,6 +8,7 @@ from typing import Any, final
 
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
+from anabranch.optimizer.together import cut_off, leaf_for
 from anabranch.runtime.describe import Declared, describe_files
 from anabranch.runtime.source_spec import FileSource
 
@@ -25,32 +26,14 @@ class Published:
 def publish(node: Node, name: str, folder: str) -> Published:
     """Say that a log folder holds the results of a plan."""
     source, leaf = describe_files(folder, Declared(name=f"results of {name}"))
-    known = node.properties
-    leaf = replace(
-        leaf,
-        insert_only=known.insert_only,
-        only_points=known.only_points,
-        no_duplicates=known.no_duplicates,
-        keyed=known.keyed,
-        timestamps=any(each.timestamps for each in node.walk() if isinstance(each, Source)),
-    )
-    return Published(node, leaf, source)
+    return Published(node, replace(leaf_for(node, leaf.name), schema=leaf.schema), source)
 
 
 def reuse(
     node: Node, sources: Mapping[str, Any], published: Sequence[Published]
 ) -> tuple[Node, dict[str, Any]]:
     """A plan that reads published results wherever it would compute the same, and its sources."""
-    found = _reuse(node, published)
+    found = cut_off(node, {each.node: each.leaf for each in published})
     known = {**sources, **{each.leaf.name: each.source for each in published}}
     names = [each.name for each in found.walk() if isinstance(each, Source)]
     return found, {name: known[name] for name in dict.fromkeys(names)}
-
-
-def _reuse(node: Node, published: Sequence[Published]) -> Node:
-    for each in published:
-        if each.node == node:
-            return each.leaf
-    if not node.inputs:
-        return node
-    return node.with_inputs(*(_reuse(below, published) for below in node.inputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,9 +11,9 @@ from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Stable
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.exchange import pack
+from anabranch.runtime.exchange import Parcel, pack
 from anabranch.runtime.file_reader import Split, read_split
-from anabranch.runtime.job import Job
+from anabranch.runtime.job import Job, Route
 from anabranch.runtime.late import judge, reached
 from anabranch.runtime.source_spec import FileSource
 from anabranch.runtime.stage_task import deliver_part
@@ -53,8 +53,9 @@ def send_source(
     counts = {"rows": 0, "late": 0, "adjusted": 0}
     message = 0
 
-    def deliver(output: EventBatch, edge: int, number: int) -> dict[str, Any]:
-        return deliver_part(job, batch, f"{edge}-{part}-{number}", output)
+    def deliver(output: EventBatch, route: Route, number: int) -> dict[str, Any]:
+        sender = f"{route.edge}-{part}-{number}"
+        return deliver_part(job, route.target, batch, sender, output)
 
     def flush() -> Iterator[pa.RecordBatch]:
         nonlocal message
@@ -98,6 +99,18 @@ def send_time(job: Job, source: str, part: int, passed: int) -> Iterator[pa.Reco
     nothing = EventBatch.empty(pa.schema([schema.field(name) for name in job.columns(source)]))
     head = {"source": source, "reached": int(BEGINNING), "passed": passed}
     yield from pack(job.parcels(f"source:{source}", nothing, head, part=part))
+
+
+def send_commands(
+    job: Job, part: int, commands: Sequence[Mapping[str, Any]]
+) -> Iterator[pa.RecordBatch]:
+    """Tell all shards of all stages what somebody wants."""
+    head = {"control": [dict(command) for command in commands]}
+    yield from pack(
+        Parcel(shard=shard, target=target, edge=0, part=part, head=head)
+        for target, stage in enumerate(job.plan.stages)
+        for shard in range(job.shards_of(stage))
+    )
 
 
 def read_pieces(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -16,7 +15,7 @@ from anabranch.kernels.kernel import Arrived, Trace
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements import element_rows
-from anabranch.runtime.exchange import Parcel, gather, pack, to_blob, unpack
+from anabranch.runtime.exchange import Parcel, gather, pack, unpack
 from anabranch.runtime.job import Job
 from anabranch.runtime.log_folder import write_part
 from anabranch.runtime.phases import reached
@@ -38,6 +37,7 @@ def run_level(
     """
     began = time.perf_counter()
     mine: list[Parcel] = []
+    is_last = tuple(places) == job.levels()[-1]
     for rows in arriving:
         targets = np.isin(rows.column("target").to_numpy(), places)
         if targets.all():
@@ -48,17 +48,21 @@ def run_level(
             if is_mine:
                 mine += unpack(one)
             else:
-                yield one
+                # To a later stage, or out.
+                yield one.select(RESULTS.names) if is_last else one
     for place, shard in product(places, shards):
         stage = job.plan.stages[place]
         if shard >= job.shards_of(stage):
             continue
         parcels = [one for one in mine if (one.target, one.shard) == (place, shard)]
         output, head = _step(job, place, shard, batch, parcels, began)
-        if place + 1 < len(job.plan.stages):
-            yield from pack(job.parcels(f"stage:{stage.name}", output, head, part=shard))
-        else:
-            yield from _deliver(job, shard, batch, output, head, parcels)
+        yield from pack(job.parcels(f"stage:{stage.name}", output, head, part=shard))
+        for number in job.outputs_of(place):
+            if job.deliveries[number] == "rows":
+                yield from _as_elements(shard, output, head)
+                continue
+            rows = pack(_deliver(job, number, shard, batch, output, head, parcels))
+            yield from (each.select(RESULTS.names) for each in rows) if is_last else rows
         began = time.perf_counter()
 
 
@@ -79,7 +83,7 @@ def _step(
     for name, seen in counters["sources"].items():
         seen["reached"] = max(seen["reached"], sources[name])
     counters["rows_out"] += sum(
-        parcel.head["delivered"]["rows"] for parcel in _delivered(job, shard, parcels)
+        parcel.head["delivered"]["rows"] for parcel in _delivered(job, place, shard, parcels)
     )
     after = store.save(batch, before, state, sources=sources, silent=silent, counters=counters)
     reached("manifest written", batch)
@@ -98,19 +102,24 @@ def _step(
     return output, head
 
 
-def _delivered(job: Job, shard: int, parcels: Iterable[Parcel]) -> list[Parcel]:
+def _delivered(job: Job, place: int, shard: int, parcels: Iterable[Parcel]) -> list[Parcel]:
     """Of what senders have delivered themselves, that which one shard has to tell of."""
-    shards = job.shards_of(job.plan.stages[-1])
+    shards = job.shards_of(job.plan.stages[place])
     said = [parcel for parcel in parcels if "delivered" in parcel.head]
     return [parcel for parcel in said if parcel.part % shards == shard]
 
 
-def deliver_part(job: Job, batch: int, sender: str, output: EventBatch) -> dict[str, Any]:
-    """Deliver what a sender has, before the exchange."""
+def deliver_part(
+    job: Job, place: int, batch: int, sender: str, output: EventBatch
+) -> dict[str, Any]:
+    """Deliver what a sender has for a stage that only collects, before the exchange."""
     output = ordered(output)
-    found: dict[str, Any] = {"rows": len(output)}
-    if job.delivery == "log" and len(output):
-        found["file"] = write_part(job.out, batch, sender, output, timestamps=job.timestamps)
+    found: dict[str, Any] = {"rows": len(output), "files": {}}
+    for number in job.outputs_of(place):
+        if job.deliveries[number] == "log" and len(output):
+            out = job.outs[number]
+            file = write_part(out, batch, sender, output, timestamps=job.timestamps)
+            found["files"][str(number)] = file
     return found
 
 
@@ -124,7 +133,7 @@ def _arrived(job: Job, place: int, parcels: Sequence[Parcel]) -> Arrived:
 
 
 def _source_progress(
-    job: Job, place: int, before: Manifest | None, parcels: Iterable[Parcel]
+    job: Job, place: int, before: Manifest | None, parcels: Sequence[Parcel]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """How far each source that this stage reads has promised by now, and since when it is silent.
 
@@ -150,6 +159,12 @@ def _source_progress(
             passed[source] = parcel.head["passed"]
         elif parcel.head["rows"]:
             speaking.add(source)
+    for command in _commands(parcels):
+        for name in progress:
+            # What Spark does for one use of a source makes it a source of its own, `name.2`.
+            is_meant = name == command["source"] or name.startswith(f"{command['source']}.")
+            if command["verb"] == "advance" and is_meant:
+                progress[name] = max(progress[name], command["value"])
     for source, microseconds in passed.items():
         promise = job.promises[source]
         waited = 0 if source in speaking else silent.get(source, 0) + microseconds
@@ -160,6 +175,11 @@ def _source_progress(
             waited -= steps * promise.chronon
         silent[source] = waited
     return progress, silent
+
+
+def _commands(parcels: Iterable[Parcel]) -> list[dict[str, Any]]:
+    """What came through the control stream."""
+    return [command for parcel in parcels for command in parcel.head.get("control", ())]
 
 
 def _input_stable(
@@ -216,6 +236,7 @@ def _count(
         "state_runs": sum(len(runs) for trace in state for runs in trace.runs.values()),
         "stable": int(output.stable),
         "sources": sources,
+        "control": _commands(parcels) if shard == 0 else [],
     }
 
 
@@ -232,40 +253,36 @@ def ordered(batch: EventBatch) -> EventBatch:
     return batch if (order[1:] > order[:-1]).all() else batch.take(order)
 
 
+def _as_elements(shard: int, output: EventBatch, head: Mapping[str, Any]) -> Batches:
+    """One stable point for all shards, and only when it is news."""
+    after = Time(head["stable_before"]) if shard == 0 else FOREVER
+    return element_rows(output, after=after)
+
+
 def _deliver(
     job: Job,
+    number: int,
     shard: int,
     batch: int,
     output: EventBatch,
-    head: dict[str, Any],
+    head: Mapping[str, Any],
     parcels: Iterable[Parcel],
-) -> Batches:
-    if job.delivery == "rows":
-        # One stable point for all shards, and only when it is news.
-        after = Time(head["stable_before"]) if shard == 0 else FOREVER
-        yield from element_rows(output, after=after)
-        return
-    blob = None
-    if job.delivery == "log":
-        head["files"] = [
-            parcel.head["delivered"]["file"]
-            for parcel in _delivered(job, shard, parcels)
-            if "file" in parcel.head["delivered"]
-        ]
+) -> Iterator[Parcel]:
+    """What the driver gets to know of an output: a parcel that no stage opens."""
+    said, delivery, rows = {**head, "output": number}, job.deliveries[number], None
+    if delivery == "log":
+        place, key = job.plan.outputs[number], str(number)
+        there = [each.head["delivered"] for each in _delivered(job, place, shard, parcels)]
+        said["files"] = [each["files"][key] for each in there if key in each["files"]]
         if len(output):
-            file = write_part(job.out, batch, shard, output, timestamps=job.timestamps)
-            head["files"].append(file)
+            out = job.outs[number]
+            file = write_part(out, batch, shard, output, timestamps=job.timestamps)
+            said["files"].append(file)
         reached("part written", batch)
-    elif len(output) and job.delivery != "nothing":
-        blob = to_blob(as_rows(output)).to_pybytes()
-    yield pa.RecordBatch.from_arrays(
-        [
-            pa.array([shard], pa.int32()),
-            pa.array([json.dumps(head)], pa.string()),
-            pa.array([blob], pa.binary()),
-        ],
-        schema=RESULTS,
-    )
+    elif len(output) and delivery != "nothing":
+        rows = as_rows(output)
+    target = len(job.plan.stages) + number
+    yield Parcel(shard=shard, target=target, edge=0, part=shard, head=said, rows=rows)
 
 
 def as_rows(batch: EventBatch) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import final
@@ -14,14 +14,16 @@ from anabranch.errors import AnabranchError
 from anabranch.kernels.pipeline import PhysicalPlan, with_tables
 from anabranch.model.time import Time
 from anabranch.runtime.checkpoint import Checkpoint
+from anabranch.runtime.control import Control, ControlFolder
 from anabranch.runtime.elements import element_schema
 from anabranch.runtime.file_source import read_files
 from anabranch.runtime.file_task import FileJob
+from anabranch.runtime.folder import Folder
 from anabranch.runtime.frame_source import FrameSource, as_files, send_frame
 from anabranch.runtime.job import QUERY, Delivery, Job, check_sources, seal
 from anabranch.runtime.metrics import batch_metrics
 from anabranch.runtime.phases import reached
-from anabranch.runtime.run import Committed, Run
+from anabranch.runtime.run import Committed, Execution, Run
 from anabranch.runtime.sinks import Begin, Result, Sink
 from anabranch.runtime.source_spec import FileSource, Promise
 from anabranch.runtime.stages import chain_stages, settle
@@ -56,48 +58,58 @@ class Work:
 def start_query(
     spark: SparkSession,
     work: Work,
-    make_sink: Callable[[Checkpoint], Sink],
+    make_sinks: Sequence[Callable[[Folder], Sink]],
     *,
     checkpoint: str | None,
     shards: int,
     trigger: str | None = None,
     available_now: bool = False,
-) -> Run:
-    """Start a query.
+) -> list[Run]:
+    """Start a query of Spark, and with it as many queries as the plan has outputs.
 
     Args:
         spark: The session.
         work: What to compute.
-        make_sink: Where the results go, given the checkpoint.
+        make_sinks: Where the results go, one for each output; a sink gets a folder for what it
+            has to remember.
         checkpoint: The folder the query lives in; None for one that ends with it.
         shards: How many shards keyed stages have, if the query begins now.
         trigger: The time between two batches, such as `1 second`; None: as fast as it goes.
         available_now: Process what is there, then end.
     """
-    opened = Checkpoint(checkpoint, work.plan, shards)
+    streaming = tuple(frame.name for frame in work.frames if frame.frame.isStreaming)
+    opened = Checkpoint(checkpoint, work.plan, shards, streaming)
     try:
-        sink = make_sink(opened)
-        sink.open(Begin(work.plan.schema, opened.query, work.timestamps, opened.fresh))
+        sinks = [make(folder) for make, folder in zip(make_sinks, opened.outs, strict=True)]
+        schemas = [work.plan.stages[place].schema for place in work.plan.outputs]
+        for sink, schema in zip(sinks, schemas, strict=True):
+            sink.open(Begin(schema, opened.query, work.timestamps, opened.fresh))
         places = store_tables(work.plan, work.tables, opened.tables)
         work = replace(work, plan=with_tables(work.plan, places))
         files = _all_files(work, opened)
-        job = _job(work, opened, delivery=sink.delivery, out=sink.out)
-        results = _parcels(spark, work, files, job, opened)
+        deliveries = tuple(sink.delivery for sink in sinks)
+        job = _job(work, opened, deliveries, outs=tuple(sink.out for sink in sinks))
+        results = _parcels(spark, work, files, job, opened, control=opened.control)
         if not job.is_delivered_by_senders:
             results = chain_stages(results, job)
-        committed = Committed()
+        committed = [Committed() for _ in sinks]
         writer = results.writeStream.option("checkpointLocation", opened.spark)
         if available_now:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
-        writer = writer.foreachBatch(_committer(job, sink, committed))
+        writer = writer.foreachBatch(_committer(job, sinks, committed))
 
         def close() -> None:
-            sink.close()
+            for sink in sinks:
+                sink.close()
             opened.close()
 
-        return Run(spark, writer.start, sink, work.plan.schema, committed, close)
+        known = {name: name not in streaming for name in work.plan.sources}
+        control = Control(ControlFolder(Folder.at(opened.control)), known)
+        execution = Execution(spark, writer.start, close, control)
+        every = zip(sinks, schemas, committed, strict=True)
+        return [Run(execution, sink, schema, done) for sink, schema, done in every]
     except BaseException:
         opened.close()
         raise
@@ -112,7 +124,7 @@ def stream_rows(
     try:
         files = _all_files(work, opened)
         # Spark's query is not known yet, and somebody may start two of them.
-        job = _job(work, opened, delivery="rows", state=f"{opened.state}/{QUERY}")
+        job = _job(work, opened, ("rows",), state=f"{opened.state}/{QUERY}")
         return chain_stages(_parcels(spark, work, files, job, opened), job, rows), opened
     except BaseException:
         opened.close()
@@ -125,15 +137,20 @@ def _all_files(work: Work, opened: Checkpoint) -> tuple[FileSource, ...]:
 
 
 def _job(
-    work: Work, opened: Checkpoint, *, delivery: Delivery, out: str = "", state: str = ""
+    work: Work,
+    opened: Checkpoint,
+    deliveries: tuple[Delivery, ...],
+    *,
+    outs: tuple[str, ...] = ("",),
+    state: str = "",
 ) -> Job:
     job = Job(
         plan=work.plan,
         shards=opened.shards,
         state=state or opened.state,
         promises=_promises(work),
-        delivery=delivery,
-        out=out,
+        deliveries=deliveries,
+        outs=outs,
         timestamps=work.timestamps,
         keep=work.keep,
         tasks=work.parts,
@@ -148,28 +165,40 @@ def _promises(work: Work) -> dict[str, Promise]:
 
 
 def _parcels(
-    spark: SparkSession, work: Work, files: tuple[FileSource, ...], job: Job, opened: Checkpoint
+    spark: SparkSession,
+    work: Work,
+    files: tuple[FileSource, ...],
+    job: Job,
+    opened: Checkpoint,
+    *,
+    control: str | None = None,
 ) -> DataFrame:
-    """What all sources send, in one DataFrame."""
+    """What all sources send, in one DataFrame; commands come with what is in files."""
     fronts = [send_frame(frame, job) for frame in work.frames if frame.frame.isStreaming]
+    in_files = {source.name for source in files}
     heartbeats = {
         name: int(promise.heartbeat)
         for name, promise in job.promises.items()
         if promise.heartbeat is not None
     }
-    if files or heartbeats:
+    if files or heartbeats or control is not None:
         file_job = FileJob(
             sources=files,
             plan_folder=opened.plans,
             parts=work.parts,
             job=seal(job),
             heartbeats=heartbeats,
+            control=control,
+            others=tuple(name for name in job.promises if name not in in_files),
         )
         fronts.append(read_files(spark, file_job, opened.path))
     return reduce(DataFrame.union, fronts)
 
 
-def _committer(job: Job, sink: Sink, committed: Committed) -> Callable[[DataFrame, int], None]:
+def _committer(
+    job: Job, sinks: Sequence[Sink], committed: Sequence[Committed]
+) -> Callable[[DataFrame, int], None]:
+    """Brings a batch to all sinks; one that has it already takes it again without harm."""
     only_settle = job.is_delivered_by_senders
 
     def commit(frame: DataFrame, batch: int) -> None:
@@ -179,12 +208,16 @@ def _committer(job: Job, sink: Sink, committed: Committed) -> Callable[[DataFram
                 rows = settle(rows, job, batch)
             results = Result.of_table(rows)
             reached("collected", batch)
-            stable = Time(min(result.head["stable"] for result in results))
-            sink.commit(batch, stable, results)
-            committed.add(batch_metrics(batch, results))
+            for number, sink in enumerate(sinks):
+                own = [result for result in results if result.head["output"] == number]
+                stable = Time(min(result.head["stable"] for result in own))
+                sink.commit(batch, stable, own)
+            for number, known in enumerate(committed):
+                known.add(batch_metrics(batch, results, output=number))
             reached("committed", batch)
         except AnabranchError as problem:
-            committed.failure = problem
+            for known in committed:
+                known.failure = problem
             raise
 
     return commit

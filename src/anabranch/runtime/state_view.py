@@ -58,7 +58,7 @@ def view_state(path: str, *, check: bool = False) -> tuple[Facts, list[ShardStat
         StreamError: There is no checkpoint.
         EngineError: A run is missing or damaged.
     """
-    place, facts = _checkpoint(path)
+    place, facts = find_checkpoint(path)
     state = Folder.at(f"{place}/state")
     found = []
     for stage in sorted(state.folders(), key=_place):
@@ -72,7 +72,12 @@ def view_state(path: str, *, check: bool = False) -> tuple[Facts, list[ShardStat
     return facts, found
 
 
-def _checkpoint(path: str) -> tuple[str, Facts]:
+def find_checkpoint(path: str) -> tuple[str, Facts]:
+    """The checkpoint in a folder, or beside an output, and what it says.
+
+    Raises:
+        StreamError: There is none.
+    """
     for place in (path, f"{path}/_checkpoint", f"{path}.checkpoint"):
         facts = read_facts(place)
         if facts is not None:

@@ -1,0 +1,86 @@
+"""`anabranch control`: tell a running query something."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from anabranch.cli.tables import show_table
+from anabranch.errors import PlanError
+
+
+def control(
+    checkpoint: Annotated[
+        str,
+        typer.Argument(
+            metavar="CHECKPOINT", help="The folder of a checkpoint, or the output beside it."
+        ),
+    ],
+    verb: Annotated[
+        str | None, typer.Argument(help="advance, pause, resume or limit; none to list.")
+    ] = None,
+    source: Annotated[str | None, typer.Argument(help="The name of a source.")] = None,
+    value: Annotated[
+        str | None, typer.Argument(help="For advance an instant, for limit a number of rows.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="List as JSON lines.")] = False,
+) -> None:
+    r"""Tell a query something, or list what it was told.
+
+    A command takes effect in the next batch, of a query that runs or that is started later, and is
+    repeated with that batch after a crash.
+
+    \b
+    advance SOURCE TIME   the source has reached this instant: what is earlier is late
+    pause SOURCE          read no more of it, until
+    resume SOURCE         go on with it
+    limit SOURCE ROWS     at most so many rows of it in a batch
+
+    \b
+    $ anabranch control out.jsonl advance Bid 2026-11-15T12:00:00
+    """
+    from anabranch.model.time import parse_time
+    from anabranch.runtime.control import ControlFolder, command_of
+    from anabranch.runtime.folder import Folder
+    from anabranch.runtime.state_view import find_checkpoint
+
+    place, facts = find_checkpoint(checkpoint)
+    folder = ControlFolder(Folder.at(f"{place}/control"))
+    if verb is None:
+        _list(folder, as_json=as_json)
+        return
+    number = None
+    if value is not None and verb == "limit":
+        number = int(value) if value.isdigit() else None
+        if number is None:
+            raise PlanError(
+                f"'{value}' is not a number of rows", where="limit", hint="give a whole number"
+            )
+    elif value is not None:
+        number = int(parse_time(int(value) if value.lstrip("-").isdigit() else value))
+    command = command_of({"verb": verb, "source": source, "value": number}, facts.sources)
+    folder.put(command)
+    typer.echo(f"{command}: takes effect in the next batch", err=True)
+
+
+def _list(folder: object, *, as_json: bool) -> None:
+    from anabranch.runtime.control import ControlFolder
+
+    assert isinstance(folder, ControlFolder)
+    notes = folder.notes()
+    if as_json:
+        for note in notes:
+            said = {"status": note.status, "command": note.content, "why": note.why or None}
+            typer.echo(json.dumps(said, ensure_ascii=False))
+        return
+    contents = [note.content if isinstance(note.content, dict) else {} for note in notes]
+    columns = {
+        "command": [str(each.get("verb", "")) for each in contents],
+        "source": [str(each.get("source", "")) for each in contents],
+        "value": ["" if each.get("value") is None else str(each["value"]) for each in contents],
+        "status": [note.status for note in notes],
+        "why": [note.why.splitlines()[0] if note.why else "" for note in notes],
+    }
+    show_table(list(columns), list(columns.values()), {2})

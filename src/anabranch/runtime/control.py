@@ -1,0 +1,193 @@
+"""The control stream of a query: commands that reach a running query between two batches.
+
+A command is a file in the folder `control` of the checkpoint. The planner takes it into a batch and
+writes that down, as it does with rows; so after a crash it takes effect in the same batch again.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final, Literal, TypeAlias, final, get_args
+
+from anabranch.errors import PlanError
+from anabranch.model.time import BEGINNING, FOREVER, parse_time
+from anabranch.runtime.folder import Folder
+
+Verb: TypeAlias = Literal["advance", "pause", "resume", "limit"]
+VERBS: Final[tuple[str, ...]] = get_args(Verb)
+
+_WANTS_VALUE: Final = ("advance", "limit")
+_ONLY_FILES: Final = ("pause", "resume", "limit")
+_TAKEN: Final = "taken"
+_REFUSED: Final = "refused"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What somebody wants of a running query.
+
+    Attributes:
+        verb: `advance`: the source has reached an instant, whatever comes; `pause`: no more rows
+            of the source; `resume`: go on with them; `limit`: at most so many rows in a batch.
+        source: The name of a source.
+        value: The instant, or the number of rows.
+    """
+
+    verb: Verb
+    source: str
+    value: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"verb": self.verb, "source": self.source, "value": self.value}
+
+    def __str__(self) -> str:
+        value = "" if self.value is None else f" {self.value}"
+        return f"{self.verb} {self.source}{value}"
+
+
+def command_of(content: Any, sources: Mapping[str, bool]) -> Command:
+    """A command out of what a file or a user says.
+
+    `sources` are the sources of the query, and whether they are in files.
+
+    Raises:
+        PlanError: It is not a command, or not one for this query.
+    """
+    if not isinstance(content, dict) or not {"verb", "source"} <= content.keys():
+        raise _wrong("not a command", "a command has a verb, a source and perhaps a value")
+    verb, source, value = content["verb"], content["source"], content.get("value")
+    if verb not in VERBS:
+        raise _wrong(f"unknown command '{verb}'", _near(str(verb), VERBS))
+    if source not in sources:
+        raise _wrong(f"the query has no source '{source}'", _near(str(source), [*sources]))
+    if verb in _ONLY_FILES and not sources[source]:
+        raise _wrong(f"source '{source}' is a DataFrame", "Spark decides what it reads of it")
+    if (verb in _WANTS_VALUE) != (value is not None):
+        wants = "wants a value" if verb in _WANTS_VALUE else "takes no value"
+        raise _wrong(f"'{verb}' {wants}", "advance SOURCE TIME, or limit SOURCE ROWS")
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise _wrong(f"'{value}' is not a whole number", "times are chronons, limits are rows")
+    if verb == "limit" and value is not None and value < 1:
+        raise _wrong(f"a batch cannot have {value} rows", "give at least 1; pause stops a source")
+    if verb == "advance" and value is not None and not BEGINNING < value <= FOREVER:
+        raise _wrong(f"{value} is no instant", "give one between the beginning and forever")
+    return Command(verb=verb, source=source, value=value)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What became of a command: `waiting`, `taken` (in which entry of the plan) or `refused`."""
+
+    name: str
+    status: str
+    content: Any
+    entry: int | None = None
+    why: str = ""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ControlFolder:
+    """The commands of a query, those to come and those that were."""
+
+    folder: Folder
+
+    def put(self, command: Command) -> str:
+        """Hand in a command; its name says when."""
+        name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}"
+        self.folder.write_json(f"{name}.json", command.to_json())
+        return name
+
+    def waiting(self) -> list[str]:
+        """The names of the commands that were not taken yet, oldest first."""
+        names = self.folder.names()
+        return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+
+    def read(self, name: str, sources: Mapping[str, bool]) -> Command | None:
+        """A command; one that makes no sense is put aside with the reason."""
+        try:
+            content = self.folder.read_json(f"{name}.json")
+            return command_of(content, sources)
+        except Exception as problem:  # noqa: BLE001 (anybody can put anything here)
+            raw = (self.folder.read(f"{name}.json") or b"").decode(errors="replace")
+            said = {"content": raw[:1000], "why": str(problem)[:500]}
+            self.folder.child(_REFUSED).write_json(f"{name}.json", said)
+            self.folder.remove(f"{name}.json")
+            return None
+
+    def take(self, name: str, command: Command, entry: int) -> None:
+        """A command is in the plan: it waits no longer."""
+        said = {"content": command.to_json(), "entry": entry}
+        self.folder.child(_TAKEN).write_json(f"{name}.json", said)
+        self.folder.remove(f"{name}.json")
+
+    def notes(self) -> list[Note]:
+        """Everything that was ever handed in, oldest first."""
+        found = [
+            Note(name, "waiting", self.folder.read_json(f"{name}.json")) for name in self.waiting()
+        ]
+        for status in (_TAKEN, _REFUSED):
+            folder = self.folder.child(status)
+            for name in folder.names():
+                said = folder.read_json(name) or {}
+                found.append(
+                    Note(
+                        name.removesuffix(".json"),
+                        status,
+                        said.get("content"),
+                        said.get("entry"),
+                        said.get("why", ""),
+                    )
+                )
+        return sorted(found, key=lambda note: note.name)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Control:
+    """How to tell a running query something; it takes effect in the next batch.
+
+    `sources` are the query's, and whether they are in files.
+    """
+
+    folder: ControlFolder
+    sources: Mapping[str, bool]
+
+    def advance(self, source: str, to: Any) -> None:
+        """Promise that a source has reached an instant: what comes before it is late.
+
+        That helps where a source is silent for good, and everybody waits for it.
+        """
+        self._put("advance", source, int(parse_time(to)))
+
+    def pause(self, source: str) -> None:
+        """Read no more of a source in files, until it is resumed."""
+        self._put("pause", source)
+
+    def resume(self, source: str) -> None:
+        """Go on with a source."""
+        self._put("resume", source)
+
+    def limit(self, source: str, rows: int) -> None:
+        """Take at most about so many rows of a source in files into a batch."""
+        self._put("limit", source, rows)
+
+    def _put(self, verb: str, source: str, value: int | None = None) -> None:
+        content = {"verb": verb, "source": source, "value": value}
+        self.folder.put(command_of(content, self.sources))
+
+
+def _wrong(what: str, hint: str) -> PlanError:
+    return PlanError(what, where="a command for a running query", hint=hint)
+
+
+def _near(word: str, known: Sequence[str]) -> str:
+    near = get_close_matches(word, known, 1)
+    return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
