@@ -28,6 +28,7 @@ from anabranch.language.statements import (
     Show,
     Statement,
 )
+from anabranch.model.time import parse_duration
 from anabranch.registry import Planned, Registry
 from anabranch.runtime.describe import Declared
 from anabranch.runtime.local import LocalRun
@@ -102,6 +103,7 @@ class Engine:
         delay: Span | None = None,
         late: LatePolicy = "drop",
         heartbeat: Span | None = None,
+        chronon: Span | None = None,
         ends: bool = False,
         max_rows_per_batch: int | None = 1_000_000,
         max_files_per_batch: int | None = None,
@@ -123,6 +125,7 @@ class Engine:
             late: What happens to rows that are later all the same: `drop`, `adjust` or `fail`.
             heartbeat: After so long without a row the stream's time goes on with the clock, so
                 that it holds nobody up. None: a silent stream is waited for.
+            chronon: How long one step of integer time is; only a heartbeat has to know.
             ends: The files that are there when the query starts are all.
             max_rows_per_batch: At most about so many rows of files go into a batch.
             max_files_per_batch: At most so many files go into a batch.
@@ -140,6 +143,7 @@ class Engine:
             delay=delay,
             late=late,
             heartbeat=heartbeat,
+            chronon=None if chronon is None else parse_duration(chronon),
             ends=ends,
             limits=Limits(max_rows_per_batch, max_files_per_batch),
         )

@@ -36,6 +36,10 @@ def test_a_query_that_waits_for_a_dead_source_is_told_to_go_on(
         run.control.advance("dead", 9)
         run.drain()
         assert run.stable == 9
+        # Spark's own progress, which its listeners get, says so as well.
+        progress = run._query.lastProgress
+        assert progress is not None
+        assert progress.observedMetrics["anabranch"]["stable"] == 9
         assert run.metrics()[-1]["control"] == [{"verb": "advance", "source": "dead", "value": 9}]
     out = str(tmp_path / "out.jsonl")
     told = CliRunner().invoke(app, ["control", out, "advance", "dead", "20"])

@@ -172,6 +172,7 @@ class Scenario:
             start="t",
             delay=30,
             heartbeat="1 hour" if self.waits else None,
+            chronon="1 second",
             ends=True,
             max_files_per_batch=1,
         )

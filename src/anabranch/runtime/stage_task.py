@@ -269,7 +269,10 @@ def _deliver(
     parcels: Iterable[Parcel],
 ) -> Iterator[Parcel]:
     """What the driver gets to know of an output: a parcel that no stage opens."""
-    said, delivery, rows = {**head, "output": number}, job.deliveries[number], None
+    own = head["counters"][-1]
+    summary = {name: own[name] for name in ("rows_in", "rows_out", "state_rows", "stable")}
+    said = {**head, "output": number, "said": summary}
+    delivery, rows = job.deliveries[number], None
     if delivery == "log":
         place, key = job.plan.outputs[number], str(number)
         there = [each.head["delivered"] for each in _delivered(job, place, shard, parcels)]

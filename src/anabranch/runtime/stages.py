@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
@@ -13,6 +14,9 @@ from anabranch.runtime.batch_id import current_batch, current_partition, current
 from anabranch.runtime.exchange import PARCELS_DDL
 from anabranch.runtime.job import Job, seal, unseal
 from anabranch.runtime.stage_task import RESULTS_DDL, run_level
+
+OBSERVED: Final = "anabranch"
+"""The name of our figures in Spark's progress."""
 
 Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -43,6 +47,25 @@ def chain_stages(parcels: DataFrame, job: Job, rows: StructType | None = None) -
         exchanged = parcels.repartitionById(width, sf.col("shard") % width)
         parcels = exchanged.mapInArrow(_level(sealed, places), result)
     return parcels
+
+
+def observed(results: DataFrame) -> DataFrame:
+    """Results that tell Spark of their batch, so that its own progress listeners hear of it.
+
+    In `observedMetrics` of a progress, under `anabranch`: the rows that the last stages took in and
+    gave out, the rows of state they hold, and the stable point of the output.
+    """
+
+    def said(name: str) -> Column:
+        return sf.get_json_object("head", f"$.said.{name}").cast("long")
+
+    return results.observe(
+        OBSERVED,
+        sf.sum(said("rows_in")).alias("rows_in"),
+        sf.sum(said("rows_out")).alias("rows_out"),
+        sf.sum(said("state_rows")).alias("state_rows"),
+        sf.min(said("stable")).alias("stable"),
+    )
 
 
 def _level(sealed: bytes, places: tuple[int, ...]) -> Worker:

@@ -26,7 +26,7 @@ from anabranch.runtime.phases import reached
 from anabranch.runtime.run import Committed, Execution, Run
 from anabranch.runtime.sinks import Begin, Result, Sink
 from anabranch.runtime.source_spec import FileSource, Promise
-from anabranch.runtime.stages import chain_stages, settle
+from anabranch.runtime.stages import chain_stages, observed, settle
 from anabranch.runtime.state_store import KEEP
 from anabranch.runtime.tables import store_tables
 
@@ -91,7 +91,7 @@ def start_query(
         job = _job(work, opened, deliveries, outs=tuple(sink.out for sink in sinks))
         results = _parcels(spark, work, files, job, opened, control=opened.control)
         if not job.is_delivered_by_senders:
-            results = chain_stages(results, job)
+            results = observed(chain_stages(results, job))
         committed = [Committed() for _ in sinks]
         writer = results.writeStream.option("checkpointLocation", opened.spark)
         if available_now:
