@@ -302,6 +302,7 @@ class Engine:
         trigger: Span | None = None,
         available_now: bool = False,
         allow_unbounded: bool = False,
+        changed: bool = False,
     ) -> list[Run]:
         """Run several queries as one query of Spark; what they have in common runs once.
 
@@ -317,9 +318,13 @@ class Engine:
             trigger: The time between two batches.
             available_now: Process what is there, then end.
             allow_unbounded: Accept windows without bound.
+            changed: The queries may be others than those the checkpoint was left with. What is the
+                same in them goes on; what is new begins with the next batch, which must be over
+                sources that are never corrected, or that are new as well.
 
         Raises:
-            PlanError: There are no queries, or not as many places.
+            PlanError: There are no queries, or not as many places; or something new would need
+                what came before.
         """
         names = self._unlike(queries)
         if isinstance(to, str | Path):
@@ -344,6 +349,7 @@ class Engine:
             trigger=trigger,
             available_now=available_now,
             allow_unbounded=allow_unbounded,
+            changed=changed,
         )
 
     def explain_all(self, queries: Sequence[Stream], *, emit: Emission = "speculative") -> str:

@@ -211,8 +211,9 @@ def start_together(
     trigger: Span | None = None,
     available_now: bool = False,
     allow_unbounded: bool = False,
+    changed: bool = False,
 ) -> list[Run]:
-    """Run queries, each with its sink, as one query of Spark; options as for `Stream.start`."""
+    """Run queries, each with its sink, as one query of Spark; options as for `Engine.start_all`."""
     from anabranch.runtime.start import start_query
 
     streams = [stream for stream, _ in queries]
@@ -226,6 +227,7 @@ def start_together(
         shards=engine.shard_count(),
         trigger=every,
         available_now=available_now,
+        changed=changed,
     )
     return [engine.started(run, stream) for run, stream in zip(runs, streams, strict=True)]
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from anabranch.engine import Engine
+from anabranch.engine import Engine, Stream
 from anabranch.errors import PlanError, QueryError
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
@@ -175,3 +175,44 @@ def test_a_query_over_a_derived_stream_reads_what_that_one_writes(
         found = LogicalStream.of_batches(above._sink.batches())
         assert found == LogicalStream.of_batches(query.run_local()._sink.batches())
         assert above.stable == below.stable == FOREVER
+
+
+def test_a_query_that_comes_later_leaves_the_others_alone(
+    engine: Engine, bids: Path, tmp_path: Path
+) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+
+    def rows(name: str, at: list[int]) -> None:
+        pq.write_table(pa.table({"item": [1, 2, 1], "at": at}), files / f"{name}.parquet")
+
+    def counts(*more: int) -> list[Stream]:
+        source = engine.stream(files, name="later", start="at", delay=0)
+        windows = [source.window(size).group_by("item") for size in (50, *more)]
+        return [each.agg(n="COUNT(*)") for each in windows]
+
+    def log(number: int) -> LogicalStream:
+        return LogicalStream.of_batches(LogFolder(f"{tmp_path}/out/{number}").read())
+
+    def start(queries: list[Stream], changed: bool = False) -> None:
+        to = [tmp_path / "out" / str(number) for number in range(len(queries))]
+        place = tmp_path / "state"
+        runs = engine.start_all(queries, to, checkpoint=place, changed=changed, available_now=True)
+        for run in runs:
+            run.await_end()
+
+    rows("0", [1, 2, 3])
+    start(counts())
+    rows("1", [11, 12, 13])
+    with pytest.raises(PlanError, match="belongs to another query"):
+        start(counts(5))
+    start(counts(5), changed=True)
+    rows("2", [21, 22, 23])
+    start(counts(5))
+    whole = engine.stream(files, name="whole", start="at", delay=0)
+    expected = whole.window(50).group_by("item").agg(n="COUNT(*)").run_local()
+    assert log(0) == LogicalStream.of_batches(expected._sink.batches())
+    (files / "0.parquet").unlink()
+    rest = engine.stream(files, name="rest", start="at", delay=0)
+    expected = rest.window(5).group_by("item").agg(n="COUNT(*)").run_local()
+    assert log(1) == LogicalStream.of_batches(expected._sink.batches())

@@ -36,6 +36,10 @@ def run(
         bool,
         typer.Option("--all", help="Run all queries of the script together, into a folder."),
     ] = False,
+    changed: Annotated[
+        bool,
+        typer.Option("--changed", help="With --all: queries came or went; the others go on."),
+    ] = False,
     trigger: Annotated[
         str | None, typer.Option(help="With --follow: the time between two batches.")
     ] = None,
@@ -93,7 +97,10 @@ def run(
         if metrics_port is not None:
             port = own.serve_metrics(metrics_port)
             typer.echo(f"metrics: http://127.0.0.1:{port}/metrics", err=True)
-        runs = own.start_all(queries, to, **options) if every else [queries[0].start(to, **options)]
+        if every:
+            runs = own.start_all(queries, to, changed=changed, **options)
+        else:
+            runs = [queries[0].start(to, **options)]
         clock = any(has_clock(query.node) for query in queries)
         shown = shown_place(to)
         with announced(runs[0], script=file, to=shown, timestamps=clock) as announcement:

@@ -144,6 +144,19 @@ class PhysicalPlan:
         return self.stages[place].schema
 
 
+def stage_fingerprints(plan: PhysicalPlan) -> dict[str, str]:
+    """Per stage a short hash of what it computes from which sources, whatever it is called."""
+    found: dict[str, str] = {}
+    for stage in plan.stages:
+        edges = [
+            (found.get(edge.upstream.removeprefix("stage:"), edge.upstream), edge.chain, edge.side)
+            for edge in stage.edges
+        ]
+        text = repr((stage.kernels, edges, stage.sharded))
+        found[stage.name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return found
+
+
 def plan_fingerprint(plan: PhysicalPlan) -> str:
     """A short hash of what the stages compute, to notice a checkpoint of another query."""
     said: list[object] = [(stage.name, stage.kernels, stage.edges) for stage in plan.stages]

@@ -9,14 +9,15 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, final
+from typing import IO, Any, Final, final
 
-from anabranch.errors import PlanError
+from anabranch.errors import EngineError, PlanError
 from anabranch.kernels.kernel import Stateful
 from anabranch.kernels.pipeline import PhysicalPlan, Stage, plan_fingerprint, tables_of
 from anabranch.runtime.folder import Folder
+from anabranch.runtime.layout import Layout, changed_layout, first_layout
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _ABOUT: Final = "query.json"
 
 
@@ -32,6 +33,7 @@ class Facts:
         operators: Per stage the operators that remember something.
         tables: The relations that it looks up in.
         sources: Its sources, and whether they are in files.
+        folders: Per stage the folder of its state.
     """
 
     query: str
@@ -40,11 +42,12 @@ class Facts:
     operators: Mapping[str, Sequence[str]]
     tables: Sequence[str]
     sources: Mapping[str, bool]
+    folders: Mapping[str, str]
 
 
 def read_facts(path: str) -> Facts | None:
     """What the checkpoint in a folder says; None if there is none."""
-    about = Folder.at(path).read_json(_ABOUT)
+    about = read_about(path)
     if about is None:
         return None
     return Facts(
@@ -54,7 +57,29 @@ def read_facts(path: str) -> Facts | None:
         operators=about.get("operators", {}),
         tables=about.get("tables", ()),
         sources=about.get("sources", {}),
+        folders=(
+            {name: home["folder"] for name, home in about["layout"]["stages"].items()}
+            if "layout" in about
+            else {name: name for name in about.get("operators", ())}
+        ),
     )
+
+
+def read_about(path: str) -> dict[str, Any] | None:
+    """What a checkpoint says, as it is written; None if there is none.
+
+    Raises:
+        EngineError: It was written by a later version.
+    """
+    about: dict[str, Any] | None = Folder.at(path).read_json(_ABOUT)
+    if about is not None and about["format"] > _FORMAT:
+        raise EngineError(
+            f"a checkpoint of format {about['format']}, this version knows those up to {_FORMAT}",
+            where=path,
+            hint="continue the query with the version of Anabranch that wrote its checkpoint, or a "
+            "later one",
+        )
+    return about
 
 
 @final
@@ -66,14 +91,22 @@ class Checkpoint:
         query: The identity of the query, the same for its whole life.
         shards: How many shards it has, fixed when it began.
         fresh: Whether it begins just now.
+        layout: Where each part of it keeps what it has to remember.
     """
 
     def __init__(
-        self, path: str | None, plan: PhysicalPlan, shards: int, frames: Collection[str] = ()
+        self,
+        path: str | None,
+        plan: PhysicalPlan,
+        shards: int,
+        frames: Collection[str] = (),
+        *,
+        changed: bool = False,
     ) -> None:
         """Open the checkpoint of a query, or begin a new one.
 
-        `frames` are those of its sources that are streaming DataFrames.
+        `frames` are those of its sources that are streaming DataFrames. With `changed` the plan
+        may be another one than before: what is the same in it keeps its state.
 
         Raises:
             PlanError: It belongs to another query, or one that is running.
@@ -82,33 +115,91 @@ class Checkpoint:
         self.path = tempfile.mkdtemp(prefix="anabranch-") if path is None else _absolute(path)
         self._lock: IO[bytes] | None = self._locked()
         folder = Folder.at(self.path)
-        self._outputs = len(plan.outputs)
+        try:
+            about = self._about(folder, plan, shards, frames, changed=changed)
+        except BaseException:
+            self.close()
+            raise
+        self.query: str = about["query"]
+        self.shards: int = about["shards"]
+        self.layout = Layout.of_json(about["layout"])
         for place in (folder, Folder.at(self.plans), *self.outs):
             place.sweep()
-        about = folder.read_json(_ABOUT)
-        self.fresh = about is None
-        fingerprint = plan_fingerprint(plan)
-        if about is None:
-            about = {
-                "format": _FORMAT,
-                "query": uuid.uuid4().hex,
-                "plan": fingerprint,
-                "shards": shards,
-                "timestamps": any(source.timestamps for source in plan.sources.values()),
-                "operators": {stage.name: _remembering(stage) for stage in plan.stages},
-                "tables": sorted(tables_of(plan)),
-                "sources": {name: name not in frames for name in plan.sources},
-            }
-            folder.write_json(_ABOUT, about)
-        elif about["plan"] != fingerprint:
-            self.close()
+
+    def _about(
+        self,
+        folder: Folder,
+        plan: PhysicalPlan,
+        shards: int,
+        frames: Collection[str],
+        *,
+        changed: bool,
+    ) -> dict[str, Any]:
+        """What is written down about the query, brought up to date."""
+        known = read_about(self.path)
+        self.fresh = known is None
+        now: dict[str, Any] = {
+            "format": _FORMAT,
+            "plan": plan_fingerprint(plan),
+            "timestamps": any(source.timestamps for source in plan.sources.values()),
+            "operators": {stage.name: _remembering(stage) for stage in plan.stages},
+            "tables": sorted(tables_of(plan)),
+            "sources": {name: name not in frames for name in plan.sources},
+        }
+        if known is None:
+            query = uuid.uuid4().hex
+            layout = first_layout(plan, query)
+            about = {**now, "query": query, "shards": shards, "layout": layout.to_json()}
+        elif known["plan"] == now["plan"]:
+            # One of the first format has all its state where a new query has it.
+            layout_now = first_layout(plan, known["query"]).to_json()
+            about = {**known, **now, "layout": known.get("layout", layout_now)}
+        elif not changed or "layout" not in known:
             raise PlanError(
                 "the checkpoint belongs to another query",
                 where=self.path,
-                hint="a changed query needs a new checkpoint (and a new output folder)",
+                hint="a changed query needs a new checkpoint (and a new output folder); what is "
+                "started with start_all or --all may say that it has changed",
             )
-        self.query: str = about["query"]
-        self.shards: int = about["shards"]
+        else:
+            self._refuse_other_frames(known["sources"], now["sources"])
+            layout = changed_layout(
+                Layout.of_json(known["layout"]),
+                plan,
+                known["query"],
+                known=known["sources"],
+                batch=self.next_batch,
+            )
+            sources = {**known["sources"], **now["sources"]}
+            about = {**known, **now, "sources": sources, "layout": layout.to_json()}
+        if about != known:
+            folder.write_json(_ABOUT, about)
+        self._forget({home["folder"] for home in about["layout"]["stages"].values()})
+        return about
+
+    def _forget(self, homes: Collection[str]) -> None:
+        """Remove the state of stages that there are no more."""
+        state = Folder.at(self.state)
+        for name in state.folders():
+            # Whoever reads the query as a DataFrame has state by the name of Spark's query.
+            if name not in homes and "-" in name and name.partition("-")[0].isdigit():
+                state.drop(name)
+
+    def _refuse_other_frames(self, before: Mapping[str, bool], now: Mapping[str, bool]) -> None:
+        """Spark counts its own sources, and wants the same ones again."""
+        was, is_ = ([n for n, in_files in some.items() if not in_files] for some in (before, now))
+        if was != is_:
+            raise PlanError(
+                "a query cannot change its DataFrames",
+                where=f"then {', '.join(was) or 'none'}, now {', '.join(is_) or 'none'}",
+                hint="start the changed query with a new checkpoint, or read files",
+            )
+
+    @property
+    def next_batch(self) -> int:
+        """The batch that Spark does next, maybe not for the first time."""
+        names = Folder.at(f"{self.spark}/commits").names()
+        return max((int(name) for name in names if name.isdigit()), default=-1) + 1
 
     @property
     def spark(self) -> str:
@@ -143,8 +234,7 @@ class Checkpoint:
     @property
     def outs(self) -> list[Folder]:
         """What each sink has to remember."""
-        first = Folder.at(f"{self.path}/out")
-        return [first, *(first.child(str(number)) for number in range(1, self._outputs))]
+        return [Folder.at(f"{self.path}/{home.folder}") for home in self.layout.outputs]
 
     def close(self) -> None:
         """Let others have it; a temporary one is removed."""

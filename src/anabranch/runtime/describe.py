@@ -121,7 +121,7 @@ class Declared:
             raise PlanError(
                 "a heartbeat needs to know how long one step of time is",
                 where=f"source '{self.name}'",
-                hint="say it: CHRONON 1 SECOND in SQL, chronon='1 second' in Python; or use timestamps",
+                hint="say CHRONON 1 SECOND in SQL, chronon='1 second' in Python; or use timestamps",
             )
         heartbeat = parse_duration(self.heartbeat)
         if not heartbeat:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -70,6 +71,10 @@ class Folder(ABC):
     @abstractmethod
     def open(self, name: str) -> tuple[pa.NativeFile, int] | None:
         """A file for reading (mapped into memory where that can be) and its size."""
+
+    @abstractmethod
+    def drop(self, name: str) -> None:
+        """Remove a folder in this one with everything in it, if it is there."""
 
     def sweep(self) -> None:
         """Remove what interrupted writes have left; nobody else may be writing here."""
@@ -157,6 +162,10 @@ class LocalFolder(Folder):
         """Remove a file if it is there."""
         (self.root / name).unlink(missing_ok=True)
 
+    def drop(self, name: str) -> None:
+        """Remove a folder in this one with everything in it, if it is there."""
+        shutil.rmtree(self.root / name, ignore_errors=True)
+
     def open(self, name: str) -> tuple[pa.NativeFile, int] | None:
         """The file mapped into memory, and its size."""
         try:
@@ -212,6 +221,13 @@ class RemoteFolder(Folder):
         """Remove a file if it is there."""
         try:
             self.system.delete_file(f"{self.root}/{name}")
+        except FileNotFoundError:
+            return
+
+    def drop(self, name: str) -> None:
+        """Remove a folder in this one with everything in it, if it is there."""
+        try:
+            self.system.delete_dir(f"{self.root}/{name}")
         except FileNotFoundError:
             return
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Literal, final
 
@@ -18,6 +18,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.exchange import Parcel, address
 from anabranch.runtime.folder import Folder
+from anabranch.runtime.layout import Home
 from anabranch.runtime.source_spec import Promise
 from anabranch.runtime.state_store import KEEP, ShardStore
 
@@ -63,6 +64,7 @@ class Job:
         outs: The folders for `log`.
         timestamps: Whether times are microseconds.
         keep: How many versions of the state stay.
+        homes: Where each stage keeps its state; where it is called, if nothing is said.
         tasks: How many tasks share the shards of a stage, at most; 0: as many as there are shards.
             This may change whenever a query is started.
     """
@@ -75,6 +77,7 @@ class Job:
     outs: tuple[str, ...]
     timestamps: bool = False
     keep: int = KEEP
+    homes: Mapping[str, Home] = field(default_factory=dict)
     tasks: int = 0
 
     def shards_of(self, stage: Stage) -> int:
@@ -201,13 +204,16 @@ class Job:
     def store(self, place: int, shard: int) -> ShardStore:
         """The state of a shard."""
         name = self.plan.stages[place].name
-        folder = Folder.at(self.state).child(name).child(str(shard))
-        return ShardStore(folder=folder, keep=self.keep)
+        home = self.homes.get(name, Home(name, ""))
+        folder = Folder.at(self.state).child(home.folder).child(str(shard))
+        return ShardStore(folder=folder, keep=self.keep, since=home.since)
 
     def promised(self, source: str, batch: int) -> Time:
-        """How far a source had promised before a batch, as the stage that reads it remembers."""
-        place = self.routes(f"source:{source}")[0].target
-        manifest = self.store(place, 0).load(batch)
+        """How far a source had promised before a batch, as stages that read it remember."""
+        places = {route.target for route in self.routes(f"source:{source}")}
+        # Those that came later may not have heard of it.
+        oldest = min(places, key=lambda place: self.store(place, 0).since)
+        manifest = self.store(oldest, 0).load(batch)
         return Time(manifest.sources.get(source, BEGINNING)) if manifest else BEGINNING
 
     def _edge(self, route: Route) -> Edge:

@@ -75,6 +75,10 @@ class LogFolder:
         content = {"format": _FORMAT, "query": query, "timestamps": timestamps, "schema": encoded}
         self._log.write_json(_ABOUT, content, seal=False)
 
+    def exists(self) -> bool:
+        """Whether the folder is a log already."""
+        return self._log.read_json(_ABOUT) is not None
+
     def commit(self, batch: int, stable: int, files: list[dict[str, Any]]) -> None:
         """Make the files of a batch part of the stream."""
         entry = {"format": _FORMAT, "batch": batch, "stable": int(stable), "files": files}

@@ -60,13 +60,15 @@ class Result:
 class Begin:
     """What a sink has to know of the query.
 
-    `query` is its identity; `fresh` says that no batch has been committed yet.
+    `query` is its identity, and that of one output where there are several; `fresh` says that no
+    batch has been committed yet, `first` which one is the first.
     """
 
     schema: pa.Schema
     query: str
     timestamps: bool
     fresh: bool
+    first: int = 0
 
 
 class Sink(ABC):
@@ -116,6 +118,12 @@ class LogSink(Sink):
     def open(self, begin: Begin) -> None:
         """Create the log, or take it up."""
         element_schema(begin.schema)
+        if not begin.fresh and not self.log.exists():
+            raise PlanError(
+                "the query wrote to another log before",
+                where=self.out,
+                hint="use the same folder, or a new checkpoint",
+            )
         self.log.create(begin.schema, query=begin.query, timestamps=begin.timestamps)
 
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
@@ -142,10 +150,12 @@ class StreamFileSink(Sink):
         self._sizes = sizes
         self._schema = pa.schema([])
         self._timestamps = False
+        self._first = 0
 
     def open(self, begin: Begin) -> None:
         """Create the file, or take it up."""
         self._schema, self._timestamps = begin.schema, begin.timestamps
+        self._first = begin.first
         begun = self._sizes.read_json("file.json")
         if begun is None:
             if self.path.exists() and self.path.stat().st_size:
@@ -168,7 +178,7 @@ class StreamFileSink(Sink):
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
         """Cut the file back to the batches before, then append."""
         before = {"size": 0, "stable": int(BEGINNING)}
-        if batch:
+        if batch > self._first:
             before = self._sizes.read_json(f"{batch - 1}.json") or {}
         if not before or self.path.stat().st_size < before["size"]:
             raise EngineError(

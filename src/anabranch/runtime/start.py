@@ -64,6 +64,7 @@ def start_query(
     shards: int,
     trigger: str | None = None,
     available_now: bool = False,
+    changed: bool = False,
 ) -> list[Run]:
     """Start a query of Spark, and with it as many queries as the plan has outputs.
 
@@ -76,14 +77,16 @@ def start_query(
         shards: How many shards keyed stages have, if the query begins now.
         trigger: The time between two batches, such as `1 second`; None: as fast as it goes.
         available_now: Process what is there, then end.
+        changed: The plan may be another one than before.
     """
     streaming = tuple(frame.name for frame in work.frames if frame.frame.isStreaming)
-    opened = Checkpoint(checkpoint, work.plan, shards, streaming)
+    opened = Checkpoint(checkpoint, work.plan, shards, streaming, changed=changed)
     try:
         sinks = [make(folder) for make, folder in zip(make_sinks, opened.outs, strict=True)]
         schemas = [work.plan.stages[place].schema for place in work.plan.outputs]
-        for sink, schema in zip(sinks, schemas, strict=True):
-            sink.open(Begin(schema, opened.query, work.timestamps, opened.fresh))
+        for sink, schema, home in zip(sinks, schemas, opened.layout.outputs, strict=True):
+            fresh = opened.fresh or home.since >= opened.next_batch
+            sink.open(Begin(schema, home.identity, work.timestamps, fresh, home.since))
         places = store_tables(work.plan, work.tables, opened.tables)
         work = replace(work, plan=with_tables(work.plan, places))
         files = _all_files(work, opened)
@@ -153,6 +156,7 @@ def _job(
         outs=outs,
         timestamps=work.timestamps,
         keep=work.keep,
+        homes=opened.layout.stages,
         tasks=work.parts,
     )
     check_sources(job, list(job.promises))

@@ -141,11 +141,12 @@ class ShardStore:
 
     Batch b starts from the newest version before b, whatever later ones an interrupted attempt
     has left, and writes version b under names that follow from b. So an attempt may be repeated
-    at any point and puts the same files in place.
+    at any point and puts the same files in place. `since` is the first batch that there was.
     """
 
     folder: Folder
     keep: int = KEEP
+    since: int = 0
 
     def newest_before(self, batch: int) -> Manifest | None:
         """The version that batch starts from; None if the shard has none."""
@@ -158,7 +159,7 @@ class ShardStore:
     def load(self, batch: int) -> Manifest | None:
         """The version that batch starts from; a shard that has lost its state is refused."""
         found = self.newest_before(batch)
-        if found is None and batch > 0:
+        if found is None and batch > self.since:
             raise EngineError(
                 f"the state before batch {batch} is missing",
                 where=self.folder.path,

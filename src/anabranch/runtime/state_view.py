@@ -61,9 +61,10 @@ def view_state(path: str, *, check: bool = False) -> tuple[Facts, list[ShardStat
     place, facts = find_checkpoint(path)
     state = Folder.at(f"{place}/state")
     found = []
-    for stage in sorted(state.folders(), key=_place):
-        for shard in sorted(state.child(stage).folders(), key=int):
-            store = ShardStore(folder=state.child(stage).child(shard), keep=KEEP)
+    for stage in sorted(facts.folders, key=_place):
+        home = state.child(facts.folders[stage])
+        for shard in sorted(home.folders(), key=int):
+            store = ShardStore(folder=home.child(shard), keep=KEEP)
             manifest = store.newest_before(_ALL)
             if manifest is not None:
                 if check:

@@ -1,0 +1,115 @@
+"""What of a checkpoint stays when a query changes, and when the format of checkpoints does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate_functions import AggregateCall
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.errors import EngineError, PlanError
+from anabranch.kernels.pipeline import compile_plan
+from anabranch.runtime.checkpoint import Checkpoint, read_facts
+from anabranch.runtime.folder import Folder
+
+SCHEMA = pa.schema([("k", pa.int64())])
+ROWS = Source(name="rows", schema=SCHEMA, insert_only=True)
+CORRECTED = Source(name="corrected", schema=SCHEMA)
+TABLE = Source(name="table", schema=SCHEMA, insert_only=True, relation=True)
+
+
+def counted(input: Node) -> Aggregate:
+    key = Expression.parse("k", input.schema)
+    calls = (("n", AggregateCall(function="count")),)
+    return Aggregate(input=input, group_by=(("k", key),), aggregates=calls)
+
+
+def opened(path: Path, *nodes: Node, changed: bool = False, done: int = 0) -> Checkpoint:
+    """Open a checkpoint as a start does, let it go, and say that some batches were done."""
+    found = Checkpoint(str(path), compile_plan(*nodes), 2, changed=changed)
+    found.close()
+    for batch in range(done):
+        Folder.at(found.spark).child("commits").write(str(batch), b"")
+    return found
+
+
+def test_what_is_the_same_stays_where_it_is(tmp_path: Path) -> None:
+    first = opened(tmp_path, counted(ROWS), Distinct(input=ROWS), done=3)
+    homes = first.layout.stages
+    for home in homes.values():
+        Folder.at(first.state).child(home.folder).child("0").write("2.json", b"{}")
+    # One is gone, one has come; the stages have other numbers now.
+    after = opened(tmp_path, counted(Distinct(input=ROWS)), counted(ROWS), changed=True)
+    assert after.query == first.query
+    assert [home in homes.values() for home in after.layout.stages.values()] == [False, True]
+    assert after.layout.stages["1-aggregate"].folder == "0-aggregate"
+    assert [home.since for home in after.layout.outputs] == [3, 0]
+    assert after.layout.outputs[1] == first.layout.outputs[0]
+    # And back to what it was; the one that left begins anew.
+    again = opened(tmp_path, counted(ROWS), changed=True)
+    assert again.layout.stages["0-aggregate"] == homes["0-aggregate"]
+    assert Folder.at(again.state).folders() == ["0-aggregate"]
+
+
+def test_outputs_are_told_apart(tmp_path: Path) -> None:
+    found = opened(tmp_path, counted(ROWS), counted(ROWS), Distinct(input=ROWS))
+    assert len({home.identity for home in found.layout.outputs}) == 3
+    assert len({folder.path for folder in found.outs}) == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        (Distinct(input=CORRECTED), "'corrected', which corrects earlier rows"),
+        (Distinct(input=TABLE), "'table', which has been read already"),
+        (counted(counted(CORRECTED)), "the results of stage 0-aggregate"),
+    ],
+)
+def test_what_needs_the_past_cannot_come_later(tmp_path: Path, more: Node, what: str) -> None:
+    before = (counted(CORRECTED), counted(TABLE))
+    opened(tmp_path, *before, done=1)
+    with pytest.raises(PlanError, match=what):
+        opened(tmp_path, *before, more, changed=True)
+    # Nothing has happened.
+    opened(tmp_path, *before)
+
+
+def test_a_source_that_is_new_may_be_anything(tmp_path: Path) -> None:
+    opened(tmp_path, counted(ROWS), done=1)
+    found = opened(tmp_path, counted(ROWS), Distinct(input=CORRECTED), changed=True)
+    assert [home.since for home in found.layout.outputs] == [0, 1]
+
+
+def test_a_change_must_be_said(tmp_path: Path) -> None:
+    opened(tmp_path, counted(ROWS))
+    with pytest.raises(PlanError, match="belongs to another query"):
+        opened(tmp_path, Distinct(input=ROWS))
+
+
+def test_a_checkpoint_of_the_first_format_goes_on(tmp_path: Path) -> None:
+    first = opened(tmp_path, counted(ROWS))
+    folder = Folder.at(str(tmp_path))
+    about = folder.read_json("query.json") or {}
+    old = {key: value for key, value in about.items() if key not in ("layout", "sources")}
+    folder.write_json("query.json", {**old, "format": 1})
+    facts = read_facts(str(tmp_path))
+    assert facts is not None
+    assert facts.folders == {"0-aggregate": "0-aggregate"}
+    again = opened(tmp_path, counted(ROWS))
+    assert (again.query, again.layout, again.fresh) == (first.query, first.layout, False)
+    assert folder.read_json("query.json") == about
+
+
+def test_a_checkpoint_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    opened(tmp_path, counted(ROWS))
+    folder = Folder.at(str(tmp_path))
+    about = folder.read_json("query.json") or {}
+    folder.write_json("query.json", {**about, "format": 99})
+    with pytest.raises(EngineError, match="format 99, this version knows those up to 2"):
+        opened(tmp_path, counted(ROWS))
