@@ -154,3 +154,16 @@ def test_state_can_live_in_any_file_system_that_arrow_knows(tmp_path: Path) -> N
     assert found is not None
     assert values(store, found) == [[4]]
     assert len(store.folder.names()) == 4
+
+
+def test_a_large_run_from_afar_is_on_disk_not_in_memory(tmp_path: Path) -> None:
+    from pyarrow.fs import LocalFileSystem
+
+    store = ShardStore(folder=RemoteFolder(LocalFileSystem(), str(tmp_path / "far")), keep=2)
+    large = pa.RecordBatch.from_pydict({"v": list(range(500_000))})
+    manifest = save(store, 0, None, Run(large))
+    before = pa.total_allocated_bytes()
+    [trace] = store.traces(manifest)
+    [[run]] = trace.runs.values()
+    assert pa.total_allocated_bytes() - before < 100_000
+    assert run.rows.equals(large)

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import shutil
+import tempfile
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -16,6 +17,11 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from anabranch.errors import EngineError
+
+_SMALL: Final = 1 << 20
+"""Files up to this size are read into memory."""
+
+_PIECE: Final = 1 << 22
 
 _SERIAL: Final = itertools.count()
 PARTIAL: Final = ".partial-"
@@ -232,9 +238,21 @@ class RemoteFolder(Folder):
             return
 
     def open(self, name: str) -> tuple[pa.NativeFile, int] | None:
-        """The file and its size."""
+        """The file and its size; a large one by way of the disk of this machine.
+
+        So it takes no more memory than is used of it, as a file that was there from the start.
+        """
         try:
             file = self.system.open_input_file(f"{self.root}/{name}")
         except FileNotFoundError:
             return None
-        return file, file.size()
+        size: int = file.size()
+        return (file if size <= _SMALL else _spilled(file)), size
+
+
+def _spilled(file: pa.NativeFile) -> pa.MemoryMappedFile:
+    """A copy that has no name any more, and is gone when nobody looks at it."""
+    with tempfile.NamedTemporaryFile(prefix="anabranch-run-") as copy:
+        shutil.copyfileobj(file, copy, _PIECE)
+        copy.flush()
+        return pa.memory_map(copy.name)
