@@ -37,6 +37,7 @@ from anabranch.runtime.shared_results import Published, publish
 from anabranch.runtime.sink_choice import choose_sink
 from anabranch.runtime.source_functions import Connect, connect, describe_source
 from anabranch.runtime.source_spec import LatePolicy, Limits
+from anabranch.runtime.state_store import KEEP
 from anabranch.stream import Place, Query, Stream, Target, plan_together, start_together
 
 __all__ = ["Engine", "GroupedStream", "LocalRun", "Query", "Run", "Stream"]
@@ -56,6 +57,7 @@ class Engine:
         shards: int | None = None,
         cores: int | None = None,
         settings: Mapping[str, str] | None = None,
+        versions: int = KEEP,
     ) -> None:
         """Prepare an engine.
 
@@ -65,9 +67,18 @@ class Engine:
                 can work on it. None: one per core.
             cores: How many cores a session of our own uses; None: all, at most 8.
             settings: More settings for a session of our own.
+            versions: How many versions of its state a query keeps: after so many batches what is
+                not needed any more is removed.
         """
         if shards is not None and not 1 <= shards <= 4096:
             raise PlanError(f"{shards} shards are not possible", hint="use 1 to 4096")
+        if versions < 2:
+            raise PlanError(
+                f"a query cannot do with {versions} versions of its state",
+                where="Engine(versions=...)",
+                hint="a batch that is repeated needs the one before: keep at least 2",
+            )
+        self.versions = versions
         self._spark = spark
         self._own = spark is None
         self._shards = shards

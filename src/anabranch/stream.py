@@ -37,6 +37,8 @@ Target: TypeAlias = str | Path | Messages
 class Host(Protocol):
     """What a query needs of the engine it belongs to."""
 
+    versions: int
+
     @property
     def spark(self) -> Any:
         """The Spark session."""
@@ -265,6 +267,7 @@ def _work(
         frames=tuple(pushed.values()),
         parts=parallelism(streams[0].engine.spark),
         timestamps=any(source.timestamps for source in plan.sources.values()),
+        keep=streams[0].engine.versions,
     )
 
 

@@ -17,35 +17,38 @@ KEYS: Final = 1_000
 RATE: Final = 50_000
 """Rows per second of the stream's own time, so that windows end all the while."""
 
+FILES: Final = 4
+"""So many files make a batch."""
+
 MASTERS: Final = ("local[1]", "local[2]", "local-cluster[2,1,1024]")
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured: files of so many rows each, and how often throughput is.
+    """How much is measured: batches of so many rows each, and how often throughput is.
 
     `day` is the number of small batches that stand for a day.
     """
 
-    rows_per_file: int
-    files: int
-    long_files: int
+    rows_per_batch: int
+    batches: int
+    long_batches: int
     day: int
     repeats: int
     masters: tuple[str, ...]
 
 
 FULL: Final = Size(
-    rows_per_file=1_000_000, files=6, long_files=50, day=24 * 60, repeats=3, masters=MASTERS
+    rows_per_batch=1_000_000, batches=8, long_batches=50, day=24 * 60, repeats=3, masters=MASTERS
 )
 QUICK: Final = Size(
-    rows_per_file=100_000, files=4, long_files=8, day=0, repeats=1, masters=MASTERS[:2]
+    rows_per_batch=100_000, batches=4, long_batches=8, day=0, repeats=1, masters=MASTERS[:2]
 )
 
 
 def scale(report: Report, *, quick: bool) -> None:
-    """A windowed count per key, one file per batch, every run in a process of its own.
+    """A windowed count per key, batch by batch, every run in a process of its own.
 
     Figures: `local2_over_local1` and `cluster_over_local1` (throughput), `cost_50m_over_1m` (time
     per event at the end of a long stream over that at its beginning), `peak_memory_mb` (all
@@ -56,12 +59,12 @@ def scale(report: Report, *, quick: bool) -> None:
     size = QUICK if quick else FULL
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     try:
-        _write(root / "rows", size.files, size)
+        _write(root / "rows", size.batches, size)
         speeds = {master: _throughput(report, root, master, size) for master in size.masters}
         report.figure("local2_over_local1", speeds["local[2]"] / speeds["local[1]"])
         if MASTERS[2] in speeds:
             report.figure("cluster_over_local1", speeds[MASTERS[2]] / speeds["local[1]"])
-        _write(root / "long", size.long_files, size)
+        _write(root / "long", size.long_batches, size)
         _long(report, root)
         if size.day:
             _day(report, root, size.day)
@@ -69,8 +72,15 @@ def scale(report: Report, *, quick: bool) -> None:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _write(folder: Path, files: int, size: Size) -> None:
-    write_rows(folder, files=files, rows_per_file=size.rows_per_file, keys=KEYS, per_second=RATE)
+def _write(folder: Path, batches: int, size: Size) -> None:
+    """Files for so many batches; a batch has several of them, so that it can be shared."""
+    write_rows(
+        folder,
+        files=batches * FILES,
+        rows_per_file=size.rows_per_batch // FILES,
+        keys=KEYS,
+        per_second=RATE,
+    )
 
 
 def _throughput(report: Report, root: Path, master: str, size: Size) -> float:
@@ -100,7 +110,7 @@ def _long(report: Report, root: Path) -> None:
 
 def _day(report: Report, root: Path, batches: int) -> None:
     write_rows(root / "day", files=batches, rows_per_file=2_000, keys=KEYS, per_second=1_000)
-    done, memory = _run(root / "day", root / "day-work", "local[2]")
+    done, memory = _run(root / "day", root / "day-work", "local[2]", files=1)
     each = [batch["seconds"] for batch in done]
     hours = [each[at : at + 60] for at in range(0, len(each), 60)]
     report.measured(
@@ -126,8 +136,11 @@ def _doubling(memory: list[int]) -> float:
     return max(memory[half:]) / max(memory[:half])
 
 
-def _run(rows: Path, work: Path, master: str) -> tuple[list[dict[str, float]], list[int]]:
+def _run(
+    rows: Path, work: Path, master: str, files: int = FILES
+) -> tuple[list[dict[str, float]], list[int]]:
     """The batches of a run in a process of its own, and what memory it had all the while."""
-    batches, memory = run_job("anabranch.bench.scale_job", str(rows), str(work), master)
+    words = (str(rows), str(work), master, str(files))
+    batches, memory = run_job("anabranch.bench.scale_job", *words)
     shutil.rmtree(work, ignore_errors=True)
     return batches, memory

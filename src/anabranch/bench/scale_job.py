@@ -1,4 +1,4 @@
-"""One run of `bench scale`: `python -m anabranch.bench.scale_job ROWS WORK MASTER`."""
+"""One run of `bench scale`: `python -m anabranch.bench.scale_job ROWS WORK MASTER FILES`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from anabranch.engine import Engine
 
 
-def main(rows: Path, work: Path, master: str) -> None:
+def main(rows: Path, work: Path, master: str, files: int) -> None:
     """Run to the end, and say what each batch took."""
     with Engine(settings={"spark.master": master}) as engine:
         stream = engine.stream(
-            rows, name="rows", start="ts", delay="5 seconds", max_files_per_batch=1
+            rows, name="rows", start="ts", delay="5 seconds", max_files_per_batch=files
         )
         query = stream.window("10 seconds", slide="10 seconds").group_by("k").agg(n="COUNT(*)")
         run = query.start(to=work / "log", checkpoint=work / "checkpoint", available_now=True)
@@ -27,4 +27,4 @@ def main(rows: Path, work: Path, master: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
