@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anabranch.cli.tables import show_table
 from anabranch.errors import PlanError
+
+if TYPE_CHECKING:
+    from anabranch.runtime.control import ControlFolder
 
 
 def control(
@@ -65,10 +68,7 @@ def control(
     typer.echo(f"{command}: takes effect in the next batch", err=True)
 
 
-def _list(folder: object, *, as_json: bool) -> None:
-    from anabranch.runtime.control import ControlFolder
-
-    assert isinstance(folder, ControlFolder)
+def _list(folder: ControlFolder, *, as_json: bool) -> None:
     notes = folder.notes()
     if as_json:
         for note in notes:
