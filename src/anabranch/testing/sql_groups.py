@@ -143,6 +143,9 @@ class Groups:
                 argument = value("int", self.scope)
                 if shape == "COUNT_IF({})":
                     argument = self.scalars.condition(self.scope)
+                    # Of no rows DuckDB's own gives NULL.
+                    plain = text("COUNT(CASE WHEN {} THEN 1 END)", argument)
+                    return text("{}{}", Either(text(shape, argument), plain), suffix), kind
                 if shape == "COUNT(*)":
                     return text("COUNT(*){}", suffix), kind
                 if shape == "QUANTILE":
