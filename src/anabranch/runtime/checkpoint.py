@@ -15,7 +15,7 @@ from anabranch.errors import EngineError, PlanError
 from anabranch.kernels.kernel import Stateful
 from anabranch.kernels.pipeline import PhysicalPlan, Stage, plan_fingerprint, tables_of
 from anabranch.runtime.folder import Folder
-from anabranch.runtime.layout import Layout, changed_layout, first_layout
+from anabranch.runtime.layout import Home, Layout, changed_layout, first_layout
 
 _FORMAT: Final = 2
 _ABOUT: Final = "query.json"
@@ -138,6 +138,7 @@ class Checkpoint:
         """What is written down about the query, brought up to date."""
         known = read_about(self.path)
         self.fresh = known is None
+        gone: set[Home] = set()
         now: dict[str, Any] = {
             "format": _FORMAT,
             "plan": plan_fingerprint(plan),
@@ -153,7 +154,9 @@ class Checkpoint:
         elif known["plan"] == now["plan"]:
             # One of the first format has all its state where a new query has it.
             layout_now = first_layout(plan, known["query"]).to_json()
-            about = {**known, **now, "layout": known.get("layout", layout_now)}
+            sources = {**known.get("sources", {}), **now["sources"]}
+            layout_now = known.get("layout", layout_now)
+            about = {**known, **now, "sources": sources, "layout": layout_now}
         elif not changed or "layout" not in known:
             raise PlanError(
                 "the checkpoint belongs to another query",
@@ -163,8 +166,9 @@ class Checkpoint:
             )
         else:
             self._refuse_other_frames(known["sources"], now["sources"])
+            before = Layout.of_json(known["layout"])
             layout = changed_layout(
-                Layout.of_json(known["layout"]),
+                before,
                 plan,
                 known["query"],
                 known=known["sources"],
@@ -172,18 +176,12 @@ class Checkpoint:
             )
             sources = {**known["sources"], **now["sources"]}
             about = {**known, **now, "sources": sources, "layout": layout.to_json()}
+            gone = set(before.stages.values()) - set(layout.stages.values())
         if about != known:
             folder.write_json(_ABOUT, about)
-        self._forget({home["folder"] for home in about["layout"]["stages"].values()})
+        for home in gone:
+            Folder.at(self.state).drop(home.folder)
         return about
-
-    def _forget(self, homes: Collection[str]) -> None:
-        """Remove the state of stages that there are no more."""
-        state = Folder.at(self.state)
-        for name in state.folders():
-            # Whoever reads the query as a DataFrame has state by the name of Spark's query.
-            if name not in homes and "-" in name and name.partition("-")[0].isdigit():
-                state.drop(name)
 
     def _refuse_other_frames(self, before: Mapping[str, bool], now: Mapping[str, bool]) -> None:
         """Spark counts its own sources, and wants the same ones again."""
