@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+import duckdb
 import pyarrow as pa
+from hypothesis import currently_in_test_context, event
 from hypothesis import strategies as st
 
 from anabranch.algebra.explain import explain_tree
@@ -191,8 +193,14 @@ def assert_script_means_what_it_says(
     assert [name.lower() for name in node.schema.names] == names
     given = {name: stream.meaning() for name, stream in case.streams.items()}
     bound = meaning(node, given)
-    wrong = difference_from_text(bound, case.script, given, most)
-    assert not wrong, f"the plan does not mean what the text says\n{wrong}"
+    try:
+        wrong = difference_from_text(bound, case.script, given, most)
+    except duckdb.NotImplementedException as problem:
+        # Then there is nothing to compare the bound plan with, but all that follows from it.
+        if currently_in_test_context():
+            event(f"DuckDB cannot: {problem}")
+    else:
+        assert not wrong, f"the plan does not mean what the text says\n{wrong}"
     best = optimize(node).node
     wrong = meaning(best, given).difference(bound)
     assert not wrong, f"the optimised plan means something else\n{wrong}\n{explain_tree(best)}"

@@ -18,6 +18,7 @@ from anabranch.testing.sql_text import (
     Query,
     Text,
     WindowSpec,
+    granules_in,
     joined,
     text,
 )
@@ -71,6 +72,7 @@ class Sources:
     streams: Mapping[str, Registered]
     named: dict[str, Query] = field(default_factory=dict)
     around: set[str] = field(default_factory=set)
+    plain: set[str] = field(default_factory=set)
     number: int = 0
 
     def fresh(self, prefix: str) -> str:
@@ -112,6 +114,7 @@ class Sources:
         entry = self._timed(entry)
         if way != "query" and name not in taken and entry.axis is None and chance(4):
             entry = replace(entry, alias=name, written=False)
+            self.plain.add(name)
         return replace(entry, alias_last=chance(2))
 
     def _timed(self, entry: Entry) -> Entry:
@@ -180,7 +183,7 @@ class Sources:
             known = self.streams[base]
             facts = Query(text(""), known.columns, known.points, known.endless)
         else:
-            facts = base
+            facts = replace(base, granules=granules_in(base))
         if entry.change in ("Istream", "Dstream"):
             facts = replace(facts, points=True, endless=False)
         elif entry.change == "Rstream":
@@ -315,8 +318,8 @@ class Sources:
         owns = Counter(item.base if isinstance(item.base, str) else item.name for item in items)
         for item in items:
             own = item.base if isinstance(item.base, str) else item.name
-            # A name of the query around goes before the name of a stream that has an alias.
-            usable = own not in self.around and owns[own] == 1 and item.written
+            # A name of a query around goes before the name of a stream that has an alias.
+            usable = own not in self.around | self.plain and owns[own] == 1 and item.written
             for column in item.columns:
                 name = column.name.lower()
                 found.append(

@@ -138,6 +138,20 @@ Part: TypeAlias = str | Text | Either | Query | Entry
 NameOf: TypeAlias = Callable[[Entry], str]
 
 
+def granules_in(part: Part) -> frozenset[int]:
+    """The granularities of everything that is written in a text, nested queries included."""
+    match part:
+        case Text():
+            return frozenset[int]().union(*map(granules_in, part.parts))
+        case Either():
+            return granules_in(part.ours)
+        case Query():
+            return granules_in(part.text)
+        case Entry():
+            return granules_in(part.base) | ({part.granule} - {1})
+    return frozenset()
+
+
 def text(shape: str, *parts: Part) -> Text:
     """Parts put into the places `{}` of a text.
 
