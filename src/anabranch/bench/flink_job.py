@@ -16,10 +16,10 @@ from typing import Any
 
 def main() -> None:
     """Run all jobs in one Flink, one after the other."""
-    order = json.load(sys.stdin)
     table = importlib.import_module("pyflink.table")
     settings = table.EnvironmentSettings.in_streaming_mode()
     environment = table.TableEnvironment.create(settings)
+    order = json.load(sys.stdin)
     for name, value in order["settings"].items():
         environment.get_config().set(name, value)
     for statement in order["tables"]:

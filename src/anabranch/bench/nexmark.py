@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
 from anabranch.bench.nexmark_flink import CANNOT as FLINK_CANNOT
-from anabranch.bench.nexmark_flink import run_flink, write_csv
+from anabranch.bench.nexmark_flink import flink, write_csv
 from anabranch.bench.nexmark_scripts import QUERIES, script_of
 from anabranch.bench.nexmark_spark import CANNOT as SPARK_CANNOT
 from anabranch.bench.nexmark_spark import run_spark
@@ -43,8 +45,10 @@ class Size:
 
 FULL: Final = Size(events=2_000_000, files=4, files_per_batch=2, repeats=3, queries=QUERIES)
 QUICK: Final = Size(
-    events=100_000, files=4, files_per_batch=2, repeats=1, queries=("q0", "q5", "q12")
+    events=100_000, files=2, files_per_batch=2, repeats=1, queries=("q0", "q5", "q12")
 )
+_QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""In the quick form nothing runs for so long that a thorough compiler pays, for anyone."""
 
 
 def nexmark(
@@ -74,7 +78,7 @@ def nexmark(
     speeds: dict[tuple[str, str], list[float]] = {}
     try:
         write_event_rows(root / "rows", NexmarkEvents(events=size.events), files=size.files)
-        for query, who, repeat, seconds in _runs(report, root, size, chosen, peers):
+        for query, who, repeat, seconds in _runs(report, root, size, chosen, peers, quick=quick):
             rate = size.events / seconds
             if repeat:
                 speeds.setdefault((query, who), []).append(rate)
@@ -106,9 +110,44 @@ def run_ours(engine: Engine, data: Path, query: str, work: Path, files_per_batch
 
 
 def _runs(
-    report: Report, root: Path, size: Size, queries: Sequence[str], peers: Sequence[str]
+    report: Report,
+    root: Path,
+    size: Size,
+    queries: Sequence[str],
+    peers: Sequence[str],
+    *,
+    quick: bool,
 ) -> Iterator[tuple[str, str, int, float]]:
-    """Query, engine, number of the run, seconds; those of one query beside each other."""
+    """Query, engine, number of the run, seconds; those of one query beside each other.
+
+    In the quick form Flink gets ready while others run.
+    """
+    rows = root / "rows"
+    java = _QUICK_JAVA if quick else ""
+    with ExitStack() as stack:
+        early = stack.enter_context(flink(java)) if quick and "flink" in peers else None
+        if quick:
+            os.environ.setdefault("SPARK_SUBMIT_OPTS", java)
+        tasks = yield from _on_spark(root, size, queries, peers)
+        for peer, cannot in PEERS.items():
+            for query in queries:
+                if peer in peers and query in cannot:
+                    report.measured(query, engine=peer, cannot=cannot[query])
+        if "flink" in peers:
+            write_csv(rows, root / "csv", tasks)
+            running = early or stack.enter_context(flink())
+            repeats = size.repeats + 1
+            for line in running.run(root / "csv", queries, tasks=tasks, repeats=repeats):
+                if "problem" in line:
+                    report.measured(line["job"], engine="flink", problem=line["problem"])
+                else:
+                    yield line["job"], "flink", line["repeat"], line["seconds"]
+
+
+def _on_spark(
+    root: Path, size: Size, queries: Sequence[str], peers: Sequence[str]
+) -> Generator[tuple[str, str, int, float], None, int]:
+    """Our own runs and Spark's, in one session; gives how many tasks run at once."""
     rows = root / "rows"
     with Engine(settings=_MEMORY) as engine:
         tasks = parallelism(engine.spark)
@@ -123,17 +162,7 @@ def _runs(
                     )
                     yield query, "spark", repeat, sum(batch["seconds"] for batch in batches)
                 shutil.rmtree(work, ignore_errors=True)
-    for peer, cannot in PEERS.items():
-        for query in queries:
-            if peer in peers and query in cannot:
-                report.measured(query, engine=peer, cannot=cannot[query])
-    if "flink" in peers:
-        write_csv(rows, root / "csv", tasks)
-        for line in run_flink(root / "csv", queries, tasks=tasks, repeats=size.repeats + 1):
-            if "problem" in line:
-                report.measured(line["job"], engine="flink", problem=line["problem"])
-            else:
-                yield line["job"], "flink", line["repeat"], line["seconds"]
+    return tasks
 
 
 def _figures(report: Report, speeds: Mapping[tuple[str, str], float], peers: Sequence[str]) -> None:

@@ -16,8 +16,10 @@ import subprocess
 import tempfile
 import venv
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -104,18 +106,12 @@ def write_csv(rows: Path, folder: Path, tasks: int) -> None:
     pcsv.write_csv(side, folder / "side_input.csv", pcsv.WriteOptions(include_header=False))
 
 
-def run_flink(
-    folder: Path, queries: Sequence[str], *, tasks: int, repeats: int
-) -> Iterator[Mapping[str, Any]]:
-    """Run queries over a folder of CSV: one object per run, `seconds` or `problem` in each."""
-    order = {
-        "settings": {**_SETTINGS, "parallelism.default": str(tasks)},
-        "tables": _tables(folder),
-        "jobs": [(name, QUERIES[name]) for name in queries if name not in CANNOT],
-        "repeats": repeats,
-    }
+@contextmanager
+def flink(java: str = "") -> Iterator[Flink]:
+    """A Flink that gets ready while others are busy; `java` are more options for its JVM."""
     use_java()
     environment = {**os.environ, **_ENVIRONMENT}
+    environment["JAVA_TOOL_OPTIONS"] += f" {java}"
     with tempfile.TemporaryFile("w+") as talk:
         process = subprocess.Popen(
             [str(flink_python().absolute()), str(_JOB)],
@@ -125,19 +121,44 @@ def run_flink(
             text=True,
             env=environment,
         )
-        assert process.stdin is not None
-        assert process.stdout is not None
         with process:
-            process.stdin.write(json.dumps(order))
-            process.stdin.close()
-            for line in process.stdout:
-                if line.startswith("{"):
-                    yield json.loads(line)
-        if process.returncode:
-            talk.seek(0)
+            try:
+                yield Flink(process, talk)
+            finally:
+                process.kill()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Flink:
+    """A Flink in a process of its own, which runs what it is told, once."""
+
+    process: subprocess.Popen[str]
+    talk: IO[str]
+
+    def run(
+        self, folder: Path, queries: Sequence[str], *, tasks: int, repeats: int
+    ) -> Iterator[Mapping[str, Any]]:
+        """Run queries over a folder of CSV: one object per run, `seconds` or `problem` in each."""
+        order = {
+            "settings": {**_SETTINGS, "parallelism.default": str(tasks)},
+            "tables": _tables(folder),
+            "jobs": [(name, QUERIES[name]) for name in queries if name not in CANNOT],
+            "repeats": repeats,
+        }
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(order))
+            self.process.stdin.close()
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                yield json.loads(line)
+        if self.process.wait():
+            self.talk.seek(0)
             raise PlanError(
                 "Flink has failed",
-                where=(talk.read().strip().splitlines() or ["without a word"])[-1][:200],
+                where=(self.talk.read().strip().splitlines() or ["without a word"])[-1][:200],
                 hint="remove build/flink-venv to install it anew, or leave Flink out: "
                 "--peers spark",
             )
