@@ -12,6 +12,7 @@ from tests.kernels.plans import SCHEMA, SOURCE, aggregate
 from anabranch import Engine
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.bench.rows import write_rows
+from anabranch.kernels.kernel import Progress
 from anabranch.kernels.pipeline import compile_plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Duration, Time
@@ -51,7 +52,7 @@ def test_a_shard_of_half_an_hour_stays_flat(tmp_path: Path) -> None:
         before = store.load(number)
         state = store.traces(before) if before else stage.start()
         batch = points(number, 40)
-        state, _ = stage.step(state, (stage.prepare(0, batch),), batch.stable)
+        state, _ = stage.step(state, (stage.prepare(0, batch),), Progress((batch.stable,)))
         store.save(number, before, state, sources={}, counters={})
         if number % store.keep == 0:
             store.clean(number)

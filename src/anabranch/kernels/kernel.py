@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, final
+from typing import Any, Final, final
 
 import pyarrow as pa
 
@@ -46,6 +46,28 @@ class Trace:
 
 Arrived = tuple[pa.RecordBatch, ...]
 """What the exchange brought, one batch per side of an operator."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the inputs of an operator have come, and what somebody wants of it.
+
+    Attributes:
+        sides: What each side has promised.
+        copies: Where a side holds copies of one stream that come and go: by their numbers, what
+            they are called and what each of them has promised.
+        commands: What came through the control stream, oldest first.
+    """
+
+    sides: tuple[Time, ...]
+    copies: Mapping[int, tuple[str, Time]] = field(default_factory=dict)
+    commands: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def least(self) -> Time:
+        """What all sides have promised."""
+        return Time(min(self.sides))
 
 
 class Kernel(ABC):
@@ -114,3 +136,14 @@ class Stateful(Kernel):
         The stable point of the output says how far it is settled. The result does not depend on
         the order of the rows, and nothing is written in place.
         """
+
+    def advance(
+        self, trace: Trace, arrived: Arrived, progress: Progress
+    ) -> tuple[Trace, EventBatch]:
+        """The same, for operators that want to know more than the least stable point."""
+        return self.step(trace, arrived, progress.least)
+
+    def report(self, trace: Trace) -> dict[str, Any]:
+        """What the last step noticed, as plain values for people."""
+        del trace
+        return {}

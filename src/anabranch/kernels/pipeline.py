@@ -270,7 +270,7 @@ class LocalRunner:
                 sides[edge.side].append(stage.prepare(place, batch))
                 stables.append(edge.promise(batch.stable))
             arrived = tuple(concat_rows(parts) for parts in sides)
-            state, output = stage.step(self._states[stage.name], arrived, Time(min(stables)))
+            state, output = stage.step(self._states[stage.name], arrived, stage.progress(stables))
             self._states[stage.name] = state
             batches[f"stage:{stage.name}"] = output
         return batches[f"stage:{self.plan.stages[self.plan.outputs[0]].name}"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.source import Source
-from anabranch.kernels.kernel import ID, Arrived, Kernel, Stateful, Stateless, Trace
+from anabranch.kernels.kernel import ID, Arrived, Kernel, Progress, Stateful, Stateless, Trace
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time
 
@@ -77,18 +77,26 @@ class Stage:
         """The state before anything arrived."""
         return tuple(Trace() for kernel in self.kernels if isinstance(kernel, Stateful))
 
+    def progress(self, stables: Sequence[Time]) -> Progress:
+        """What the sides have promised, given what each edge has."""
+        sides: list[Time] = []
+        for side in range(self.sides):
+            some = [t for edge, t in zip(self.edges, stables, strict=True) if edge.side == side]
+            sides.append(Time(min(some)))
+        return Progress(tuple(sides))
+
     def step(
-        self, state: StageState, arrived: Arrived, stable: Time
+        self, state: StageState, arrived: Arrived, progress: Progress
     ) -> tuple[StageState, EventBatch]:
-        """Take in one batch, given per side, and the least stable point of all edges."""
+        """Take in one batch, given per side, and how far the sides have come."""
         traces, kernels = list(state), self.kernels
         after: list[Trace] = []
         if self._head is not None:
-            trace, batch = self._head.step(traces.pop(0), arrived, stable)
+            trace, batch = self._head.advance(traces.pop(0), arrived, progress)
             after.append(trace)
             kernels = kernels[1:]
         else:
-            batch = _unpack_events(arrived[0], self._arriving_schema(), stable)
+            batch = _unpack_events(arrived[0], self._arriving_schema(), progress.least)
         for kernel in kernels:
             if isinstance(kernel, Stateful):
                 prepared = (kernel.prepare(batch),)

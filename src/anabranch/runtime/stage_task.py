@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any, Final
@@ -11,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.kernel import Arrived, Trace
+from anabranch.kernels.kernel import Arrived, Progress, Trace
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements import element_rows
@@ -72,11 +73,11 @@ def _step(
     stage, store = job.plan.stages[place], job.store(place, shard)
     before = store.load(batch)
     sources, silent = _source_progress(job, place, before, parcels)
-    stable = _input_stable(job, place, sources, parcels)
+    progress = _progress(job, place, sources, parcels)
     arrived = _arrived(job, place, parcels)
     gathered = time.perf_counter()
     state = store.traces(before) if before else stage.start()
-    state, output = stage.step(state, arrived, stable)
+    state, output = stage.step(state, arrived, progress)
     output = ordered(output)
     stepped = time.perf_counter()
     counters = _count(stage.name, shard, arrived, output, state, parcels)
@@ -182,14 +183,14 @@ def _commands(parcels: Iterable[Parcel]) -> list[dict[str, Any]]:
     return [command for parcel in parcels for command in parcel.head.get("control", ())]
 
 
-def _input_stable(
-    job: Job, place: int, sources: Mapping[str, int], parcels: Iterable[Parcel]
-) -> Time:
-    """The least of what all edges promise; an upstream stage promises what its slowest shard does.
+def _progress(
+    job: Job, place: int, sources: Mapping[str, int], parcels: Sequence[Parcel]
+) -> Progress:
+    """What all edges promise; an upstream stage promises what its slowest shard does.
 
     Every shard of an upstream stage reports in every batch.
     """
-    stables: list[int] = []
+    stables: list[Time] = []
     names = {stage.name: stage for stage in job.plan.stages}
     reports: dict[int, dict[int, int]] = {}
     for parcel in parcels:
@@ -204,7 +205,8 @@ def _input_stable(
         expected = job.shards_of(names[name])
         assert len(heard) == expected, f"{len(heard)} of {expected} shards of {name} reported"
         stables.append(edge.promise(Time(min(heard.values()))))
-    return Time(min(stables))
+    progress = job.plan.stages[place].progress(stables)
+    return replace(progress, commands=tuple(_commands(parcels)))
 
 
 def _count(
