@@ -40,7 +40,7 @@ class Size:
 
 
 FULL: Final = Size(
-    rows_per_batch=1_000_000, batches=8, long_batches=50, day=24 * 60, repeats=3, masters=MASTERS
+    rows_per_batch=1_000_000, batches=32, long_batches=50, day=24 * 60, repeats=3, masters=MASTERS
 )
 QUICK: Final = Size(
     rows_per_batch=100_000, batches=4, long_batches=8, day=0, repeats=1, masters=MASTERS[:2]
@@ -87,7 +87,8 @@ def _throughput(report: Report, root: Path, master: str, size: Size) -> float:
     rates = []
     for repeat in range(size.repeats):
         batches, _ = _run(root / "rows", root / f"{len(master)}-{repeat}", master)
-        rates.append(speed(batches))
+        # While Java still compiles, it competes with the tasks for the cores.
+        rates.append(speed(batches[len(batches) // 2 :]))
         report.measured(master, repeat=repeat, rows_per_s=round(rates[-1]), batches=batches)
     report.figure(f"{master}_rows_per_s", statistics.median(rates))
     return statistics.median(rates)

@@ -11,7 +11,8 @@ from anabranch.engine import Engine
 
 def main(rows: Path, work: Path, master: str, files: int) -> None:
     """Run to the end, and say what each batch took."""
-    with Engine(settings={"spark.master": master}) as engine:
+    settings = {"spark.master": master, "spark.sql.streaming.numRecentProgressUpdates": "10000"}
+    with Engine(settings=settings) as engine:
         stream = engine.stream(
             rows, name="rows", start="ts", delay="5 seconds", max_files_per_batch=files
         )

@@ -19,6 +19,7 @@ from anabranch.algebra.from_signed import FromSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
+from anabranch.algebra.merge import Merge
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
@@ -38,6 +39,7 @@ from anabranch.kernels.from_signed import FromSignedKernel
 from anabranch.kernels.join import JoinKernel
 from anabranch.kernels.kernel import Stateful, Stateless
 from anabranch.kernels.map import MapKernel
+from anabranch.kernels.merge import MergeKernel
 from anabranch.kernels.multiplicity import MultiplicityKernel
 from anabranch.kernels.retime import RetimeKernel
 from anabranch.kernels.session_window import SessionWindowKernel
@@ -115,6 +117,11 @@ def kernel_of(node: Node) -> Stateless | Placement:
             return Placement(kernel=ToStreamKernel(node), kind=kind, together=names)
         case FromSigned():
             return _by_payload(FromSignedKernel(node), "fromsigned")
+        case Merge():
+            kernel = MergeKernel(node)
+            if kernel.spread == "start":
+                return Placement(kernel=kernel, kind="merge", together=None)
+            return _by_payload(kernel, "merge")
         case Cleanse():
             return _by_payload(CleanseKernel(node), "cleanse")
         case AlterLifetime():

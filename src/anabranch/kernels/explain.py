@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anabranch.kernels.kernel import Stateful
+from anabranch.kernels.merge import MergeKernel
 from anabranch.kernels.stage import Edge, PhysicalPlan, Stage
 
 
@@ -24,11 +25,18 @@ def _stage(stage: Stage) -> list[str]:
     spread = "one shard" if not stage.sharded else f"by {_key(stage)}"
     lines = [f"Stage {stage.name} ({spread})"]
     for number, edge in enumerate(stage.edges):
-        side = "" if stage.sides == 1 else ("left ", "right ")[edge.side]
+        side = "" if stage.sides == 1 else f"{_side(stage, edge.side)} "
         everywhere = ", to all shards" if stage.is_broadcast(number) else ""
         lines.append(f"  reads {side}{_edge(edge)}{everywhere}")
     lines += [f"  {kernel.label}" for kernel in stage.kernels]
     return lines
+
+
+def _side(stage: Stage, side: int) -> str:
+    head = stage.kernels[0]
+    if isinstance(head, MergeKernel):
+        return f"'{head.node.names[side]}'"
+    return ("left", "right")[side]
 
 
 def _key(stage: Stage) -> str:

@@ -1,0 +1,227 @@
+"""One right stream out of several copies that differ physically."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, final, get_args
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.source import Source
+from anabranch.algebra.union import columns_of
+from anabranch.errors import PlanError
+from anabranch.model.logical import LogicalStream
+from anabranch.model.time import BEGINNING, FOREVER, Time
+
+Case: TypeAlias = Literal["r0", "r1", "r2", "r3", "r4"]
+Inserts: TypeAlias = Literal["first", "leading", "half_frozen", "quorum"]
+Adjusts: TypeAlias = Literal["lazy", "eager", "leading"]
+Divergence: TypeAlias = Literal["warn", "quarantine", "fail"]
+
+CASES: Final[tuple[Case, ...]] = get_args(Case)
+
+SAYS: Final = {
+    "r0": "inserts in strict order",
+    "r1": "inserts in order, ties in one order everywhere",
+    "r2": "inserts in order, no two of one payload and start",
+    "r3": "no two of one payload and start",
+    "r4": "anything",
+}
+"""What each case takes for granted of every input."""
+
+_QUORUM: Final = re.compile(r"quorum\(\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*\)")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePolicy:
+    """What a merge emits when, where it has a choice (Chandramouli et al. 2012, V-A).
+
+    Attributes:
+        inserts: `first`: as soon as any input has an event; `leading`: as soon as the input with
+            the largest stable point has it; `half_frozen`: once that input can no longer take it
+            back; `quorum`: once enough inputs have it.
+        quorum: How many inputs are enough: a number from 1 on, or a fraction of them below 1.
+        adjusts: `lazy`: only where the stable point would settle something else; `eager`: every
+            change of any input; `leading`: every change of the input with the largest stable
+            point.
+        lag: The output stays so far behind the largest stable point.
+        divergence: What happens to an input that contradicts what is settled: `warn`, `quarantine`
+            (it is not listened to any more), or `fail`.
+    """
+
+    inserts: Inserts = "first"
+    quorum: float = 1
+    adjusts: Adjusts = "lazy"
+    lag: int = 0
+    divergence: Divergence = "warn"
+
+    def __post_init__(self) -> None:
+        for name, kinds in (("inserts", Inserts), ("adjusts", Adjusts), ("divergence", Divergence)):
+            if getattr(self, name) not in get_args(kinds):
+                known = ", ".join(get_args(kinds)).replace("quorum", "quorum(2), quorum(50%)")
+                raise PlanError(
+                    f"{name} cannot be '{getattr(self, name)}'",
+                    where="the policy of a merge",
+                    hint=f"use one of {known}",
+                )
+        if self.quorum <= 0 or (self.quorum >= 1 and self.quorum != int(self.quorum)):
+            raise PlanError(
+                f"a quorum cannot be {self.quorum}",
+                where="the policy of a merge",
+                hint="give a number of inputs, or a fraction between 0 and 1",
+            )
+        if self.lag < 0:
+            raise PlanError(
+                f"the output cannot be {-self.lag} ahead of its inputs",
+                where="the policy of a merge",
+                hint="a lag is 0 or more",
+            )
+
+    @staticmethod
+    def of(
+        *,
+        inserts: str = "first",
+        adjusts: str = "lazy",
+        lag: int = 0,
+        divergence: str = "warn",
+    ) -> MergePolicy:
+        """A policy in the words of a user, with `quorum(2)`, `quorum(0.5)` or `quorum(50%)`.
+
+        Raises:
+            PlanError: There is no such policy.
+        """
+        found = _QUORUM.fullmatch(inserts)
+        quorum = 1.0
+        if found is not None:
+            inserts, quorum = "quorum", float(found[1]) / (100 if found[2] else 1)
+        return MergePolicy(
+            inserts=inserts,  # type: ignore[arg-type]
+            quorum=quorum,
+            adjusts=adjusts,  # type: ignore[arg-type]
+            lag=lag,
+            divergence=divergence,  # type: ignore[arg-type]
+        )
+
+    def enough(self, inputs: int) -> int:
+        """How many of so many inputs are a quorum."""
+        wanted = self.quorum * inputs if self.quorum < 1 else self.quorum
+        return max(1, min(inputs, -int(-wanted // 1)))
+
+    @property
+    def label(self) -> str:
+        """In words, without what is usual."""
+        inserts = self.inserts
+        if inserts == "quorum":
+            inserts = f"quorum({self.quorum:g})"  # type: ignore[assignment]
+        lag = f", {self.lag} behind" if self.lag else ""
+        divergence = "" if self.divergence == "warn" else f", divergence: {self.divergence}"
+        return f"inserts {inserts}, adjusts {self.adjusts}{lag}{divergence}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge(Node):
+    """Copies of one stream become one: right as long as one copy lives, and as early as the best.
+
+    The inputs mean the same stream, or pieces of it; how they cut it, in which order and with which
+    revisions may differ. `names` are what messages call them. `case` says what is taken for
+    granted of the inputs; None: what is known of them. A stronger case than that is an assertion
+    of the user's, and checked while it runs.
+
+    A single input that is a source of copies stands for all of them.
+    """
+
+    inputs: tuple[Node, ...] = field()
+    names: tuple[str, ...] = ()
+    case: Case | None = None
+    policy: MergePolicy = MergePolicy()
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            raise PlanError("a merge needs at least one input", hint="name the copies to merge")
+        if not self.names:
+            named = [n.name if isinstance(n, Source) else "" for n in self.inputs]
+            names = [name or f"input {place}" for place, name in enumerate(named, 1)]
+            object.__setattr__(self, "names", tuple(names))
+        if len(set(self.names)) != len(self.inputs):
+            raise PlanError(
+                f"{len(self.inputs)} inputs of a merge have {len(set(self.names))} names",
+                where=", ".join(self.names),
+                hint="every input needs a name of its own",
+            )
+        if self.case is not None and self.case not in CASES:
+            raise PlanError(f"there is no case '{self.case}'", hint=f"use {', '.join(CASES)}")
+        first = columns_of(self.inputs[0].schema)
+        for name, node in zip(self.names, self.inputs):
+            if columns_of(node.schema) != first:
+                shown = [
+                    ", ".join(f"{column} {kind}" for column, kind in columns)
+                    for columns in (first, columns_of(node.schema))
+                ]
+                raise PlanError(
+                    f"'{name}' has other columns than '{self.names[0]}'",
+                    where=f"{self.names[0]}: {shown[0]}\n{name}: {shown[1]}",
+                    hint="copies of one stream have the same columns, in the same order",
+                )
+
+    @property
+    def derived(self) -> Case:
+        """The strongest case that what is known of the inputs allows."""
+        known = [node.properties for node in self.inputs]
+        inserts = all(each.insert_only and each.order != "none" for each in known)
+        keyed = all(each.keyed for each in known)
+        if inserts and all(each.order == "strict" for each in known):
+            return "r0"
+        if inserts and keyed:
+            return "r2"
+        return "r3" if keyed else "r4"
+
+    @property
+    def chosen(self) -> Case:
+        """The case that is used."""
+        return self.case or self.derived
+
+    @property
+    def is_asserted(self) -> bool:
+        """Whether the user says more than is known."""
+        return CASES.index(self.chosen) < CASES.index(self.derived)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns all copies have."""
+        return self.inputs[0].schema
+
+    @property
+    def properties(self) -> Properties:
+        """What the case says, and what holds for all inputs."""
+        each = [node.properties for node in self.inputs]
+        ordered = self.chosen in ("r0", "r1", "r2")
+        return Properties(
+            insert_only=ordered,
+            only_points=all(known.only_points for known in each),
+            no_duplicates=all(known.no_duplicates for known in each),
+            keyed=self.chosen != "r4" and self.chosen != "r1",
+            single=all(known.single for known in each),
+            order="none" if not ordered else "strict" if self.chosen == "r0" else "start",
+        )
+
+    @property
+    def label(self) -> str:
+        """`Merge 3 copies by r3 (no two of one payload and start), inserts first, ...`."""
+        many = "copies" if len(self.inputs) == 1 else f"{len(self.inputs)} copies"
+        sure = ", asserted" if self.is_asserted else ""
+        return f"Merge {many} by {self.chosen} ({SAYS[self.chosen]}{sure}), {self.policy.label}"
+
+    def denote(self, *inputs: LogicalStream) -> LogicalStream:
+        """The stream that all inputs are copies of."""
+        return inputs[0]
+
+    def promise(self, *stables: Time) -> Time:
+        """As far as the input that is settled furthest, less the lag."""
+        most = max(stables)
+        if most in (BEGINNING, FOREVER):
+            return most
+        return Time(max(most - self.policy.lag, BEGINNING))

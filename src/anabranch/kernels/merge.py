@@ -1,0 +1,212 @@
+"""One right stream out of several copies: the kernel of all five cases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.merge import Merge
+from anabranch.errors import StreamError
+from anabranch.kernels.kernel import ID, Arrived, Progress, Stateful, Trace
+from anabranch.kernels.keys import key_checks, key_ids
+from anabranch.kernels.merge_copies import Copies
+from anabranch.kernels.merge_keyed import Lead, Outcome, Runs, step_keyed
+from anabranch.kernels.merge_multiset import step_multiset
+from anabranch.kernels.merge_nodes import Elements
+from anabranch.kernels.merge_ordered import in_order, step_ordered
+from anabranch.kernels.packed_events import payload_names
+from anabranch.kernels.timeline import CHECK
+from anabranch.model.batch import EventBatch
+from anabranch.model.payload import payloads, show_payload
+from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
+
+COPY: Final = "__copy"
+"""The column that says which copy a row is of, where one source has many."""
+
+COPIES: Final = "copies"
+_TIMES: Final = ("__start", "__end", "__new_end")
+_SHOWN: Final = 5
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MergeKernel(Stateful):
+    """Merges the copies that are its sides, or those that one side holds."""
+
+    node: Merge
+
+    @property
+    def label(self) -> str:
+        """That of the node."""
+        return self.node.label
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of all copies."""
+        return self.node.schema
+
+    @property
+    def sides(self) -> int:
+        """One per input."""
+        return len(self.node.inputs)
+
+    @property
+    def spread(self) -> str:
+        """Elements of one start are together where that is all that tells them apart."""
+        return "start" if self.node.chosen in ("r0", "r1") else "payload"
+
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
+        """The moves with what tells them apart, and who says so."""
+        rows = len(batch)
+        columns = [batch.payload.column(name) for name in self.schema.names]
+        none = pa.array(np.zeros(rows, np.uint64))
+        by_start = self.node.chosen in ("r0", "r1")
+        copy = np.full(rows, side, np.int64)
+        if COPY in batch.schema.names:
+            copy = batch.payload.column(COPY).to_numpy().astype(np.int64)
+        arrays = {
+            ID: pa.array(key_ids([pa.array(batch.start)] if by_start else columns, rows)),
+            CHECK: none if by_start else pa.array(key_checks(columns, rows)),
+            COPY: pa.array(copy),
+            **{
+                name: pa.array(times)
+                for name, times in zip(_TIMES, (batch.start, batch.end, batch.new_end), strict=True)
+            },
+        }
+        names = payload_names(self.schema)
+        return pa.RecordBatch.from_pydict({**arrays, **dict(zip(names, columns))})
+
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
+        """All inputs have come equally far."""
+        return self.advance(trace, arrived, Progress((stable,) * self.sides))
+
+    def advance(
+        self, trace: Trace, arrived: Arrived, progress: Progress
+    ) -> tuple[Trace, EventBatch]:
+        """Take in what arrived of each copy, then the stable point that this makes possible."""
+        runs: Runs = {name: held for name, held in trace.runs.items() if name != COPIES}
+        before = Copies.of(trace.runs.get(COPIES, ()))
+        copies = before.advanced(self.node.names, progress, trace.stable)
+        while True:
+            now, until = copies.led(trace.stable, self.node.policy.lag)
+            now, came = self._came(arrived, now, before)
+            now, outcome = self._merge(runs, came, before, now, trace.stable, until)
+            guilty = self._judge(now, outcome)
+            if not guilty:
+                break
+            # It is as if they had not been listened to in this batch.
+            for number in guilty:
+                found = now.numbered(number).diverged
+                copies = copies.changed(number, status="quarantined", diverged=found)
+        over = not outcome.runs and until == FOREVER
+        after = {} if over else {**outcome.runs, COPIES: (now.run(),)}
+        return Trace(after, until), outcome.output
+
+    def _merge(
+        self,
+        runs: Runs,
+        came: Elements,
+        before: Copies,
+        copies: Copies,
+        since: Time,
+        until: Time,
+    ) -> tuple[Copies, Outcome]:
+        case, policy = self.node.chosen, self.node.policy
+        if case in ("r3", "r4"):
+            step = step_keyed if case == "r3" else step_multiset
+            lead = _lead(before, copies, since, until)
+            outcome = step(runs, came, lead, policy, self.schema)
+        else:
+            copies, ordinal = in_order(came, copies, case, known=not self.node.is_asserted)
+            outcome = step_ordered(runs, came, case, since, until, ordinal)
+        heard = copies.heard
+        ignored = came.column[outcome.ignored]
+        return copies.counted(ignored, outcome.by, [c.number for c in heard]), outcome
+
+    def _judge(self, copies: Copies, outcome: Outcome) -> set[int]:
+        """The numbers of those that are not to be listened to any more.
+
+        Raises:
+            StreamError: The user wants to hear of contradictions at once.
+        """
+        if not len(outcome.by) or self.node.policy.divergence == "warn":
+            return set()
+        heard = copies.heard
+        if self.node.policy.divergence == "fail":
+            first = int(outcome.by[0])
+            chosen = outcome.contradicted.where(outcome.by == first)
+            raise _contradiction(heard[first].name, chosen)
+        return {heard[place].number for place in outcome.by.tolist()}
+
+    def _came(self, arrived: Arrived, copies: Copies, before: Copies) -> tuple[Copies, Elements]:
+        """What those say who are heard, in the order of each of them.
+
+        What a copy says against its own promise is a repetition, or nonsense: it does not count.
+        """
+        rows = pa.concat_batches(arrived)
+        number = rows.column(COPY).to_numpy()
+        column, heard, promised = copies.columns(before)
+        start, end, new_end = (rows.column(name).to_numpy() for name in _TIMES)
+        bound = promised[number]
+        fine = (start >= bound) | ((end >= bound) & (new_end >= bound))
+        keep = np.flatnonzero(heard[number] & fine)
+        counts = np.bincount(number, minlength=len(column))
+        late = counts - np.bincount(number[fine], minlength=len(column))
+        each = tuple(
+            replace(c, rows=c.rows + int(counts[c.number]), ignored=c.ignored + int(late[c.number]))
+            for c in copies.each
+        )
+        if len(keep) < len(number):
+            rows = rows.take(pa.array(keep))
+        payload = pa.RecordBatch.from_arrays(
+            [rows.column(name) for name in payload_names(self.schema)], schema=self.schema
+        )
+        came = Elements(
+            rows.column(ID).to_numpy(),
+            rows.column(CHECK).to_numpy(),
+            start[keep],
+            end[keep],
+            new_end[keep],
+            column[number[keep]],
+            payload,
+        )
+        return replace(copies, each=each), came
+
+
+def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:
+    heard = copies.heard
+    leader = [place for place, copy in enumerate(heard) if copy.number == copies.leader]
+    known = {copy.key: copy.stable for copy in before.each}
+    was = [min(known.get(copy.key, BEGINNING), since) for copy in heard]
+    now = [min(copy.stable, until) for copy in heard]
+    return Lead(
+        tuple(copy.key for copy in heard),
+        leader[0] if leader else None,
+        since,
+        until,
+        np.array(was, np.int64),
+        np.array(now, np.int64),
+        np.array([c.since if c.status == "joined" else FOREVER for c in heard], np.int64),
+        Time(min(now, default=until)),
+    )
+
+
+def _contradiction(name: str, contradicted: EventBatch) -> StreamError:
+    """The leader says something else than what is settled."""
+    shown = payloads(contradicted.payload.slice(0, _SHOWN), min(len(contradicted), _SHOWN))
+    lines = [
+        f"{show_payload(payload)} from {format_time(int(start))}: settled until "
+        f"{format_time(int(end))}, but '{name}' says "
+        + ("there is none" if said == start else f"until {format_time(int(said))}")
+        for payload, start, end, said in zip(
+            shown, contradicted.start, contradicted.end, contradicted.new_end
+        )
+    ]
+    return StreamError(
+        f"input '{name}' contradicts what is settled",
+        where="\n".join(lines),
+        hint="find out which copy is right; divergence='quarantine' goes on without this one",
+    )

@@ -1,0 +1,398 @@
+"""Case r4: inputs are multisets, events of one payload and start may be many (`in3t`).
+
+What is remembered of a node are its ends, and how many events each input and the output have with
+each end. A batch is taken in as a whole; then the multiset that the output should have is worked
+out, and the moves that lead there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.merge import MergePolicy
+from anabranch.kernels.columns import Ids, Ints, Mask, is_first
+from anabranch.kernels.kernel import ID, Run
+from anabranch.kernels.merge_keyed import NODES, OUT, PAYLOADS, Lead, Outcome, Runs
+from anabranch.kernels.merge_nodes import (
+    Elements,
+    Numbered,
+    add_payloads,
+    columns_of,
+    fixed,
+    moves_of,
+    newest,
+    number_nodes,
+    part_numbers,
+    select,
+    version_rows,
+)
+from anabranch.kernels.runs import TIME, add_run
+from anabranch.kernels.runs import Merge as MergeRuns
+from anabranch.kernels.timeline import CHECK
+from anabranch.model.time import BEGINNING, FOREVER, Time
+
+END: Final = "__end"
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """How many events of each node there are with each end: rows by node and end.
+
+    `counts` has a column per input. `begins` is the place of each node's first row.
+    """
+
+    node: Ints
+    end: Ints
+    out: Ints
+    counts: Ints
+    begins: Ints
+
+    def latest(self, counts: Ints) -> Ints:
+        """Per node the last end with events, BEGINNING without any."""
+        ends = np.where(counts > 0, self.end, BEGINNING)
+        return np.asarray(np.maximum.reduceat(ends, self.begins)) if len(ends) else ends
+
+    def first(self, marked: Mask) -> Ints:
+        """Per node the first end that is marked, FOREVER without any."""
+        ends = np.where(marked, self.end, FOREVER)
+        return np.asarray(np.minimum.reduceat(ends, self.begins)) if len(ends) else ends
+
+    def totals(self, values: Ints) -> Ints:
+        """Sums per node."""
+        if not len(values):
+            return np.zeros((len(self.begins), *values.shape[1:]), np.int64)
+        return np.asarray(np.add.reduceat(values, self.begins, axis=0))
+
+
+def step_multiset(
+    runs: Runs, came: Elements, lead: Lead, policy: MergePolicy, schema: pa.Schema
+) -> Outcome:
+    """Take in a batch, then the stable point that the leader has reached."""
+    before = lead.until if lead.sweeps else None
+    parts = select(runs.get(NODES, ()), np.unique(came.ids), before)
+    held = sum(part.num_rows for part in parts)
+    nodes = number_nodes(
+        np.concatenate([fixed(parts, ID, np.uint64), came.ids]),
+        np.concatenate([fixed(parts, CHECK, np.uint64), came.check]),
+        np.concatenate([fixed(parts, TIME, np.int64), came.start]),
+    )
+    old, node = nodes.node[:held], nodes.node[held:]
+    current = newest(old, part_numbers(parts), len(nodes))
+    known = np.zeros(len(nodes), np.bool_)
+    known[old] = True
+    # The latest end that the output has for a node; what is before the stable point is over.
+    last = np.full(len(nodes), BEGINNING, np.int64)
+    there = current & (fixed(parts, OUT, np.int64) > 0)
+    np.maximum.at(last, old[there], fixed(parts, END, np.int64)[there])
+    over = (nodes.start < lead.since) & (last < lead.since)
+    table = _add_up(parts, np.flatnonzero(current), nodes, node, came, lead)
+    changed = np.zeros((len(nodes), len(lead.keys)), np.bool_)
+    changed[node, came.column] = True
+    wanted = choose_counts(table, nodes.start, changed, lead, policy)
+    wanted = settle_counts(table, nodes.start, wanted, lead)
+    wanted = np.where(over[table.node], table.out, wanted)
+
+    which, end, new_end = _pair(table, nodes.start, wanted)
+    latest = table.latest(wanted)
+    dead = (nodes.start < lead.slow) & (latest < lead.slow)
+    touched = np.asarray(changed.any(axis=1))
+    touched[which] = True
+    fresh = ~known & ~dead
+    written = (known & touched) | fresh
+    after = dict(runs)
+    after[NODES] = _write(runs.get(NODES, ()), nodes, table, wanted, written, lead)
+    first = np.full(len(nodes), -1, np.int64)
+    first[node[::-1]] = np.arange(len(came))[::-1]
+    new = np.flatnonzero(fresh)
+    after[PAYLOADS] = add_payloads(
+        runs.get(PAYLOADS, ()),
+        nodes,
+        new,
+        came.payload.take(pa.array(first[new])) if came.payload.num_columns else came.payload,
+        table.latest(np.ones(len(table.end), np.int64))[new],
+        lead.slow,
+        lambda ids, check, start: is_alive(after[NODES], ids, check, start, lead.slow),
+    )
+    if lead.slow == FOREVER:
+        after[NODES] = after[PAYLOADS] = ()
+    where = runs.get(PAYLOADS, ())
+    output = moves_of(where, nodes, which, first, came, schema, end, new_end)
+    ours, theirs = contradictions(table, nodes.start, wanted, touched, lead)
+    wrong, by = np.nonzero(ours != theirs)
+    contradicted = moves_of(
+        where, nodes, wrong, first, came, schema, ours[wrong, by], theirs[wrong, by]
+    )
+    return Outcome(
+        {name: kept for name, kept in after.items() if kept},
+        output.with_stable(lead.until),
+        np.flatnonzero(over[node]),
+        contradicted,
+        by,
+    )
+
+
+def _add_up(
+    parts: Sequence[pa.RecordBatch],
+    current: Ints,
+    nodes: Numbered,
+    node: Ints,
+    came: Elements,
+    lead: Lead,
+) -> Counts:
+    """What was remembered, and what the moves that came take away and add."""
+    old = nodes.node[: len(nodes.node) - len(node)]
+    gone = np.flatnonzero(came.end > came.start)
+    come = np.flatnonzero(came.new_end > came.start)
+    # Every node has a row, so that sums over nodes have something to sum up.
+    every = np.arange(len(nodes))
+    owner = np.concatenate([old[current], node[gone], node[come], every])
+    end = np.concatenate(
+        [fixed(parts, END, np.int64)[current], came.end[gone], came.new_end[come], nodes.start]
+    )
+    width = len(lead.keys)
+    values = np.zeros((len(owner), width + 1), np.int64)
+
+    def nothing(part: pa.RecordBatch) -> Ints:
+        return np.zeros(part.num_rows, np.int64)
+
+    kept = len(current)
+    for place, key in enumerate(lead.keys):
+        values[:kept, place] = columns_of(parts, f"c{key}", nothing)[current]
+    values[:kept, width] = fixed(parts, OUT, np.int64)[current]
+    rows = np.arange(kept, kept + len(gone) + len(come))
+    signs = np.repeat([-1, 1], [len(gone), len(come)])
+    values[rows, np.concatenate([came.column[gone], came.column[come]])] = signs
+    order = np.lexsort((end, owner))
+    first = np.flatnonzero(is_first(owner[order], end[order]))
+    sums = np.add.reduceat(values[order], first, axis=0) if len(first) else values
+    owner, end = owner[order][first], end[order][first]
+    begins = np.flatnonzero(is_first(owner))
+    # An input that adjusts what it never had has at least what it says now.
+    return Counts(owner, end, sums[:, width], np.maximum(sums[:, :width], 0), begins)
+
+
+def choose_counts(
+    table: Counts, start: Ints, changed: Mask, lead: Lead, policy: MergePolicy
+) -> Ints:
+    """The multiset that the policies want, before the stable point moves."""
+    wanted = table.out.copy()
+    if not table.counts.shape[1]:
+        return wanted
+    free = start >= lead.since
+    totals, there = table.totals(table.counts), table.totals(table.out)
+    rows = np.arange(len(start))
+    source = totals.argmax(axis=1)
+    match policy.inserts:
+        case "first":
+            many = totals[rows, source]
+        case "leading" if lead.leader is not None:
+            source = np.full(len(start), lead.leader)
+            many = totals[:, lead.leader]
+        case "quorum":
+            width = totals.shape[1]
+            many = np.sort(totals, axis=1)[:, width - policy.enough(width)]
+        case _:
+            many = there
+    need = np.where(free, np.maximum(many - there, 0), 0)
+    of_source = table.counts[np.arange(len(table.node)), source[table.node]]
+    wanted = wanted + _spread(need, np.maximum(of_source - table.out, 0), table)
+    missing = need - (table.totals(wanted) - there)
+    wanted = wanted + _spread(missing, of_source, table)
+    if policy.adjusts == "lazy":
+        return wanted
+    if policy.adjusts == "eager":
+        followed = changed.shape[1] - 1 - changed[:, ::-1].argmax(axis=1)
+        if lead.leader is not None:
+            followed = np.where(changed[:, lead.leader], lead.leader, followed)
+        follows = changed.any(axis=1)
+    elif lead.leader is not None:
+        followed = np.full(len(start), lead.leader)
+        follows = np.ones(len(start), np.bool_)
+    else:
+        return wanted
+    theirs = table.counts[np.arange(len(table.node)), followed[table.node]]
+    follows &= (there > 0) & (totals[rows, followed] == table.totals(wanted))
+    # What is settled in the output must be so in what it follows.
+    settled = (start[table.node] < lead.since) & (table.end < lead.since)
+    differs = table.totals((settled & (theirs != wanted)).astype(np.int64)) > 0
+    return np.where((follows & ~differs)[table.node], theirs, wanted)
+
+
+def settle_counts(table: Counts, start: Ints, wanted: Ints, lead: Lead) -> Ints:
+    """The multiset that there must be before the stable point moves.
+
+    Ends that are settled now are as the leader has them, and as many events go on as it has.
+    """
+    if lead.until <= lead.since or lead.leader is None:
+        return wanted
+    until, since = lead.until, lead.since
+    node, said = table.node, table.counts[:, lead.leader]
+    sweep, free = start < until, start >= since
+    frozen = ~free[node] & (table.end < since)
+    ending = (table.end < until) & ~frozen
+    total = np.where(free, table.totals(said), table.totals(wanted))
+    must = np.where(ending, said, np.where(frozen, wanted, 0))
+    rest = total - table.totals(must)
+    half = sweep & ~free
+    there = table.totals(wanted) > 0
+    refused = (
+        half
+        & there
+        & (
+            (rest < 0)
+            | (table.totals(said) != table.totals(wanted))
+            | (table.totals((frozen & (said != wanted)).astype(np.int64)) > 0)
+        )
+    )
+    # Where the leader contradicts what is settled, things stay as they are.
+    use = sweep & ~refused
+    rest = np.where(use, np.maximum(rest, 0), 0)
+    going = ~ending & ~frozen
+    kept = np.where(going, np.minimum(wanted, said), 0)
+    kept = _spread(rest, kept, table)
+    kept = kept + _spread(rest - table.totals(kept), np.where(going, wanted, 0) - kept, table)
+    kept = kept + _spread(
+        rest - table.totals(kept), np.where(going, np.maximum(said - kept, 0), 0), table
+    )
+    return np.where(use[node], must + kept, wanted)
+
+
+def contradictions(
+    table: Counts, start: Ints, wanted: Ints, touched: Mask, lead: Lead
+) -> tuple[Ints, Ints]:
+    """Per node and input the first end that both have settled and not alike: ours and theirs.
+
+    Where nothing contradicts, both are the same.
+    """
+    many = (len(start), len(lead.keys))
+    ours, theirs = np.zeros(many, np.int64), np.zeros(many, np.int64)
+    for place in range(many[1]):
+        counts, now = table.counts[:, place], lead.now[place]
+        differs = (counts != wanted) & (table.end < now)
+        # Ends that are not settled yet may differ, but not how many there are.
+        total = table.totals(counts) - table.totals(wanted)
+        first = table.first(differs)
+        there = np.where(start < now, total, 0)
+        wrong = (first < FOREVER) | (there != 0)
+        least = np.minimum(first, np.where(there != 0, start, FOREVER))
+        last = np.maximum(table.latest(counts), table.latest(wanted))
+        wrong &= (last >= lead.vouched[place]) & (touched | (least >= lead.was[place]))
+        own = np.where(first < FOREVER, first, np.maximum(table.latest(wanted), start))
+        ours[:, place] = np.where(wrong, own, start)
+        theirs[:, place] = start
+    return ours, theirs
+
+
+def _spread(need: Ints, room: Ints, table: Counts) -> Ints:
+    """Give out so many per node, to its rows in order, to each no more than there is room."""
+    room = np.maximum(room, 0)
+    if not len(room):
+        return room
+    total = np.cumsum(room)
+    before = total - room
+    before = before - before[table.begins][table.node]
+    return np.clip(need[table.node] - before, 0, room)
+
+
+def _pair(table: Counts, start: Ints, wanted: Ints) -> tuple[Ints, Ints, Ints]:
+    """Moves from what the output has to what it should have: node, old end, new end of each.
+
+    What is too many at one end moves to another where there are too few; what has no such partner
+    is inserted or taken back.
+    """
+    more = wanted - table.out
+    lost = np.repeat(np.arange(len(more)), np.maximum(-more, 0))
+    won = np.repeat(np.arange(len(more)), np.maximum(more, 0))
+    from_node, to_node = table.node[lost], table.node[won]
+    from_rank, to_rank = _rank(from_node), _rank(to_node)
+    # Pairs have one node and one rank among those of the node.
+    width = int(max(from_rank.max(initial=0), to_rank.max(initial=0))) + 1
+    from_key, to_key = from_node * width + from_rank, to_node * width + to_rank
+    keys = np.union1d(from_key, to_key)
+    which = keys // width
+    end, new_end = start[which].copy(), start[which].copy()
+    end[np.searchsorted(keys, from_key)] = table.end[lost]
+    new_end[np.searchsorted(keys, to_key)] = table.end[won]
+    return which, end, new_end
+
+
+def _rank(node: Ints) -> Ints:
+    """The number of each row among those of its node; rows are sorted by node."""
+    first = np.flatnonzero(is_first(node))
+    sizes = np.diff(first, append=len(node))
+    return np.arange(len(node)) - np.repeat(first, sizes)
+
+
+def _write(
+    runs: tuple[Run, ...],
+    nodes: Numbered,
+    table: Counts,
+    wanted: Ints,
+    written: Mask,
+    lead: Lead,
+) -> tuple[Run, ...]:
+    """New versions of some nodes; a version without events says that there are none."""
+    some = (wanted != 0) | (table.counts != 0).any(axis=1)
+    some |= (table.end == nodes.start[table.node]) & ~_any(some, table)[table.node]
+    rows = np.flatnonzero(some & written[table.node])
+    which = table.node[rows]
+    values = {END: table.end[rows], OUT: wanted[rows]}
+    for place, key in enumerate(lead.keys):
+        values[f"c{key}"] = table.counts[rows, place]
+    version = version_rows(nodes, which, values, table.end[rows])
+    return add_run(runs, version, lead.slow, _merger(lead.slow), anchors=False)
+
+
+def _any(mask: Mask, table: Counts) -> Mask:
+    return np.asarray(table.totals(mask.astype(np.int64)) > 0)
+
+
+def _merger(stable: Time) -> MergeRuns:
+    """Keep the newest version of each node; if no older run is left, only of those that matter."""
+
+    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+        parts = [run.rows for run in runs]
+        names = list(dict.fromkeys(n for part in reversed(parts) for n in part.schema.names))
+        ids, start = fixed(parts, ID, np.uint64), fixed(parts, TIME, np.int64)
+        nodes = number_nodes(ids, fixed(parts, CHECK, np.uint64), start)
+        end, out = fixed(parts, END, np.int64), fixed(parts, OUT, np.int64)
+        keep = newest(nodes.node, part_numbers(parts), len(nodes))
+        if whole:
+            last = np.full(len(nodes), BEGINNING, np.int64)
+            np.maximum.at(last, nodes.node[keep & (out > 0)], end[keep & (out > 0)])
+            keep &= ((nodes.start >= stable) | (last >= stable))[nodes.node]
+        kept = np.flatnonzero(keep)
+        kept = kept[np.lexsort((end[kept], nodes.node[kept]))]
+        values = {
+            name: columns_of(parts, name, lambda part: np.zeros(part.num_rows, np.int64))[kept]
+            for name in names
+            if name not in (ID, TIME, CHECK)
+        }
+        return version_rows(nodes, nodes.node[kept], values, end[kept])
+
+    return merge
+
+
+def is_alive(runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Time) -> Mask:
+    """Which nodes are remembered and not over."""
+    parts = select(runs, np.unique(ids), None)
+    nodes = number_nodes(
+        np.concatenate([fixed(parts, ID, np.uint64), ids]),
+        np.concatenate([fixed(parts, CHECK, np.uint64), check]),
+        np.concatenate([fixed(parts, TIME, np.int64), start]),
+    )
+    held = sum(part.num_rows for part in parts)
+    old = nodes.node[:held]
+    current = newest(old, part_numbers(parts), len(nodes)) & (fixed(parts, OUT, np.int64) > 0)
+    last = np.full(len(nodes), BEGINNING, np.int64)
+    np.maximum.at(last, old[current], fixed(parts, END, np.int64)[current])
+    there = np.zeros(len(nodes), np.bool_)
+    there[old] = True
+    alive = there & ((nodes.start >= stable) | (last >= stable))
+    return np.asarray(alive[nodes.node[held:]])

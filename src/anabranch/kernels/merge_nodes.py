@@ -1,0 +1,215 @@
+"""What a merge remembers of events that are not settled: versions of nodes, and payloads.
+
+A node is a payload with a start. Its newest version, in the newest run that has it, says what each
+input and the output have of it; older versions do not count. The payload is stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.columns import Ids, Ints, Mask, is_first, order_by_id_and_time, positions_of
+from anabranch.kernels.kernel import ID, Run
+from anabranch.kernels.packed_events import payload_names
+from anabranch.kernels.runs import TIME, Slices, add_run, with_times
+from anabranch.kernels.timeline import CHECK
+from anabranch.model.batch import EventBatch, concat_rows, no_rows
+from anabranch.model.time import Time
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Elements:
+    """What arrived, in the order of each input: moves of ends, and the column of who says so."""
+
+    ids: Ids
+    check: Ids
+    start: Ints
+    end: Ints
+    new_end: Ints
+    column: Ints
+    payload: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbered:
+    """The nodes of some rows: which node each row is of, and what tells nodes apart."""
+
+    node: Ints
+    ids: Ids
+    check: Ids
+    start: Ints
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def number_nodes(ids: Ids, check: Ids, start: Ints) -> Numbered:
+    """Number the nodes by id and start; rows of one node get one number."""
+    order = order_by_id_and_time(ids, start)
+    by_id, by_time, by_check = ids[order], start[order], check[order]
+    first = is_first(by_id, by_time)
+    if (by_check[1:] != by_check[:-1])[~first[1:]].any():
+        # Two payloads under one id, which is nearly impossible.
+        order = np.lexsort((check, start, ids))
+        by_id, by_time, by_check = ids[order], start[order], check[order]
+        first = is_first(by_id, by_time, by_check)
+    node = np.empty(len(order), np.int64)
+    node[order] = np.cumsum(first) - 1
+    return Numbered(node, by_id[first], by_check[first], by_time[first])
+
+
+def select(runs: Sequence[Run], touched: Ids, before: Time | None) -> list[pa.RecordBatch]:
+    """From each run the rows of some ids (sorted), and all that start before an instant."""
+    found = []
+    for run in runs:
+        slices = Slices(run, touched)
+        places, _ = positions_of(slices.low, slices.high)
+        wanted = np.zeros(len(run), np.bool_)
+        wanted[places] = True
+        if before is not None:
+            wanted |= run.rows.column(TIME).to_numpy() < before
+        found.append(run.rows if wanted.all() else run.rows.take(pa.array(np.flatnonzero(wanted))))
+    return found
+
+
+def columns_of(
+    parts: Sequence[pa.RecordBatch], name: str, absent: Callable[[pa.RecordBatch], Ints]
+) -> Ints:
+    """A column of several runs, some of which were written before it was there."""
+    some = [
+        part.column(name).to_numpy() if name in part.schema.names else absent(part)
+        for part in parts
+    ]
+    return np.concatenate([np.empty(0, np.int64), *some])
+
+
+def newest(node: Ints, part: Ints, count: int) -> Mask:
+    """Which rows are of the newest version of their node, given the run each row is from."""
+    latest = np.full(count, -1, np.int64)
+    np.maximum.at(latest, node, part)
+    return np.asarray(part == latest[node])
+
+
+def part_numbers(parts: Sequence[pa.RecordBatch]) -> Ints:
+    """For every row of some runs, put one behind the other, which run it is from."""
+    return np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
+
+
+def fixed(parts: Sequence[pa.RecordBatch], name: str, kind: type) -> np.ndarray:
+    """A column that all runs have."""
+    return np.concatenate([np.empty(0, kind), *(part.column(name).to_numpy() for part in parts)])
+
+
+Alive = Callable[[Ids, Ids, Ints], Mask]
+"""Which nodes, by id, second hash and start, still matter."""
+
+
+def add_payloads(
+    runs: tuple[Run, ...],
+    nodes: Numbered,
+    which: Ints,
+    payload: pa.RecordBatch,
+    until: Ints,
+    stable: Time,
+    alive: Alive,
+) -> tuple[Run, ...]:
+    """Remember the payloads of new nodes; forget, now and then, those of nodes that are over.
+
+    `until` is how long a payload seems to be needed, as far as is known now.
+    """
+    names = payload_names(payload.schema)
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.array(nodes.ids[which]),
+            pa.array(nodes.start[which]),
+            pa.array(nodes.check[which]),
+            *payload.columns,
+        ],
+        names=[ID, TIME, CHECK, *names],
+    )
+
+    def merge(some: Sequence[Run], whole: bool) -> pa.RecordBatch:
+        del whole
+        every = pa.concat_batches([run.rows for run in some])
+        ids, start = every.column(ID).to_numpy(), every.column(TIME).to_numpy()
+        kept = alive(ids, every.column(CHECK).to_numpy(), start)
+        order = order_by_id_and_time(ids, start)
+        order = order[kept[order]]
+        # What was thought to be over by now may be needed for long: nobody knows.
+        return every.take(pa.array(order)).replace_schema_metadata(None)
+
+    return add_run(runs, with_times(rows, until), stable, merge, anchors=False)
+
+
+def find_payloads(
+    runs: Sequence[Run], schema: pa.Schema, ids: Ids, check: Ids, start: Ints
+) -> pa.RecordBatch:
+    """The payloads of some nodes."""
+    names = payload_names(schema)
+    parts = [no_rows(pa.schema([(n, f.type) for n, f in zip(names, schema)]))]
+    owners = [np.empty(0, np.int64)]
+    for run in runs:
+        slices = Slices(run, ids)
+        low, high = slices.at_or_after(start), slices.after(start)
+        places, owner = positions_of(low, high)
+        same = run.rows.column(CHECK).to_numpy()[places] == check[owner]
+        parts.append(run.rows.select(names).take(pa.array(places[same])))
+        owners.append(owner[same])
+    rows, owner = concat_rows(parts), np.concatenate(owners)
+    place = np.full(len(ids), -1, np.int64)
+    place[owner] = np.arange(len(owner))
+    assert (place >= 0).all(), "a payload is missing"
+    if not names:
+        return no_rows(schema)
+    found = rows.take(pa.array(place))
+    return pa.RecordBatch.from_arrays(found.columns, schema=schema)
+
+
+def version_rows(
+    nodes: Numbered, which: Ints, values: dict[str, Ints], until: Ints
+) -> pa.RecordBatch:
+    """A run with versions of some nodes; `until` says how long a row matters at least."""
+    rows = pa.RecordBatch.from_pydict(
+        {
+            ID: pa.array(nodes.ids[which]),
+            TIME: pa.array(nodes.start[which]),
+            CHECK: pa.array(nodes.check[which]),
+            **{name: pa.array(column) for name, column in values.items()},
+        }
+    )
+    return with_times(rows, until)
+
+
+def moves_of(
+    held: Sequence[Run],
+    nodes: Numbered,
+    which: Ints,
+    first: Ints,
+    came: Elements,
+    schema: pa.Schema,
+    end: Ints,
+    new_end: Ints,
+) -> EventBatch:
+    """Moves of some nodes, with payloads from what came, or else from what is remembered."""
+    here = np.flatnonzero(first[which] >= 0)
+    there = np.flatnonzero(first[which] < 0)
+    rows = first[which[here]]
+    new = came.payload.take(pa.array(rows)) if came.payload.num_columns else came.payload
+    new = pa.RecordBatch.from_arrays(new.columns, schema=schema)
+    at = which[there]
+    order = np.concatenate([here, there])
+    payload = new
+    if len(there):
+        old = find_payloads(held, schema, nodes.ids[at], nodes.check[at], nodes.start[at])
+        payload = concat_rows([new, old])
+    return EventBatch(payload, nodes.start[which][order], end[order], new_end[order])

@@ -1,0 +1,151 @@
+"""Cases r0, r1 and r2: inputs that only insert, in order. Next to nothing is remembered.
+
+Elements are told apart by their start and, where starts may be equal, by their number among those
+of the start (r1) or by their payload (r2). What was seen at the largest start so far is known; what
+is before it came already, or is missing for good.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.merge import Case
+from anabranch.errors import StreamError
+from anabranch.kernels.columns import Ids, Ints, is_first, order_by_time
+from anabranch.kernels.kernel import ID, Run
+from anabranch.kernels.merge_copies import Copies, Copy
+from anabranch.kernels.merge_keyed import Outcome, Runs
+from anabranch.kernels.merge_nodes import Elements
+from anabranch.kernels.runs import TIME
+from anabranch.kernels.timeline import CHECK
+from anabranch.model.batch import EventBatch, take_rows
+from anabranch.model.payload import payloads, show_payload
+from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
+
+SEEN: Final = "seen"
+
+
+def step_ordered(
+    runs: Runs, came: Elements, case: Case, since: Time, until: Time, ordinal: Ints
+) -> Outcome:
+    """Let every element pass once; `ordinal` is its number among those of its input and start."""
+    held = runs.get(SEEN, ())
+    last, seen, checks = int(BEGINNING), np.empty(0, np.uint64), np.empty(0, np.uint64)
+    if held:
+        rows = held[0].rows
+        last = rows.column(TIME)[0].as_py()
+        seen, checks = rows.column(ID).to_numpy(), rows.column(CHECK).to_numpy()
+    fresh = (came.start >= last) & (came.start >= since)
+    places = np.flatnonzero(fresh)
+    start = came.start[places]
+    ids, check = _identity(came, case, places, ordinal)
+    order = order_by_time(start) if case == "r0" else np.lexsort((check, ids, start))
+    order = order[is_first(start[order], ids[order], check[order])]
+    # At the largest start so far some have passed already.
+    again = np.flatnonzero(start[order] == last)
+    if len(again) and len(seen):
+        passed = set(zip(seen.tolist(), checks.tolist()))
+        at = order[again]
+        known = [pair in passed for pair in zip(ids[at].tolist(), check[at].tolist())]
+        order = np.delete(order, again[np.array(known, np.bool_)])
+    out = places[order]
+    after = _remember(runs, came.start[out], ids[order], check[order], last, seen, checks, until)
+    starts = came.start[out]
+    output = EventBatch(take_rows(came.payload, out), starts, starts, came.new_end[out], until)
+    nothing = EventBatch.empty(came.payload.schema)
+    return Outcome(after, output, np.flatnonzero(~fresh), nothing, np.empty(0, np.int64))
+
+
+def _identity(came: Elements, case: Case, places: Ints, ordinal: Ints) -> tuple[Ids, Ids]:
+    """What tells elements of one start apart."""
+    none = np.zeros(len(places), np.uint64)
+    if case == "r0":
+        return none, none
+    if case == "r1":
+        return ordinal[places].view(np.uint64), none
+    return came.ids[places], came.check[places]
+
+
+def _remember(
+    runs: Runs,
+    start: Ints,
+    ids: Ids,
+    check: Ids,
+    last: int,
+    seen: Ids,
+    checks: Ids,
+    until: Time,
+) -> Runs:
+    """What passed at the largest start."""
+    if until == FOREVER:
+        return {}
+    if not len(start):
+        return runs
+    most = int(start.max())
+    at = start == most
+    if most == last:
+        ids, check = np.concatenate([seen, ids[at]]), np.concatenate([checks, check[at]])
+    else:
+        ids, check = ids[at], check[at]
+    rows = pa.RecordBatch.from_pydict(
+        {
+            ID: pa.array(ids),
+            TIME: pa.array(np.full(len(ids), most, np.int64)),
+            CHECK: pa.array(check),
+        }
+    )
+    return {**runs, SEEN: (Run(rows),)}
+
+
+def in_order(came: Elements, copies: Copies, case: Case, *, known: bool) -> tuple[Copies, Ints]:
+    """Check that every input is as the case says; give the number of each element among ties.
+
+    Where that is `known` of the inputs, what one of them sends in a batch may be in any order: it
+    comes from several shards.
+
+    Raises:
+        StreamError: An input adjusts, goes back in time, or has two elements of one start where
+            that may not be.
+    """
+    ordinal = np.zeros(len(came), np.int64)
+    for place, copy in enumerate(copies.heard):
+        rows = np.flatnonzero(came.column == place)
+        if not len(rows):
+            continue
+        moved = (came.end[rows] != came.start[rows]) | (came.new_end[rows] <= came.start[rows])
+        if moved.any():
+            row = int(rows[moved.argmax()])
+            raise broken(copy, came, row, case, "adjusts, but is declared insert-only")
+        if known:
+            rows = rows[np.argsort(came.start[rows], kind="stable")]
+        start = np.concatenate([[np.int64(copy.last)], came.start[rows]])
+        back = np.flatnonzero(start[1:] < start[:-1])
+        if len(back) and not known:
+            row = int(rows[back[0]])
+            before = format_time(int(start[back[0]]))
+            raise broken(copy, came, row, case, f"goes back in time, after {before}")
+        same = np.flatnonzero((start[1:] == start[:-1]) & (start[1:] > BEGINNING))
+        if case == "r0" and len(same) and not known:
+            raise broken(copy, came, int(rows[same[0]]), case, "has two elements of one start")
+        first = np.concatenate([[True], start[1:] != start[:-1]])
+        group = np.maximum.accumulate(np.where(first, np.arange(len(start)), 0))
+        number = np.arange(len(start)) - group
+        # The row before the first one stands for those seen in earlier batches.
+        number += np.where(group == 0, copy.ties - 1 if copy.ties else 0, 0)
+        ordinal[rows] = number[1:]
+        copies = copies.changed(copy.number, last=int(start[-1]), ties=int(number[-1]) + 1)
+    return copies, ordinal
+
+
+def broken(copy: Copy, came: Elements, row: int, case: Case, what: str) -> StreamError:
+    """An input is not what the user says it is."""
+    (payload,) = payloads(came.payload.slice(row, 1), 1)
+    times = f"[{format_time(int(came.start[row]))}, {format_time(int(came.new_end[row]))})"
+    return StreamError(
+        f"input '{copy.name}' {what}",
+        where=f"element {show_payload(payload)} {times}, merged as {case}",
+        hint="merge as a weaker case (r3, or r4 for multisets); rejoin an input that was restarted",
+    )
