@@ -1,8 +1,10 @@
 """Public test kit: streams to draw, the oracle, a runner without Spark."""
 
 from anabranch.kernels.pipeline import LocalRunner
+from anabranch.testing.compatible import MergeWatch, Violation, compatible
 from anabranch.testing.oracle import assert_agrees, meaning, sources_of
 from anabranch.testing.physical import (
+    AnyElement,
     Element,
     Move,
     PhysicalState,
@@ -14,6 +16,8 @@ from anabranch.testing.physical import (
     stable,
     violations,
 )
+from anabranch.testing.replica_forms import MERGE_CASES, MergeCase
+from anabranch.testing.replicas import Action, MergeScript, make_script, merge_scripts
 from anabranch.testing.strategies import (
     batchings,
     durations,
@@ -26,20 +30,30 @@ from anabranch.testing.strategies import (
 )
 
 __all__ = [
+    "MERGE_CASES",
+    "Action",
+    "AnyElement",
     "Element",
     "LocalRunner",
+    "MergeCase",
+    "MergeScript",
+    "MergeWatch",
     "Move",
     "PhysicalState",
     "PhysicalStream",
     "Stable",
+    "Violation",
     "adjust",
     "assert_agrees",
     "batchings",
+    "compatible",
     "durations",
     "elements_of",
     "insert",
     "instants",
+    "make_script",
     "meaning",
+    "merge_scripts",
     "payload_schemas",
     "points",
     "schedules",

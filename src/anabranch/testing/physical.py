@@ -11,6 +11,7 @@ from typing import TypeAlias, final
 import numpy as np
 import pyarrow as pa
 
+from anabranch.model import elements as model
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import Payload, freeze, payloads, rows_of, show_payload
@@ -50,6 +51,9 @@ class Stable:
 
 Element: TypeAlias = Move | Stable
 
+AnyElement: TypeAlias = Element | model.Element
+"""An element of the kit, or one as in `model/elements.py`."""
+
 
 def insert(*payload: object, start: int, end: int = FOREVER) -> Move:
     """A lifetime that begins: `insert("a", start=1, end=8)`."""
@@ -64,6 +68,22 @@ def adjust(*payload: object, start: int, end: int, new_end: int) -> Move:
 def stable(time: int) -> Stable:
     """A promise."""
     return Stable(time)
+
+
+def move_or_stable(element: AnyElement) -> Element:
+    """An element in the form of the kit, with its payload frozen.
+
+    >>> move_or_stable(model.Adjust({"itemID": 1}, 5, 9, 7))
+    adjust(1)[5, 9 -> 7)
+    """
+    match element:
+        case model.Stable(time):
+            return Stable(time)
+        case model.Insert(payload, start, end):
+            return Move(freeze(payload), start, start, end)
+        case model.Adjust(payload, start, end, new_end):
+            return Move(freeze(payload), start, end, new_end)
+    return element
 
 
 @final

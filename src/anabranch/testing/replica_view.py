@@ -1,0 +1,110 @@
+"""What one copy of a stream says about an event, and how much of it is final."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias, final
+
+from anabranch.model.payload import Payload, sort_key
+from anabranch.model.time import BEGINNING, format_time
+from anabranch.testing.physical import Element, Stable
+
+Key: TypeAlias = tuple[Payload, int]
+"""Payload and start of an event."""
+
+
+@final
+@dataclass(slots=True, kw_only=True)
+class ReplicaView:
+    """The events of one copy of a stream, by payload and start.
+
+    Attributes:
+        name: For people.
+        from_time: The copy stands only for events that end then or later.
+        stable: Its promise.
+        ends: How many events with this payload and start have which end.
+    """
+
+    name: str
+    from_time: int = BEGINNING
+    stable: int = BEGINNING
+    ends: dict[Key, Counter[int]] = field(default_factory=dict)
+    # Starts and ends that a promise has not passed, earliest first.
+    _ahead: list[tuple[int, int, Key]] = field(default_factory=list)
+    _pushed: int = 0
+
+    def take(self, element: Element, *, keyed: bool) -> set[Key]:
+        """Apply an element; the events whose state of being frozen may have changed.
+
+        A copy that missed something may adjust what it never inserted; then that is its opinion.
+        With `keyed` there is one event of a payload and start, and what is said last holds.
+        """
+        if isinstance(element, Stable):
+            self.stable = max(self.stable, element.time)
+            passed: set[Key] = set()
+            while self._ahead and self._ahead[0][0] < self.stable:
+                passed.add(heapq.heappop(self._ahead)[2])
+            return passed
+        key = (element.payload, element.start)
+        held = Counter[int]() if keyed else self.ends.get(key, Counter[int]())
+        if held[element.end] > 0:
+            held[element.end] -= 1
+        if element.new_end > element.start:
+            held[element.new_end] += 1
+        self.ends[key] = +held
+        if not self.ends[key]:
+            del self.ends[key]
+        for time in (element.start, element.new_end):
+            # The number keeps payloads, which may have no order, from being compared.
+            self._pushed += 1
+            heapq.heappush(self._ahead, (time, self._pushed, key))
+        return {key}
+
+    def ends_of(self, key: Key) -> list[int]:
+        """The ends of all its events with this payload and start."""
+        return sorted(self.ends.get(key, Counter[int]()).elements())
+
+    def reaching(self, key: Key, time: int) -> int:
+        """How many of them end at a time or later."""
+        return sum(time <= end for end in self.ends_of(key))
+
+    def frozen(self, key: Key) -> list[int]:
+        """The ends that are facts: before the promise, and such as the copy stands for."""
+        return [end for end in self.ends_of(key) if self.from_time <= end < self.stable]
+
+    def half_frozen(self, key: Key) -> int:
+        """How many events are there for good, and end at the promise or later.
+
+        Before its promise has reached the time it stands for, such an event may still get an end
+        that the copy does not stand for.
+        """
+        if not (key[1] < self.stable and self.from_time <= self.stable):
+            return 0
+        return self.reaching(key, self.stable)
+
+    def promise(self) -> str:
+        """Its name and promise, for people."""
+        since = "" if self.from_time == BEGINNING else f" (from {format_time(self.from_time)})"
+        return f"{self.name}{since} at {format_time(self.stable)}"
+
+    def opinion(self, key: Key) -> str:
+        """Its events with this payload and start, for people."""
+        start, now = key[1], format_time(self.stable)
+        shown = ", ".join(
+            f"[{start}, {format_time(end)}) {self._state(start, end)}" for end in self.ends_of(key)
+        )
+        since = "" if self.from_time == BEGINNING else f" (from {format_time(self.from_time)})"
+        return f"{self.name}{since} has {shown or 'nothing'} at {now}"
+
+    def _state(self, start: int, end: int) -> str:
+        if end < self.stable:
+            return "frozen"
+        return "half frozen" if start < self.stable else "unfrozen"
+
+
+def in_order(keys: Iterable[Key]) -> list[Key]:
+    """By start, then by payload."""
+    return sorted(keys, key=lambda key: (key[1], sort_key(key[0])))
