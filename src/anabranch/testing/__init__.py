@@ -2,6 +2,9 @@
 
 from anabranch.kernels.pipeline import LocalRunner
 from anabranch.testing.compatible import MergeWatch, Violation, compatible
+from anabranch.testing.merge_inputs import Lag, Quorum
+from anabranch.testing.merge_model import MergeModel
+from anabranch.testing.merge_oracle import Merge, assert_merges
 from anabranch.testing.oracle import assert_agrees, meaning, sources_of
 from anabranch.testing.physical import (
     AnyElement,
@@ -34,17 +37,22 @@ __all__ = [
     "Action",
     "AnyElement",
     "Element",
+    "Lag",
     "LocalRunner",
+    "Merge",
     "MergeCase",
+    "MergeModel",
     "MergeScript",
     "MergeWatch",
     "Move",
     "PhysicalState",
     "PhysicalStream",
+    "Quorum",
     "Stable",
     "Violation",
     "adjust",
     "assert_agrees",
+    "assert_merges",
     "batchings",
     "compatible",
     "durations",
