@@ -154,6 +154,12 @@ class Merge(Node):
             )
         if self.case is not None and self.case not in CASES:
             raise PlanError(f"there is no case '{self.case}'", hint=f"use {', '.join(CASES)}")
+        if self.case in ("r0", "r1", "r2") and self.policy.inserts != "first":
+            raise PlanError(
+                f"as {self.case}, a merge emits an event as soon as any input has it",
+                where=f"inserts {self.policy.inserts}",
+                hint="merge as r3 or r4, which is always right, or leave it at inserts 'first'",
+            )
         first = columns_of(self.inputs[0].schema)
         for name, node in zip(self.names, self.inputs):
             if columns_of(node.schema) != first:
@@ -172,6 +178,8 @@ class Merge(Node):
         """The strongest case that what is known of the inputs allows."""
         known = [node.properties for node in self.inputs]
         inserts = all(each.insert_only and each.order != "none" for each in known)
+        # Inputs in order are not remembered, so that there is nothing to wait with.
+        inserts = inserts and self.policy.inserts == "first"
         keyed = all(each.keyed for each in known)
         if inserts and all(each.order == "strict" for each in known):
             return "r0"

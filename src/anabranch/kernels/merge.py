@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import Merge
 from anabranch.errors import StreamError
-from anabranch.kernels.kernel import ID, Arrived, Progress, Stateful, Trace
+from anabranch.kernels.kernel import ID, Arrived, Progress, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids
 from anabranch.kernels.merge_copies import Copies
 from anabranch.kernels.merge_keyed import Lead, Outcome, Runs, step_keyed
@@ -27,6 +27,7 @@ COPY: Final = "__copy"
 """The column that says which copy a row is of, where one source has many."""
 
 COPIES: Final = "copies"
+WAITING: Final = "waiting"
 _TIMES: Final = ("__start", "__end", "__new_end")
 _SHOWN: Final = 5
 
@@ -87,23 +88,44 @@ class MergeKernel(Stateful):
         self, trace: Trace, arrived: Arrived, progress: Progress
     ) -> tuple[Trace, EventBatch]:
         """Take in what arrived of each copy, then the stable point that this makes possible."""
+        if trace.stable == FOREVER and not trace.runs:
+            return trace, EventBatch.empty(self.schema, FOREVER)
         runs: Runs = {name: held for name, held in trace.runs.items() if name != COPIES}
         before = Copies.of(trace.runs.get(COPIES, ()))
         copies = before.advanced(self.node.names, progress, trace.stable)
+        came = pa.concat_batches(arrived)
+        since, outputs = trace.stable, list[EventBatch]()
         while True:
-            now, until = copies.led(trace.stable, self.node.policy.lag)
-            now, came = self._came(arrived, now, before)
-            now, outcome = self._merge(runs, came, before, now, trace.stable, until)
+            now, until, outcome = self._heard(runs, came, before, copies, since)
+            outputs.append(outcome.output)
+            copies, runs = now.joined(until), outcome.runs
+            if copies == now:
+                break
+            # Who has joined by that may lead further.
+            before, since, came = now, until, came.slice(0, 0)
+        after = {**runs, COPIES: (now.run(),)}
+        if until == FOREVER and not runs:
+            after = {}
+        return Trace(after, until), EventBatch.concat(outputs)
+
+    def _heard(
+        self, runs: Runs, rows: pa.RecordBatch, before: Copies, copies: Copies, since: Time
+    ) -> tuple[Copies, Time, Outcome]:
+        """Listen to all who are to be listened to, and move the stable point once."""
+        while True:
+            now, until = copies.led(since, self.node.policy.lag)
+            now, came, waiting = self._came(runs, rows, now, before)
+            now, outcome = self._merge(runs, came, before, now, since, until)
             guilty = self._judge(now, outcome)
             if not guilty:
-                break
+                held = {name: some for name, some in outcome.runs.items() if name != WAITING}
+                if waiting.num_rows:
+                    held[WAITING] = (Run(waiting),)
+                return now, until, replace(outcome, runs=held)
             # It is as if they had not been listened to in this batch.
             for number in guilty:
                 found = now.numbered(number).diverged
                 copies = copies.changed(number, status="quarantined", diverged=found)
-        over = not outcome.runs and until == FOREVER
-        after = {} if over else {**outcome.runs, COPIES: (now.run(),)}
-        return Trace(after, until), outcome.output
 
     def _merge(
         self,
@@ -122,9 +144,11 @@ class MergeKernel(Stateful):
         else:
             copies, ordinal = in_order(came, copies, case, known=not self.node.is_asserted)
             outcome = step_ordered(runs, came, case, since, until, ordinal)
-        heard = copies.heard
-        ignored = came.column[outcome.ignored]
-        return copies.counted(ignored, outcome.by, [c.number for c in heard]), outcome
+        numbers = [copy.number for copy in copies.heard]
+        copies = copies.counted(came.column[outcome.ignored], outcome.by, numbers)
+        slow = min((copy.stable for copy in copies.heard), default=int(until))
+        forgotten = max(copies.forgotten, min(slow, int(until)))
+        return replace(copies, forgotten=forgotten), outcome
 
     def _judge(self, copies: Copies, outcome: Outcome) -> set[int]:
         """The numbers of those that are not to be listened to any more.
@@ -141,39 +165,49 @@ class MergeKernel(Stateful):
             raise _contradiction(heard[first].name, chosen)
         return {heard[place].number for place in outcome.by.tolist()}
 
-    def _came(self, arrived: Arrived, copies: Copies, before: Copies) -> tuple[Copies, Elements]:
-        """What those say who are heard, in the order of each of them.
+    def _came(
+        self, runs: Runs, rows: pa.RecordBatch, copies: Copies, before: Copies
+    ) -> tuple[Copies, Elements, pa.RecordBatch]:
+        """What those say who are heard, in the order of each of them, and what has to wait.
 
         What a copy says against its own promise is a repetition, or nonsense: it does not count.
+        Where elements are told apart by their order, those who are joining have to wait: they may
+        lack what others have yet to say.
         """
-        rows = pa.concat_batches(arrived)
         number = rows.column(COPY).to_numpy()
         column, heard, promised = copies.columns(before)
         start, end, new_end = (rows.column(name).to_numpy() for name in _TIMES)
         bound = promised[number]
         fine = (start >= bound) | ((end >= bound) & (new_end >= bound))
-        keep = np.flatnonzero(heard[number] & fine)
         counts = np.bincount(number, minlength=len(column))
         late = counts - np.bincount(number[fine], minlength=len(column))
         each = tuple(
             replace(c, rows=c.rows + int(counts[c.number]), ignored=c.ignored + int(late[c.number]))
             for c in copies.each
         )
-        if len(keep) < len(number):
-            rows = rows.take(pa.array(keep))
+        keep = heard[number] & fine
+        if not keep.all():
+            rows = rows.take(pa.array(np.flatnonzero(keep)))
+        held = rows.slice(0, 0)
+        if self._by_order:
+            rows = pa.concat_batches([*(run.rows for run in runs.get(WAITING, ())), rows])
+            joining = [c.number for c in copies.each if c.status == "joining"]
+            here = heard[rows.column(COPY).to_numpy()]
+            waits = np.isin(rows.column(COPY).to_numpy(), joining) & here
+            held = rows.take(pa.array(np.flatnonzero(waits)))
+            rows = rows.take(pa.array(np.flatnonzero(~waits & here)))
         payload = pa.RecordBatch.from_arrays(
             [rows.column(name) for name in payload_names(self.schema)], schema=self.schema
         )
-        came = Elements(
-            rows.column(ID).to_numpy(),
-            rows.column(CHECK).to_numpy(),
-            start[keep],
-            end[keep],
-            new_end[keep],
-            column[number[keep]],
-            payload,
-        )
-        return replace(copies, each=each), came
+        start, end, new_end = (rows.column(name).to_numpy() for name in _TIMES)
+        ids, check = rows.column(ID).to_numpy(), rows.column(CHECK).to_numpy()
+        place = column[rows.column(COPY).to_numpy()]
+        came = Elements(ids, check, start, end, new_end, place, payload)
+        return replace(copies, each=each), came, held
+
+    @property
+    def _by_order(self) -> bool:
+        return self.node.chosen in ("r0", "r1", "r2")
 
 
 def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:
@@ -189,7 +223,9 @@ def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:
         until,
         np.array(was, np.int64),
         np.array(now, np.int64),
-        np.array([c.since if c.status == "joined" else FOREVER for c in heard], np.int64),
+        np.array(
+            [max(c.since, c.known) if c.status == "joined" else FOREVER for c in heard], np.int64
+        ),
         Time(min(now, default=until)),
     )
 

@@ -32,6 +32,8 @@ class Copy:
             `left` or is `quarantined` is not listened to.
         stable: What it has promised.
         since: It vouches for events that end there or later.
+        known: Events that ended before were forgotten when it came: what it says of them cannot
+            be compared.
         life: How often it was attached again: what it said in earlier lives does not count.
         last: The start of its last insert; only inputs in order have one.
         ties: How many inserts it had at that start.
@@ -45,6 +47,7 @@ class Copy:
     status: Status = "joined"
     stable: int = BEGINNING
     since: int = BEGINNING
+    known: int = BEGINNING
     life: int = 0
     last: int = BEGINNING
     ties: int = 0
@@ -74,10 +77,14 @@ _COLUMNS: Final = {
 @final
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """All inputs that were ever there, and the number of the one that leads."""
+    """All inputs that were ever there, and the number of the one that leads.
+
+    Events that ended before `forgotten` are not remembered.
+    """
 
     each: tuple[Copy, ...] = ()
     leader: int = NONE
+    forgotten: int = BEGINNING
 
     @staticmethod
     def of(runs: Sequence[Run]) -> Copies:
@@ -87,7 +94,7 @@ class Copies:
         found = runs[0].rows.to_pylist()
         names = [each.name for each in fields(Copy)]
         copies = tuple(Copy(**{name: row[name] for name in names}) for row in found)
-        return Copies(copies, found[0]["leader"])
+        return Copies(copies, found[0]["leader"], found[0]["forgotten"])
 
     def run(self) -> Run:
         """As they are stored."""
@@ -98,6 +105,7 @@ class Copies:
                 for name, kind in _COLUMNS.items()
             },
             "leader": pa.array([self.leader] * len(self.each), pa.int64()),
+            "forgotten": pa.array([self.forgotten] * len(self.each), pa.int64()),
         }
         return Run(pa.RecordBatch.from_pydict(arrays))
 
@@ -126,24 +134,26 @@ class Copies:
             promised = dict(enumerate(pairs))
         each = {copy.number: copy for copy in self.each}
         for number, (name, _) in promised.items():
-            each.setdefault(number, Copy(number=number, name=name))
+            each.setdefault(number, Copy(number=number, name=name, known=self.forgotten))
         for command in progress.commands:
             meant = command.get("copy") or command.get("source")
             for copy in each.values():
                 if copy.name == meant:
-                    each[copy.number] = _obeyed(copy, command)
+                    each[copy.number] = _obeyed(copy, command, self.forgotten)
         for number, (_, reached) in promised.items():
             copy = each[number]
             each[number] = replace(copy, stable=max(copy.stable, int(reached)))
-        return replace(
-            self,
-            each=tuple(
-                replace(copy, status="joined")
-                if copy.status == "joining" and copy.since <= stable
-                else copy
-                for copy in each.values()
-            ),
-        )
+        return replace(self, each=tuple(each.values())).joined(stable)
+
+    def joined(self, stable: Time) -> Copies:
+        """The same; those have joined that vouch for all that is to come."""
+        each = [
+            replace(copy, status="joined")
+            if copy.status == "joining" and copy.since <= stable
+            else copy
+            for copy in self.each
+        ]
+        return replace(self, each=tuple(each))
 
     def counted(self, ignored: np.ndarray, diverged: np.ndarray, numbers: Sequence[int]) -> Copies:
         """The same with more elements that came too late, and contradictions, given by places."""
@@ -188,7 +198,7 @@ class Copies:
         return replace(self, leader=best.number), Time(max(stable, reached))
 
 
-def _obeyed(copy: Copy, command: Mapping[str, Any]) -> Copy:
+def _obeyed(copy: Copy, command: Mapping[str, Any], forgotten: int) -> Copy:
     match command.get("verb"):
         case "detach":
             return replace(copy, status="left")
@@ -201,6 +211,7 @@ def _obeyed(copy: Copy, command: Mapping[str, Any]) -> Copy:
                 copy,
                 status="joining",
                 since=begins,
+                known=forgotten,
                 life=copy.life + 1,
                 stable=int(BEGINNING),
                 last=int(BEGINNING),

@@ -281,7 +281,7 @@ def contradictions(state: Ends, target: Ints, lead: Lead) -> Mask:
     theirs, ours = state.ends, target[:, None]
     lesser = np.minimum(theirs, ours)
     differs = (theirs != ours) & (lesser < lead.now)
-    differs &= np.maximum(theirs, ours) >= lead.vouched
+    differs &= (np.maximum(theirs, ours) >= lead.vouched) & (lead.vouched < FOREVER)
     # Once is enough: when it is settled, or when somebody changes something that is.
     news = state.changed | (target != state.out)[:, None] | (lesser >= lead.was)
     return np.asarray(differs & news)

@@ -282,7 +282,8 @@ def contradictions(
         wrong = (first < FOREVER) | (there != 0)
         least = np.minimum(first, np.where(there != 0, start, FOREVER))
         last = np.maximum(table.latest(counts), table.latest(wanted))
-        wrong &= (last >= lead.vouched[place]) & (touched | (least >= lead.was[place]))
+        wrong &= (last >= lead.vouched[place]) & (lead.vouched[place] < FOREVER)
+        wrong &= touched | (least >= lead.was[place])
         own = np.where(first < FOREVER, first, np.maximum(table.latest(wanted), start))
         ours[:, place] = np.where(wrong, own, start)
         theirs[:, place] = start
