@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         QueryError,
         StreamError,
     )
+    from anabranch.fluent import merge
     from anabranch.model.batch import EventBatch
     from anabranch.model.logical import LogicalStream
     from anabranch.model.stream_file import read_batches, write_stream
@@ -39,6 +40,7 @@ __all__ = [
     "Run",
     "Stream",
     "StreamError",
+    "merge",
     "read_batches",
     "write_stream",
 ]
@@ -53,6 +55,7 @@ _MODULES = {
         "QueryError",
         "StreamError",
     ),
+    "anabranch.fluent": ("merge",),
     "anabranch.model.batch": ("EventBatch",),
     "anabranch.model.logical": ("LogicalStream",),
     "anabranch.model.stream_file": ("read_batches", "write_stream"),

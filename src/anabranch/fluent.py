@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.canonical import canonical
 from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.coalesce import Coalesce
@@ -22,10 +23,12 @@ from anabranch.algebra.from_signed import FromSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import JoinKind, Side
 from anabranch.algebra.map import Map
+from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.shift import Shift
+from anabranch.algebra.source import Source
 from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import CHRONON, UNBOUNDED, TimeWindow
 from anabranch.algebra.to_signed import SIGN, ToSigned
@@ -208,6 +211,47 @@ class Fluent:
         node = Union(inputs=(self.node, *(other.node for other in others)))
         return self._with(node, *others)
 
+    def merge(
+        self: S,
+        *others: S,
+        case: Case | None = None,
+        inserts: str = "first",
+        adjusts: str = "lazy",
+        lag: Span | None = None,
+        divergence: str = "warn",
+    ) -> S:
+        """One right stream out of copies that differ in order, revisions, plan or progress.
+
+        Args:
+            *others: The other copies. Without any, this is a source of copies.
+            case: What is taken for granted of every copy: `r0` (only inserts, in strict order),
+                `r1`, `r2`, `r3` (any order, no two events of one payload and start) or `r4`
+                (anything). None: what is known of them. More than is known is checked.
+            inserts: When an event leaves: `first`, `leading`, `half_frozen`, or `quorum(2)`,
+                `quorum(50%)`.
+            adjusts: When a changed end leaves: `lazy`, `eager` or `leading`.
+            lag: How far the output stays behind the copy that is settled furthest.
+            divergence: What becomes of a copy that contradicts what is settled: `warn`,
+                `quarantine` or `fail`.
+        """
+        every = (self, *others)
+        named = [getattr(each, "name", None) for each in every]
+        sources = [each.node.name if isinstance(each.node, Source) else None for each in every]
+        names = [a or b or f"input {n}" for n, (a, b) in enumerate(zip(named, sources), 1)]
+        policy = MergePolicy.of(
+            inserts=inserts,
+            adjusts=adjusts,
+            lag=0 if lag is None else parse_duration(lag),
+            divergence=divergence,
+        )
+        node = Merge(
+            inputs=tuple(canonical(each.node) for each in every),
+            names=tuple(names),
+            case=case,
+            policy=policy,
+        )
+        return self._with(node, *others)
+
     def join(
         self: S,
         other: S,
@@ -294,3 +338,8 @@ def _signed_span(by: Span) -> int:
     if isinstance(by, timedelta) and by < timedelta():
         return -parse_duration(-by)
     return by if isinstance(by, int) else parse_duration(by)
+
+
+def merge(first: S, *others: S, **options: Any) -> S:
+    """One right stream out of copies that differ; options as for `Stream.merge`."""
+    return first.merge(*others, **options)

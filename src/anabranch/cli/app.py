@@ -19,6 +19,7 @@ from anabranch.cli.diff import diff
 from anabranch.cli.explain import explain
 from anabranch.cli.generate import generate
 from anabranch.cli.help_text import help_of
+from anabranch.cli.merge import merge
 from anabranch.cli.ps import ps
 from anabranch.cli.run import run
 from anabranch.cli.shell import shell
@@ -30,7 +31,7 @@ from anabranch.errors import AnabranchError
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
-_WITHOUT_SPARK: Final = ("check", "show", "diff", "generate")
+_WITHOUT_SPARK: Final = ("merge", "check", "show", "diff", "generate")
 
 
 class Commands(TyperGroup):
@@ -97,7 +98,8 @@ def anabranch(
 
 
 app.callback(help=help_of(anabranch))(anabranch)
-for command in (demo, run, explain, shell, ps, top, stop, state, control, check, show, diff, bench):
+_WORK: Final = (demo, run, explain, shell, ps, top, stop, state, control)
+for command in (*_WORK, merge, check, show, diff, bench):
     app.command(help=help_of(command))(command)
 app.add_typer(generate)
 

@@ -11,11 +11,12 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.language.script import Script, Span
-from anabranch.language.window_text import Amount, AxisText, GranularityText, WindowText
+from anabranch.language.window_text import Amount, AxisText, GranularityText, MergeText, WindowText
 
 AXIS_FUNCTIONS: Final = ("TUMBLE", "HOP", "SESSION")
 STREAM_FUNCTIONS: Final = ("ISTREAM", "DSTREAM", "RSTREAM")
 _SHAPE: Final = "WINDOW([PARTITION BY columns] RANGE | ROWS size [SLIDE size])"
+_MERGE: Final = "write MERGE(stream, stream, ...), then options: inserts => 'leading'"
 _UNITS: Final = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
 
 
@@ -55,7 +56,7 @@ class Anabranch(Spark):
         ) -> exp.Expr | None:
             if schema:
                 return super()._parse_table(schema, joins, alias_tokens, *rest, **options)
-            table = self._axis_function()
+            table = self._axis_function() or self._merge_function()
             if table is None:
                 table = super()._parse_table(schema, False, alias_tokens, *rest, **options)
             if table is not None:
@@ -208,6 +209,46 @@ class Anabranch(Spark):
             if alias:
                 table.set("alias", alias)
             return table
+
+        def _merge_function(self) -> exp.Expr | None:
+            """`MERGE(stream, stream, ..., inserts => 'leading')`."""
+            if not self._is_word("MERGE") or self._next.token_type != TokenType.L_PAREN:
+                return None
+            first = self._curr
+            self._advance(2)
+            tables: list[exp.Expr] = []
+            options: list[tuple[str, str, Span]] = []
+            more = True
+            while more:
+                at, name = self._curr, self._argument_name()
+                if name is None:
+                    table = self._parse_table()
+                    if table is None:
+                        raise self._wrong("MERGE needs streams", self._curr, _MERGE)
+                    tables.append(table)
+                else:
+                    amount = self._amount_or_text()
+                    options.append((name.lower(), amount, (at.start, self._prev.end + 1)))
+                more = bool(self._match(TokenType.COMMA))
+            self._close(TokenType.R_PAREN, _MERGE)
+            merged = exp.Table(this=exp.Anonymous(this="MERGE"))
+            merged.meta["merge"] = MergeText(
+                tables=tuple(tables),
+                options=tuple(options),
+                span=(first.start, self._prev.end + 1),
+            )
+            alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)
+            if alias:
+                merged.set("alias", alias)
+            return merged
+
+        def _amount_or_text(self) -> str:
+            """A word, a text, or a number of units of time."""
+            if self._curr.token_type in (TokenType.STRING, TokenType.VAR):
+                self._advance()
+                return str(self._prev.text)
+            amount = self._amount("a value")
+            return amount.text if amount.unit is None else f"{amount.text} {amount.unit}"
 
         def _argument_name(self) -> str | None:
             """`SIZE =>`."""

@@ -17,7 +17,9 @@ from anabranch.algebra.to_stream import StreamKind, ToStream
 from anabranch.language.conditions import has_outer
 from anabranch.language.context import Context
 from anabranch.language.dialect import STREAM_FUNCTIONS
+from anabranch.language.merges import bind_merge
 from anabranch.language.scope import Item, Scope, plan_column
+from anabranch.language.window_text import MergeText
 from anabranch.language.windows import bind_axis, bind_granularity, bind_window
 
 BindQuery: TypeAlias = Callable[[exp.Query, Context], Node]
@@ -78,6 +80,8 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
     alias = table.args.get("alias")
     own, hidden = "", tuple[str, ...]()
     match table:
+        case exp.Table(meta={"merge": MergeText() as merged}):
+            node = bind_merge(merged, context, lambda each: bind_item(each, context, bind))
         case exp.Subquery():
             node = bind(table.this, context)
         case exp.Table(this=exp.Identifier()) if not table.args.get("db"):
@@ -132,7 +136,7 @@ def _called(
         raise context.wrong(
             f"there is no function '{context.script.said(table).split('(')[0]}' for FROM",
             table,
-            "there are Istream, Dstream, Rstream, TUMBLE, HOP and SESSION",
+            "there are Istream, Dstream, Rstream, MERGE, TUMBLE, HOP and SESSION",
         )
     given = call.expressions
     inner = given[0] if len(given) == 1 else None

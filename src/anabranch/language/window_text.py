@@ -56,6 +56,16 @@ class GranularityText:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MergeText:
+    """`MERGE(a, b, inserts => 'leading')`."""
+
+    tables: tuple[exp.Expr, ...]
+    options: tuple[tuple[str, str, Span], ...]
+    span: Span
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AxisText:
     """`TUMBLE(bid, DESCRIPTOR(dateTime), INTERVAL 10 SECONDS)` and its like.
 

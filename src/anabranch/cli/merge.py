@@ -1,0 +1,188 @@
+"""`anabranch merge`: one right stream out of several copies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anabranch.cli.progress import Bar
+from anabranch.cli.streams import Input, opened, with_forms
+from anabranch.errors import PlanError, StreamError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from anabranch.merging.files import FileMerge
+    from anabranch.model.arrivals import Arrivals
+    from anabranch.model.batch import EventBatch
+    from anabranch.model.stream_file import StreamForm
+
+
+def merge(
+    files: Annotated[list[str], typer.Argument(help="Stream files or log folders: the copies.")],
+    to: Annotated[str, typer.Option(help="Where the stream goes; '-' is standard output.")] = "-",
+    case: Annotated[
+        str | None, typer.Option(help="What holds for every copy: r0, r1, r2, r3 or r4.")
+    ] = None,
+    inserts: Annotated[
+        str, typer.Option(help="first, leading, half_frozen, quorum(2) or quorum(50%).")
+    ] = "first",
+    adjusts: Annotated[str, typer.Option(help="lazy, eager or leading.")] = "lazy",
+    lag: Annotated[str, typer.Option(help="How far to stay behind, such as '5 seconds'.")] = "0",
+    divergence: Annotated[
+        str, typer.Option(help="What to do with contradictions: fail, quarantine or warn.")
+    ] = "fail",
+) -> None:
+    r"""Merge copies of one stream that differ in order, revisions, gaps and progress.
+
+    What comes out means what the copies mean, and is as far settled as the one that has come
+    furthest. Without --case nothing is taken for granted (r4); a stronger case is checked, and a
+    copy that is not what it says is refused with the element. Copies that contradict each other
+    on what both have settled are refused (exit code 2), or left out with --divergence quarantine.
+    The files may be larger than memory: only events that may still change are remembered.
+
+    \b
+    $ anabranch merge a.jsonl b.jsonl --to merged.jsonl
+    merged.jsonl: 2 inserts, 0 adjusts out of 5 elements; stable point 16
+    """
+    from anabranch.algebra.merge import CASES
+    from anabranch.model.stream_file import write_stream
+
+    if case is not None and case.lower() not in CASES:
+        raise PlanError(
+            f"there is no case '{case}'", where="--case", hint=f"use {', '.join(CASES)}"
+        )
+    names = [name if files.count(name) == 1 else f"{name} ({n})" for n, name in enumerate(files, 1)]
+    with opened(*files) as inputs:
+        copies = [Input(each.path, name) for each, name in zip(inputs, names)]
+
+        def write(forms: list[StreamForm]) -> tuple[FileMerge, _Counts]:
+            counts = _Counts()
+            work = _work(copies, forms, case, inserts, adjusts, lag, divergence)
+            timestamps = any(form.timestamps for form in forms)
+            write_stream(to, counts.of(work.batches()), timestamps)
+            return work, counts
+
+        work, counts = with_forms(copies, write)
+    _tell(to, work, counts)
+
+
+class _Counts:
+    """How much of what has been written."""
+
+    def __init__(self) -> None:
+        self.inserts = self.adjusts = 0
+        self.stable: int | None = None
+
+    def of(self, batches: Iterator[EventBatch]) -> Iterator[EventBatch]:
+        """The same, counted."""
+        from anabranch.model.time import BEGINNING
+
+        for batch in batches:
+            new = int((batch.end == batch.start).sum())
+            self.inserts += new
+            self.adjusts += len(batch) - new
+            if batch.stable > BEGINNING:
+                self.stable = int(batch.stable)
+            yield batch
+
+
+def _work(
+    copies: list[Input],
+    forms: list[StreamForm],
+    case: str | None,
+    inserts: str,
+    adjusts: str,
+    lag: str,
+    divergence: str,
+) -> FileMerge:
+    from anabranch.algebra.merge import MergePolicy
+    from anabranch.merging.files import PIECE_ROWS, Copy, FileMerge
+    from anabranch.model.stream_file import read_arrivals
+    from anabranch.model.time import parse_duration
+
+    schema = _schema(copies, forms)
+    behind = 0 if lag.strip() == "0" else int(parse_duration(int(lag) if lag.isdigit() else lag))
+    policy = MergePolicy.of(inserts=inserts, adjusts=adjusts, lag=behind, divergence=divergence)
+    seen = dict.fromkeys(range(len(copies)), 0)
+    bar = Bar(f"merging {len(copies)} copies", sum(copy.path.stat().st_size for copy in copies))
+
+    def pieces(number: int) -> Iterator[Arrivals]:
+        def on_bytes(read: int) -> None:
+            seen[number] = read
+            bar(sum(seen.values()))
+
+        with bar:
+            yield from read_arrivals(
+                copies[number].path,
+                forms[number].schema,
+                PIECE_ROWS,
+                name=copies[number].name,
+                on_bytes=on_bytes,
+            )
+
+    return FileMerge(
+        [Copy(copy.name, pieces(number)) for number, copy in enumerate(copies)],
+        schema,
+        None if case is None else case.lower(),  # type: ignore[arg-type]
+        policy,
+    )
+
+
+def _schema(copies: list[Input], forms: list[StreamForm]) -> pa.Schema:
+    """The columns of all copies; one that has others is no copy."""
+    from anabranch.model.infer_schema import unify
+
+    schema = forms[0].schema
+    for copy, form in zip(copies[1:], forms[1:]):
+        common = unify(schema, form.schema)
+        same = set(form.schema.names) == set(schema.names)
+        if common is None or (len(form.schema) and len(schema) and not same):
+            shown = [
+                ", ".join(f"{f.name} {f.type}" for f in each) for each in (schema, form.schema)
+            ]
+            raise StreamError(
+                f"'{copy.name}' has other columns than '{copies[0].name}'",
+                where=f"{copies[0].name}: {shown[0]}\n{copy.name}: {shown[1]}",
+                hint="copies of one stream have the same columns",
+            )
+        if form.timestamps != forms[0].timestamps:
+            raise StreamError(
+                f"'{copy.name}' has other times than '{copies[0].name}'",
+                where="one has timestamps, the other whole numbers",
+                hint="copies of one stream count time alike",
+            )
+        schema = common
+    return schema
+
+
+def _tell(to: str, work: FileMerge, counts: _Counts) -> None:
+    from anabranch.model.time import format_time
+
+    elements = sum(copy.rows for copy in work.copies)
+    stable = "nothing is promised"
+    if counts.stable is not None:
+        stable = f"stable point {format_time(counts.stable)}"
+    name = "standard output" if to == "-" else to
+    typer.echo(
+        f"{name}: {counts.inserts:,} inserts, {counts.adjusts:,} adjusts out of "
+        f"{elements:,} elements; {stable}",
+        err=True,
+    )
+    for copy in work.copies:
+        if copy.repeated:
+            typer.echo(
+                f"{copy.name}: {copy.repeated:,} elements before its own stable point were left "
+                "out",
+                err=True,
+            )
+    for said in work.report.get("copies", ()):
+        if said.get("diverged"):
+            typer.echo(
+                f"{said['name']} contradicts what is settled: {said['diverged']:,} times"
+                f" ({said['status']})",
+                err=True,
+            )

@@ -1,0 +1,1 @@
+"""Logical merge at work: files, processes and queries that are copies of each other."""
