@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -30,10 +29,11 @@ from anabranch.language.statements import (
 )
 from anabranch.model.time import parse_duration
 from anabranch.registry import Planned, Registry
+from anabranch.runs import Runs, places, unlike
 from anabranch.runtime.describe import Declared
 from anabranch.runtime.local import LocalRun
 from anabranch.runtime.run import Run
-from anabranch.runtime.shared_results import Published, publish
+from anabranch.runtime.shared_results import Published
 from anabranch.runtime.sink_choice import choose_sink
 from anabranch.runtime.source_functions import Connect, connect, describe_source
 from anabranch.runtime.source_spec import LatePolicy, Limits
@@ -84,12 +84,9 @@ class Engine:
         self._shards = shards
         self._cores = cores
         self._settings = dict(settings or {})
-        self._runs: list[Run] = []
-        self._published: list[tuple[Run, Published]] = []
+        self._runs = Runs()
         self._close: list[Callable[[], None]] = []
-        self._names: set[str] = set()
         self._registry = Registry()
-        self._number = 0
         # One object for all expressions: they are cached by it.
         self._types = self._spark_type
 
@@ -146,7 +143,7 @@ class Engine:
             PlanError: What is declared makes no sense.
         """
         declared = Declared(
-            name=self._name(name, source),
+            name=self._registry.name_for(name, source),
             start=start,
             end=end,
             kind=kind,
@@ -183,7 +180,7 @@ class Engine:
             PlanError: What is declared makes no sense.
         """
         declared = Declared(
-            name=self._name(name, source),
+            name=self._registry.name_for(name, source),
             start=start,
             end=end,
             schema=schema,
@@ -239,10 +236,9 @@ class Engine:
             case CreateFunction():
                 return names.define(statement)
             case Drop():
-                running = {r.name: r.uses for r in self._runs if r.status == "running"}
-                return names.drop(statement, running)
+                return names.drop(statement, self._runs.uses())
             case Show(what="QUERIES"):
-                return self._shown_queries()
+                return self._runs.shown()
             case Show():
                 return names.show(statement)
             case Describe():
@@ -251,8 +247,7 @@ class Engine:
                 query = self._planned(self._plan(statement), None)
                 return pa.table({"plan": [query.explain()]})
             case Select():
-                self._number += 1
-                return self._planned(self._plan(statement), f"query_{self._number}")
+                return self._planned(self._plan(statement), self._runs.next_name())
 
     def _plan(self, statement: CreateDerived | Explain | Select) -> Planned:
         start, end = statement.span
@@ -283,25 +278,11 @@ class Engine:
 
     def started(self, run: Run, stream: Stream) -> Run:
         """Keep a run in the catalog of queries, under a name of its own."""
-        taken = {other.name for other in self._runs}
-        wanted = stream.name
-        if wanted is None:
-            self._number += 1
-            wanted = f"query_{self._number}"
-        run.name, number = wanted, 1
-        while run.name in taken:
-            number += 1
-            run.name = f"{wanted}_{number}"
-        run.uses = stream.uses
-        self._runs.append(run)
-        folder = run.log_folder
-        if folder is not None:
-            self._published.append((run, publish(stream.node, run.name, folder)))
-        return run
+        return self._runs.add(run, stream)
 
     def published(self) -> list[Published]:
         """What running queries write into log folders."""
-        return [each for run, each in self._published if run.status == "running"]
+        return self._runs.published()
 
     def start_all(
         self,
@@ -337,18 +318,8 @@ class Engine:
             PlanError: There are no queries, or not as many places; or something new would need
                 what came before.
         """
-        names = self._unlike(queries)
-        if isinstance(to, str | Path):
-            targets: Sequence[Target] = [Path(to) / name for name in names]
-            place: str | None = f"{to}/_checkpoint"
-        else:
-            targets, place = to, None
-        if not queries or len(targets) != len(queries):
-            raise PlanError(
-                f"{len(queries)} queries for {len(targets)} places",
-                where="start_all",
-                hint="give at least one query, and a folder or a place for each",
-            )
+        names = unlike(queries)
+        targets, place = places(names, to)
         chosen = [choose_sink(target, None) for target in targets]
         place = place or next((beside for _, beside in chosen if beside is not None), None)
         named = [replace(each, name=name) for each, name in zip(queries, names, strict=True)]
@@ -365,16 +336,7 @@ class Engine:
 
     def explain_all(self, queries: Sequence[Stream], *, emit: Emission = "speculative") -> str:
         """The stages in which queries run when they are started together."""
-        return explain_stages(plan_together(queries, emit), self._unlike(queries))
-
-    def _unlike(self, queries: Sequence[Stream]) -> list[str]:
-        """A name for each query that none of the others has."""
-        names: list[str] = []
-        for number, query in enumerate(queries, 1):
-            wanted = query.name or f"query_{number}"
-            count = sum(name == wanted or name.startswith(f"{wanted}_") for name in names)
-            names.append(f"{wanted}_{count + 1}" if wanted in names else wanted)
-        return names
+        return explain_stages(plan_together(queries, emit), unlike(queries))
 
     def serve_metrics(self, port: int = 0, *, host: str = "127.0.0.1") -> int:
         """Serve what all runs do for Prometheus, at `/metrics`, until the engine stops.
@@ -383,7 +345,7 @@ class Engine:
         """
         from anabranch.runtime.prometheus import serve_metrics
 
-        port, close = serve_metrics(lambda: self._runs, port, host)
+        port, close = serve_metrics(lambda: self._runs.each, port, host)
         self.closes(close)
         return port
 
@@ -391,27 +353,15 @@ class Engine:
         """Take note of something to be closed at the end."""
         self._close.append(close)
 
-    def _shown_queries(self) -> pa.Table:
-        return pa.table(
-            {
-                "name": pa.array([run.name for run in self._runs], pa.string()),
-                "status": pa.array([run.status for run in self._runs], pa.string()),
-                "columns": pa.array(
-                    [", ".join(run.schema.names) for run in self._runs], pa.string()
-                ),
-            }
-        )
-
     def stop(self) -> None:
         """Stop what this engine has started."""
-        for run in self._runs:
-            run.stop()
+        self._runs.stop()
         for close in self._close:
             close()
         if self._own and self._spark is not None:
             self._spark.stop()
             self._spark = None
-        self._runs, self._close, self._published = [], [], []
+        self._close = []
 
     def __enter__(self) -> Engine:
         return self
@@ -428,21 +378,6 @@ class Engine:
         if known:
             self._registry.add_leaf(leaf, source)
         return Stream(engine=self, node=leaf, sources={leaf.name: source})
-
-    def _name(self, name: str | None, source: Any) -> str:
-        """The name that was given, or one that no other stream of this engine has."""
-        if name is not None:
-            self._names.add(name)
-            return name
-        stem = "stream"
-        if isinstance(source, str | Path):
-            stem = Path(source).stem.strip("*.") or Path(source).parent.name or stem
-        chosen, number = stem, 1
-        while chosen in self._names:
-            number += 1
-            chosen = f"{stem}{number}"
-        self._names.add(chosen)
-        return chosen
 
     def shard_count(self) -> int:
         """Into how many shards keyed state is cut."""

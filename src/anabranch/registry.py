@@ -61,6 +61,7 @@ class Registry:
         self._chronons: dict[str, Duration] = {}
         self._sources: dict[str, Any] = {}
         self.connectors: dict[str, Connect] = {}
+        self._taken: set[str] = set()
 
     @property
     def catalog(self) -> Catalog:
@@ -102,6 +103,21 @@ class Registry:
         return Planned(
             node=node, notes=tuple(context.notes), uses=frozenset(context.used), text=text
         )
+
+    def name_for(self, name: str | None, source: Any) -> str:
+        """The name that was given, or one after the path that no other stream has."""
+        if name is not None:
+            self._taken.add(name)
+            return name
+        stem = "stream"
+        if isinstance(source, str | Path):
+            stem = Path(source).stem.strip("*.") or Path(source).parent.name or stem
+        chosen, number = stem, 1
+        while chosen in self._taken:
+            number += 1
+            chosen = f"{stem}{number}"
+        self._taken.add(chosen)
+        return chosen
 
     def sources_of(self, node: Node) -> dict[str, Any]:
         """Where the leaves of a plan come from."""
