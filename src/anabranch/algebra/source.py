@@ -21,7 +21,8 @@ class Source(Node):
     `timestamps` says that times count microseconds since 1970 and are printed as such; `relation`
     that it is a table that is all there, so that it never holds a query back. `unique` are sets of
     columns in which no two events ever agree, at any time: the optimizer relies on them. `always`
-    says that its rows hold at every instant and never change.
+    says that its rows hold at every instant and never change. `copies` says that it stands for
+    several copies of the stream that come and go, each an input of its own; only a merge reads it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Source(Node):
     order: Order = "none"
     unique: tuple[tuple[str, ...], ...] = ()
     always: bool = field(default=False, repr=False)
+    copies: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -59,8 +61,9 @@ class Source(Node):
 
     @property
     def label(self) -> str:
-        """`Source Bid`, or `Relation Category`."""
-        return f"{'Relation' if self.relation else 'Source'} {self.name}"
+        """`Source Bid`, `Relation Category`, or `Copies Replica`."""
+        kind = "Relation" if self.relation else "Copies" if self.copies else "Source"
+        return f"{kind} {self.name}"
 
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
         """The stream itself, handed in by whoever asks for the meaning of a plan."""

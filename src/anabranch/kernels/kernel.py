@@ -15,6 +15,14 @@ from anabranch.model.time import BEGINNING, Time
 ID: Final = "__id"
 """The column of a prepared batch that says to which key a row belongs (uint64)."""
 
+COPY: Final = "__copy"
+"""The last column of rows from a source with copies: the number of the copy (int32)."""
+
+
+def with_copy(schema: pa.Schema) -> pa.Schema:
+    """The columns of rows that say which copy they are from."""
+    return schema.append(pa.field(COPY, pa.int32()))
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,6 +132,11 @@ class Stateful(Kernel):
     def broadcast(self) -> frozenset[int]:
         """The sides whose rows go to all shards, whatever their id."""
         return frozenset()
+
+    @property
+    def takes_copies(self) -> bool:
+        """Whether a side may be a source with copies, whose rows have the column `__copy`."""
+        return False
 
     @abstractmethod
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar, final
+from typing import Any, Literal, TypeVar, final
 
 import pyarrow as pa
 
@@ -17,10 +17,17 @@ from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
 from anabranch.kernels.catalog import Placement, kernel_of
 from anabranch.kernels.final import FinalKernel
-from anabranch.kernels.kernel import Kernel, Stateless, Trace
+from anabranch.kernels.kernel import COPY, Kernel, Stateful, Stateless, Trace
 from anabranch.kernels.lookup import LookupKernel
 from anabranch.kernels.pruning import needed_columns, prune
-from anabranch.kernels.stage import Edge, PhysicalPlan, Stage, StageState, plan_fingerprint
+from anabranch.kernels.stage import (
+    Copies,
+    Edge,
+    PhysicalPlan,
+    Stage,
+    StageState,
+    plan_fingerprint,
+)
 from anabranch.model.batch import EventBatch, concat_rows
 from anabranch.model.time import BEGINNING, Time
 
@@ -154,6 +161,27 @@ class _Compiler:
         )
         return part.together <= columns
 
+    def _check_copies(self, parts: list[tuple[_Part, int]], kernels: tuple[Kernel, ...]) -> None:
+        """Copies of a stream are for operators that know what to do with them."""
+        head = kernels[0] if kernels else None
+        known = isinstance(head, Stateful) and head.takes_copies
+        names = [part.upstream.removeprefix("source:") for part, _ in parts]
+        several = [name for name in names if name in self.sources and self.sources[name].copies]
+        if not several:
+            return
+        if not known or any(part.chain for part, _ in parts):
+            raise PlanError(
+                f"source '{several[0]}' is several copies of one stream",
+                where="something else than a merge would read them",
+                hint="merge them first, then filter, map and aggregate the result",
+            )
+        if len(names) > 1:
+            raise PlanError(
+                f"a merge reads the copies of '{several[0]}' and something else",
+                where=f"it reads {', '.join(names)}",
+                hint="merge copies of one source only, and merge the result with the others",
+            )
+
     def _new_stage(
         self,
         kind: str,
@@ -163,6 +191,7 @@ class _Compiler:
         schema: pa.Schema,
         together: frozenset[str] | None,
     ) -> _Part:
+        self._check_copies(parts, kernels)
         edges = tuple(Edge(part.upstream, part.chain, side=side) for part, side in parts)
         name = f"{len(self.stages)}-{kind}"
         self.stages.append(Stage(name, edges, kernels, sharded, schema))
@@ -243,6 +272,7 @@ class LocalRunner:
         self.plan = compile_plan(node, emit=emit)
         self._states = {stage.name: stage.start() for stage in self.plan.stages}
         self._stables: dict[str, Time] = dict.fromkeys(self.plan.sources, BEGINNING)
+        self._copies: dict[str, dict[int, tuple[str, Time]]] = {}
 
     @property
     def traces(self) -> list[Trace]:
@@ -253,11 +283,26 @@ class LocalRunner:
         """How many rows all traces hold."""
         return sum(trace.rows() for trace in self.traces)
 
-    def step(self, came: Mapping[str, EventBatch]) -> EventBatch:
-        """Take in one batch per source (a source may be left out) and give back the output."""
+    def step(
+        self,
+        came: Mapping[str, EventBatch],
+        copies: Mapping[str, Copies] | None = None,
+        commands: Sequence[Mapping[str, Any]] = (),
+    ) -> EventBatch:
+        """Take in one batch per source (a source may be left out) and give back the output.
+
+        Args:
+            came: The rows; those of a source with copies have the column `__copy`.
+            copies: What copies have promised by now; those that are left out stay as they are.
+            commands: What came through the control stream.
+        """
+        for name, known in (copies or {}).items():
+            self._copies.setdefault(name, {}).update(known)
+            best = Time(max([BEGINNING, *(stable for _, stable in known.values())]))
+            self._stables[name] = Time(max(self._stables[name], best))
         batches: dict[str, EventBatch] = {}
-        for name, source in self.plan.sources.items():
-            batch = came.get(name, EventBatch.empty(source.schema))
+        for name in self.plan.sources:
+            batch = came.get(name, EventBatch.empty(self.plan.arriving(name)))
             self._stables[name] = Time(max(self._stables[name], batch.stable))
             batches[f"source:{name}"] = batch.with_stable(self._stables[name])
         for stage in self.plan.stages:
@@ -266,11 +311,13 @@ class LocalRunner:
             for place, edge in enumerate(stage.edges):
                 batch = batches[edge.upstream]
                 if edge.columns is not None:
-                    batch = batch.with_payload(batch.payload.select(edge.columns))
+                    own = [COPY] if COPY in batch.schema.names else []
+                    batch = batch.with_payload(batch.payload.select([*edge.columns, *own]))
                 sides[edge.side].append(stage.prepare(place, batch))
                 stables.append(edge.promise(batch.stable))
             arrived = tuple(concat_rows(parts) for parts in sides)
-            state, output = stage.step(self._states[stage.name], arrived, stage.progress(stables))
+            progress = stage.progress(stables, self._copies, commands)
+            state, output = stage.step(self._states[stage.name], arrived, progress)
             self._states[stage.name] = state
             batches[f"stage:{stage.name}"] = output
         return batches[f"stage:{self.plan.stages[self.plan.outputs[0]].name}"]

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.source import Source
-from anabranch.kernels.kernel import ID, Arrived, Kernel, Progress, Stateful, Stateless, Trace
+from anabranch.kernels.kernel import (
+    ID,
+    Arrived,
+    Kernel,
+    Progress,
+    Stateful,
+    Stateless,
+    Trace,
+    with_copy,
+)
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time
 
 StageState = tuple[Trace, ...]
+
+Copies = Mapping[int, tuple[str, Time]]
+"""The copies of a source by number: what they are called, and what each has promised."""
+
 _TIMES: Final = ("__start", "__end", "__new_end")
 
 
@@ -77,13 +90,40 @@ class Stage:
         """The state before anything arrived."""
         return tuple(Trace() for kernel in self.kernels if isinstance(kernel, Stateful))
 
-    def progress(self, stables: Sequence[Time]) -> Progress:
-        """What the sides have promised, given what each edge has."""
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The names of the sources that come in."""
+        names = [edge.upstream.partition(":") for edge in self.edges]
+        return tuple(dict.fromkeys(name for kind, _, name in names if kind == "source"))
+
+    def progress(
+        self,
+        stables: Sequence[Time],
+        copies: Mapping[str, Copies] | None = None,
+        commands: Sequence[Mapping[str, Any]] = (),
+    ) -> Progress:
+        """What the sides have promised, given what each edge has, and what somebody wants.
+
+        Args:
+            stables: What comes through each edge is settled up to there.
+            copies: What the copies of sources have promised, as far as they are known.
+            commands: What came through the control stream; a command for a copy is for whoever
+                reads its source, and names the copy as what it is to it: an input.
+        """
         sides: list[Time] = []
         for side in range(self.sides):
             some = [t for edge, t in zip(self.edges, stables, strict=True) if edge.side == side]
             sides.append(Time(min(some)))
-        return Progress(tuple(sides))
+        own = [known for name, known in (copies or {}).items() if name in self.reads]
+        return Progress(tuple(sides), own[0] if own else {}, tuple(self._heard(commands)))
+
+    def _heard(self, commands: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        for command in commands:
+            copy = command.get("copy")
+            if copy is None:
+                yield command
+            elif command["source"] in self.reads:
+                yield {"verb": command["verb"], "source": copy, "value": command["value"]}
 
     def step(
         self, state: StageState, arrived: Arrived, progress: Progress
@@ -144,6 +184,13 @@ class PhysicalPlan:
     stages: tuple[Stage, ...]
     outputs: tuple[int, ...]
     sources: Mapping[str, Source]
+
+    def arriving(self, source: str, columns: Sequence[str] | None = None) -> pa.Schema:
+        """The columns that rows of a source come with, all that it has or some."""
+        leaf = self.sources[source]
+        names = leaf.schema.names if columns is None else columns
+        schema = pa.schema([leaf.schema.field(name) for name in names])
+        return with_copy(schema) if leaf.copies else schema
 
     @property
     def schema(self) -> pa.Schema:
