@@ -30,7 +30,7 @@ from anabranch.language.statements import (
 from anabranch.model.time import parse_duration
 from anabranch.registry import Planned, Registry
 from anabranch.runs import Runs, places, unlike
-from anabranch.runtime.describe import Declared
+from anabranch.runtime.declared import Declared
 from anabranch.runtime.local import LocalRun
 from anabranch.runtime.run import Run
 from anabranch.runtime.shared_results import Published
@@ -115,6 +115,7 @@ class Engine:
         ends: bool = False,
         max_rows_per_batch: int | None = 1_000_000,
         max_files_per_batch: int | None = None,
+        copies: bool = False,
     ) -> Stream:
         """A stream out of files or a DataFrame.
 
@@ -137,6 +138,8 @@ class Engine:
             ends: The files that are there when the query starts are all.
             max_rows_per_batch: At most about so many rows of files go into a batch.
             max_files_per_batch: At most so many files go into a batch.
+            copies: Every log folder and stream file that the path matches is a copy of one stream,
+                now or later; a merge makes one stream of them.
 
         Raises:
             StreamError: There is nothing to read, or it cannot be read.
@@ -154,6 +157,7 @@ class Engine:
             chronon=None if chronon is None else parse_duration(chronon),
             ends=ends,
             limits=Limits(max_rows_per_batch, max_files_per_batch),
+            copies=copies,
         )
         return self._stream(*describe_source(source, declared), known=name is not None)
 

@@ -31,12 +31,12 @@ from anabranch.language.statements import (
 )
 from anabranch.language.types import type_name
 from anabranch.model.time import Duration, parse_duration
-from anabranch.runtime.describe import Declared
+from anabranch.runtime.declared import Declared
 from anabranch.runtime.source_functions import Connect, resolve_path
 from anabranch.runtime.source_spec import Limits
 
 _DEEPEST: Final = 16
-_OPTIONS: Final = ("max_rows_per_batch", "max_files_per_batch", "ends", "kind")
+_OPTIONS: Final = ("max_rows_per_batch", "max_files_per_batch", "ends", "kind", "copies")
 
 
 @final
@@ -301,6 +301,7 @@ def _declared(statement: CreateSource, chronon: Duration | None) -> Declared:
         hides_times=not statement.keep,
         unique=statement.unique,
         may_be_stamped=not statement.relation,
+        copies=bool(options.get("copies", False)),
     )
 
 

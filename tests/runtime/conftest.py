@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.algebra.node import Node
-from anabranch.kernels.pipeline import Emission, compile_plan
+from anabranch.kernels.pipeline import Emission, PhysicalPlan, compile_plan
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
@@ -46,7 +46,7 @@ class ShardedRunner:
 
     def __init__(
         self,
-        node: Node | Sequence[Node],
+        node: Node | Sequence[Node] | PhysicalPlan,
         folder: Path,
         *,
         shards: int = 3,
@@ -54,16 +54,18 @@ class ShardedRunner:
         promises: Mapping[str, Promise] | None = None,
         seed: int = 0,
     ) -> None:
-        nodes = [node] if isinstance(node, Node) else node
-        plan = compile_plan(*nodes, emit=emit)
+        if isinstance(node, PhysicalPlan):
+            plan = node
+        else:
+            plan = compile_plan(*([node] if isinstance(node, Node) else node), emit=emit)
         known = {name: Promise(source=name) for name in plan.sources}
         self.job = Job(
             plan=plan,
             shards=shards,
             state=str(folder / "state"),
             promises={**known, **(promises or {})},
-            deliveries=(SHIP,) * len(nodes),
-            outs=("",) * len(nodes),
+            deliveries=(SHIP,) * len(plan.outputs),
+            outs=("",) * len(plan.outputs),
             keep=3,
         )
         self.batch = 0
@@ -77,8 +79,9 @@ class ShardedRunner:
         ends: Sequence[str] = (),
         passed: Mapping[str, int] | None = None,
         commands: Sequence[Mapping[str, Any]] = (),
+        sent: Iterable[pa.RecordBatch] = (),
     ) -> EventBatch:
-        output = self.attempt(arrived, ends, passed=passed, commands=commands)
+        output = self.attempt(arrived, ends, passed=passed, commands=commands, sent=sent)
         self.batch += 1
         return output
 
@@ -89,12 +92,15 @@ class ShardedRunner:
         until: int = 99,
         passed: Mapping[str, int] | None = None,
         commands: Sequence[Mapping[str, Any]] = (),
+        sent: Iterable[pa.RecordBatch] = (),
     ) -> EventBatch:
         """One try at the current batch; it may stop before the level `until`.
 
-        For sources in `passed` so many microseconds have gone by.
+        For sources in `passed` so many microseconds have gone by; `sent` is what somebody else
+        has sent.
         """
-        rows = [
+        rows = list(sent)
+        rows += [
             row
             for name, parts in arrived.items()
             for part, batch in enumerate(parts)
@@ -147,7 +153,7 @@ def sharded(tmp_path: Path) -> Callable[..., ShardedRunner]:
     """Makes runners in a folder of their own."""
     count = 0
 
-    def make(node: Node, **options: Any) -> ShardedRunner:
+    def make(node: Node | PhysicalPlan, **options: Any) -> ShardedRunner:
         nonlocal count
         count += 1
         return ShardedRunner(node, options.pop("folder", tmp_path / str(count)), **options)

@@ -13,7 +13,8 @@ from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.stream_file import write_stream
 from anabranch.model.time import FOREVER, Time
-from anabranch.runtime.describe import Declared, describe_files
+from anabranch.runtime.declared import Declared
+from anabranch.runtime.describe import describe_files
 from anabranch.runtime.file_planner import FilePlanner
 from anabranch.runtime.file_reader import read_split
 from anabranch.runtime.folder import Folder

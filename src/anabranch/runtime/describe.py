@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, final, get_args
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.csv as pcsv
@@ -16,7 +16,8 @@ from anabranch.algebra.source import Source
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.stream_file import describe as describe_stream
 from anabranch.model.stream_parquet import plain_type
-from anabranch.model.time import MICROSECOND, Duration, parse_duration
+from anabranch.runtime.declared import Declared, leaf_of, with_times
+from anabranch.runtime.describe_copies import describe_copies
 from anabranch.runtime.file_listing import (
     FORMS,
     demand_files,
@@ -29,108 +30,12 @@ from anabranch.runtime.rows import time_type
 from anabranch.runtime.source_spec import (
     ARRIVAL,
     ELEMENTS,
-    USUAL,
     FileForm,
     FileSource,
-    LatePolicy,
-    Limits,
-    Promise,
     Shape,
 )
 
 _SAMPLE: Final = 1 << 20
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
-    """What the user says about a stream.
-
-    Attributes:
-        name: The name of the source.
-        start: The column with the start, or ARRIVAL; None if rows are elements.
-        end: The column with the end; None if rows are points.
-        kind: The column with the kind of element.
-        schema: The payload columns.
-        delay: How late rows may be.
-        late: What happens to those that are later.
-        heartbeat: How long it may be silent before its time goes on with the clock.
-        chronon: How long one step of integer time is.
-        ends: Whether what is there now is all.
-        limits: How much of it goes into one batch.
-        relation: Whether it is a table that is all there: without a start its rows hold always.
-        hides_times: Whether the columns of time are not part of the payload.
-        unique: Sets of columns in which no two rows ever agree.
-        may_be_stamped: Whether rows that are no elements, and have no start, get the time of their
-            arrival.
-    """
-
-    name: str
-    start: str | None = None
-    end: str | None = None
-    kind: str | None = None
-    schema: pa.Schema | None = None
-    delay: Any = None
-    late: LatePolicy = "drop"
-    heartbeat: Any = None
-    chronon: Duration | None = None
-    ends: bool = False
-    limits: Limits = USUAL
-    relation: bool = False
-    hides_times: bool = False
-    unique: tuple[tuple[str, ...], ...] = ()
-    may_be_stamped: bool = False
-
-    @property
-    def stamped(self) -> bool:
-        """Whether rows get the time of their arrival."""
-        return self.start == ARRIVAL
-
-    def promise(self, *, timestamps: bool) -> Promise:
-        """The promise, checked."""
-        if self.late not in get_args(LatePolicy):
-            raise PlanError(
-                f"there is no policy '{self.late}' for late rows",
-                where=f"source '{self.name}'",
-                hint=f"policies are: {', '.join(get_args(LatePolicy))}",
-            )
-        delay = None if self.delay is None else parse_duration(self.delay)
-        if self.stamped:
-            if delay is not None:
-                raise PlanError(
-                    "rows that get the time of their arrival are never late",
-                    where=f"source '{self.name}'",
-                    hint="leave the delay out, or name the column with the time of the rows",
-                )
-            delay = Duration(0)
-        chronon = MICROSECOND if timestamps else self.chronon
-        return Promise(
-            source=self.name,
-            delay=delay,
-            late=self.late,
-            timestamps=timestamps,
-            heartbeat=self._heartbeat(chronon),
-            chronon=chronon or MICROSECOND,
-            stamped=self.stamped,
-        )
-
-    def _heartbeat(self, chronon: Duration | None) -> Duration | None:
-        if self.heartbeat is None:
-            return None
-        if chronon is None:
-            raise PlanError(
-                "a heartbeat needs to know how long one step of time is",
-                where=f"source '{self.name}'",
-                hint="say CHRONON 1 SECOND in SQL, chronon='1 second' in Python; or use timestamps",
-            )
-        heartbeat = parse_duration(self.heartbeat)
-        if not heartbeat:
-            raise PlanError(
-                "a heartbeat of no length",
-                where=f"source '{self.name}'",
-                hint="say how long a silent source is waited for, such as '10 seconds'",
-            )
-        return heartbeat
 
 
 def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
@@ -140,6 +45,8 @@ def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
         StreamError: There is nothing at the path, or it does not hold what is declared.
         PlanError: What is declared makes no sense.
     """
+    if declared.copies:
+        return describe_copies(path, declared)
     if is_log_folder(path):
         return _log(path, declared)
     form = _form(path)
@@ -228,20 +135,6 @@ def payload_of(declared: Declared, shape: Shape, there: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(f.name, plain_type(f.type)) for f in there if f.name not in taken])
 
 
-def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, *, timestamps: bool) -> Source:
-    """The leaf of a plan."""
-    return Source(
-        name=declared.name,
-        schema=schema,
-        insert_only=shape.kind is None,
-        only_points=shape.kind is None and shape.end is None and shape.start is not None,
-        timestamps=timestamps,
-        relation=declared.relation,
-        unique=declared.unique,
-        always=declared.relation and shape.start is None,
-    )
-
-
 def is_clock(kind: pa.DataType) -> bool:
     """Whether times of this type are microseconds."""
     return not pa.types.is_integer(kind)
@@ -286,19 +179,14 @@ def _lines(path: str, declared: Declared) -> tuple[FileSource, Source]:
 def _element_table(path: str, declared: Declared) -> tuple[FileSource, Source]:
     form = describe_stream(demand_files(path, "parquet")[0])
     schema = declared.schema if declared.schema is not None else form.schema
-    stored = _with_times(schema)
+    stored = with_times(schema)
     return _source(path, declared, "parquet", schema, stored, ELEMENTS, timestamps=form.timestamps)
 
 
 def _log(path: str, declared: Declared) -> tuple[FileSource, Source]:
     schema, timestamps = LogFolder(path).about()
-    stored = _with_times(schema)
+    stored = with_times(schema)
     return _source(path, declared, "log", schema, stored, ELEMENTS, timestamps=timestamps)
-
-
-def _with_times(schema: pa.Schema) -> pa.Schema:
-    times = [pa.field(name, pa.int64()) for name in ("start", "end", "new_end")]
-    return pa.schema([*schema, pa.field("kind", pa.string()), *times])
 
 
 def _form(path: str) -> FileForm:

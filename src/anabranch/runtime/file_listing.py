@@ -15,6 +15,9 @@ from anabranch.runtime.source_spec import FileForm
 LOG: Final = "_log"
 """The folder in a log folder that says which files count."""
 
+ABOUT: Final = "stream.json"
+"""The file in there that says what the log is about."""
+
 _COMPRESSED: Final = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
 
@@ -49,7 +52,7 @@ def list_files(path: str, form: FileForm | None = None) -> list[Path]:
         found = [Path(name) for name in _walk(path)]
         return sorted(file for file in found if kind is None or form_of(file) == kind)
     found = [Path(name) for name in glob.glob(path, recursive=True)]  # noqa: PTH207
-    return sorted(file for file in found if _is_visible(file.name) and file.is_file())
+    return sorted(file for file in found if is_visible(file.name) and file.is_file())
 
 
 def demand_files(path: str, form: FileForm | None = None) -> list[Path]:
@@ -88,7 +91,7 @@ def _walk(folder: str) -> Iterator[str]:
     """All visible files below a folder; it runs before every batch, so without a call per file."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            if not _is_visible(entry.name):
+            if not is_visible(entry.name):
                 continue
             if entry.is_dir():
                 yield from _walk(entry.path)
@@ -96,5 +99,6 @@ def _walk(folder: str) -> Iterator[str]:
                 yield entry.path
 
 
-def _is_visible(name: str) -> bool:
+def is_visible(name: str) -> bool:
+    """Whether a file or folder counts: names with `_` or `.` in front are out of sight."""
     return not name.startswith(("_", "."))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic_ns, time_ns
 from typing import Any, Final, final
 
 from anabranch.errors import EngineError, StreamError
 from anabranch.runtime.control import Command, ControlFolder
+from anabranch.runtime.copy_book import CopyBook
 from anabranch.runtime.file_listing import list_files
 from anabranch.runtime.file_reader import WHOLE, Split
 from anabranch.runtime.file_units import (
@@ -21,8 +22,10 @@ from anabranch.runtime.file_units import (
     log_size,
     new_log_units,
     new_units,
+    share_units,
 )
 from anabranch.runtime.folder import Folder
+from anabranch.runtime.lost_copies import LostCopies
 from anabranch.runtime.source_spec import FileSource
 
 _KEEP: Final = 20
@@ -47,7 +50,8 @@ class Part:
     """The work of one task: some splits of a source, and whether the source ends in this batch.
 
     Where `passed` is said there are no splits: so many microseconds have gone by. `commands` are
-    for all stages, whatever they read.
+    for all stages, whatever they read. `copies` says of which copies of the source there is
+    something, or something to say: their names, by number, and what has become of them.
     """
 
     source: str
@@ -56,6 +60,7 @@ class Part:
     ends: bool
     passed: int | None = None
     commands: tuple[Mapping[str, Any], ...] = ()
+    copies: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class FilePlanner:
@@ -106,12 +111,16 @@ class FilePlanner:
         self._stamp = 0
         self._frozen: dict[str, Listing] = {}
         self._positions: dict[str, dict[str, Position]] = {s.name: {} for s in sources}
+        self._lost = LostCopies(folder)
+        self._books = {s.name: CopyBook(s, self._lost) for s in sources if s.copies}
         self._ended: set[str] = set()
         self._last = self._recover()
 
     def freeze(self) -> None:
         """From now on only what is there already counts."""
-        self._frozen = {source.name: _listing(source) for source in self._sources}
+        self._frozen = {s.name: _listing(s) for s in self._sources if not s.copies}
+        for book in self._books.values():
+            book.freeze()
         self._is_frozen = True
 
     def latest(self, start: int, *, limited: bool = True) -> int:
@@ -124,6 +133,9 @@ class FilePlanner:
         self._folder.write_json(f"{start + 1}.json", entry)
         self._apply(entry)
         self._last = start + 1
+        for name, numbers in entry.get("restarts", {}).items():
+            for number in numbers:
+                self._lost.remove(name, number)
         for name, content in entry.get("control", {}).items():
             assert self._control is not None
             self._control.take(name, Command(**content), self._last)
@@ -144,16 +156,36 @@ class FilePlanner:
                     hint="the checkpoint is damaged: restore it, or start with a new one",
                 )
             for name, parts in entry["parts"].items():
-                for part in parts:
+                for place, part in enumerate(parts):
                     splits = tuple(Split(*split) for split in part)
-                    work.append(Part(name, numbers[name], splits, name in entry["ended"]))
+                    copies = self._copies_of(name, splits, entry, first=place == 0)
+                    ends = name in entry["ended"]
+                    work.append(Part(name, numbers[name], splits, ends, copies=copies))
                     numbers[name] += 1
             passed.update(entry.get("passed", {}))
             commands += entry.get("control", {}).values()
+            commands += entry.get("announced", ())
         if commands:
             work.append(Part("", CONTROL, (), ends=False, commands=tuple(commands)))
         work += [Part(name, CLOCK, (), ends=False, passed=time) for name, time in passed.items()]
         return work
+
+    def _copies_of(
+        self, name: str, splits: Iterable[Split], entry: Mapping[str, Any], *, first: bool
+    ) -> dict[int, dict[str, Any]]:
+        """The copies that a part is about; what has become of the others is told by the first."""
+        if name not in self._books:
+            return {}
+        names = self._books[name].names
+        numbers = dict.fromkeys(split.copy for split in splits if split.copy is not None)
+        found: dict[int, dict[str, Any]] = {number: {"name": names[number]} for number in numbers}
+        for called, (number, _, problem, _) in entry.get("inputs", {}).get(name, {}).items():
+            if first or number in found:
+                found.setdefault(number, {"name": called})["problem"] = problem
+        for number in entry.get("restarts", {}).get(name, ()):
+            if first or number in found:
+                found.setdefault(number, {"name": names[number]})["restart"] = True
+        return found
 
     def commit(self, end: int) -> None:
         """Everything up to `end` has been processed: forget what is not needed to go on."""
@@ -185,6 +217,9 @@ class FilePlanner:
 
     def _apply(self, entry: Mapping[str, Any]) -> None:
         for name, files in entry["after"].items():
+            if name in self._books:
+                self._books[name].apply(entry.get("inputs", {}).get(name, {}), files)
+                continue
             known = self._positions.setdefault(name, {})
             known.update({path: Position(*at) for path, at in files.items()})
         self._ended.update(entry["ended"])
@@ -220,11 +255,14 @@ class FilePlanner:
         return found
 
     def _base(self) -> dict[str, Any]:
+        every: dict[str, Mapping[str, Position]] = {**self._positions}
+        every |= {name: book.positions for name, book in self._books.items()}
         return {
             "after": {
                 name: {path: [at.place, at.number] for path, at in files.items()}
-                for name, files in self._positions.items()
+                for name, files in every.items()
             },
+            "inputs": {name: book.to_json() for name, book in self._books.items()},
             "ended": sorted(self._ended),
             "stamp": self._stamp,
             "commanded": sorted(self._commanded & set(self._control.waiting()))
@@ -244,6 +282,9 @@ class FilePlanner:
         for source in self._sources:
             if source.name in self._paused:
                 continue
+            if source.copies:
+                self._plan_copies(source, entry, limited=limited)
+                continue
             if source.ends and source.name not in self._frozen:
                 self._frozen[source.name] = _listing(source)
             try:
@@ -258,7 +299,7 @@ class FilePlanner:
             if not units and not ends:
                 continue
             together = source.form == "lines"
-            parts = _share(units, self._parts, together=together) or [[]]
+            parts = share_units(units, self._parts, together=together) or [[]]
             if source.stamped:
                 entry["stamp"] = stamp = max(self._now(), self._stamp + 1)
                 parts = [[replace(split, stamp=stamp) for split in part] for part in parts]
@@ -269,6 +310,27 @@ class FilePlanner:
             if ends:
                 entry["ended"].append(source.name)
         return self._with_time(entry)
+
+    def _plan_copies(self, source: FileSource, entry: dict[str, Any], *, limited: bool) -> None:
+        """Put what comes next of the copies of a source into an entry."""
+        name = source.name
+        rows = self._most.get(name, source.limits.rows if limited else None)
+        given = entry.get("control", {}).values()
+        told = {each["copy"] for each in given if each["source"] == name and each.get("copy")}
+        taken = self._books[name].take(rows, told)
+        if not (taken.units or taken.after or taken.changed):
+            return
+        parts = share_units(taken.units, self._parts, together=True) or [[]]
+        entry["parts"][name] = [[split.to_json() for split in part] for part in parts]
+        entry["after"][name] = {each: [at.place, at.number] for each, at in taken.after.items()}
+        if taken.changed:
+            changed = {each: copy.to_json() for each, copy in taken.changed.items()}
+            entry.setdefault("inputs", {})[name] = changed
+        if taken.restarts:
+            entry.setdefault("restarts", {})[name] = taken.restarts
+        for each, since in taken.announced.items():
+            command = {"verb": "attach", "source": name, "copy": each, "value": since}
+            entry.setdefault("announced", []).append(command)
 
     def _with_time(self, entry: dict[str, Any]) -> dict[str, Any] | None:
         """The entry, with what has passed since the last one; None if it is not worth a batch."""
@@ -325,29 +387,3 @@ def _listing(source: FileSource, done: Container[str] = ()) -> Listing:
         return [(Path(source.path), log_size(Path(source.path)))]
     files = [file for file in list_files(source.path, source.form) if str(file) not in done]
     return [(file, file.stat().st_size) for file in files]
-
-
-def _share(units: Sequence[Unit], parts: int, *, together: bool) -> list[list[Split]]:
-    """Neighbours stay together, and if wanted files; parts get about the same number of rows."""
-    total = sum(unit.rows for unit in units)
-    shared: list[list[Split]] = []
-    count = 0
-    last = ""
-    for unit in units:
-        place = min(parts - 1, count * parts // max(total, 1))
-        if not shared or (len(shared) <= place and not (together and unit.file == last)):
-            shared.append([])
-        for split in unit.splits:
-            _append(shared[-1], split)
-        count += unit.rows
-        last = unit.file
-    return shared
-
-
-def _append(splits: list[Split], split: Split) -> None:
-    """Add a split, as the continuation of the last one where it is that."""
-    last = splits[-1] if splits else None
-    if last and split.path and last.path == split.path and last.last == split.first > 0:
-        splits[-1] = replace(last, last=split.last)
-    else:
-        splits.append(split)

@@ -18,8 +18,9 @@ from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.json_decode import MisfitError, decode_value, from_wire, wire_type
 from anabranch.model.stream_file import read_lines
+from anabranch.runtime.file_listing import form_of
 from anabranch.runtime.rows import arrivals_of
-from anabranch.runtime.source_spec import ARRIVAL, FileSource
+from anabranch.runtime.source_spec import ARRIVAL, FileForm, FileSource
 
 CHUNK_ROWS: Final = 1_000_000
 WHOLE: Final = -1
@@ -34,7 +35,8 @@ class Split:
     """A piece of a file: row groups of Parquet, bytes of text (whole lines), or all of it.
 
     `number` is that of its first row or line; `stable` is what a log says about the time after
-    the file that ends here; `stamp` is the time at which it came, where that counts.
+    the file that ends here; `stamp` is the time at which it came, where that counts; `copy` is the
+    number of the copy it belongs to, where a stream has copies.
     """
 
     path: str
@@ -43,10 +45,12 @@ class Split:
     number: int = 1
     stable: int | None = None
     stamp: int | None = None
+    copy: int | None = None
 
     def to_json(self) -> list[Any]:
         """As plain values."""
-        return [self.path, self.first, self.last, self.number, self.stable, self.stamp]
+        times = [self.stable, self.stamp]
+        return [self.path, self.first, self.last, self.number, *times, self.copy]
 
 
 def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iterator[Arrivals]:
@@ -56,7 +60,8 @@ def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iter
         StreamError: The file cannot be read, or does not hold what was declared.
     """
     schema = pa.schema([source.schema.field(name) for name in columns])
-    if source.form == "lines":
+    form = _form(source, split)
+    if form == "lines":
         came = read_lines(_bytes(split), source.schema, split.number, name=split.path)
         if len(schema) < len(source.schema):
             came = _pruned(came, schema)
@@ -68,12 +73,19 @@ def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iter
     # A column has to tell how many rows there are.
     stored = pa.schema([source.stored.field(name) for name in needed or source.stored.names[:1]])
     number = split.number
-    for rows in _READERS[source.form](split, stored):
+    for rows in _READERS[form](split, stored):
         if split.stamp is not None:
             stamps = pa.array(np.full(rows.num_rows, split.stamp, np.int64))
             rows = rows.append_column(ARRIVAL, stamps)
         yield arrivals_of(rows, schema, source.shape, first=number, where=split.path)
         number += rows.num_rows
+
+
+def _form(source: FileSource, split: Split) -> FileForm:
+    """What a split holds; copies of a stream may have different forms."""
+    if not source.copies:
+        return source.form
+    return "lines" if form_of(Path(split.path)) == "json" else "parquet"
 
 
 def _pruned(came: Arrivals, schema: pa.Schema) -> Arrivals:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from anabranch.runtime.control import ControlFolder
 from anabranch.runtime.file_planner import FilePlanner, Part
 from anabranch.runtime.folder import Folder
+from anabranch.runtime.lost_copies import LostCopies
 from anabranch.runtime.source_spec import FileSource
 
 
@@ -59,6 +60,7 @@ class FileJob:
     def send(self, part: Part, batch: int, query: str) -> Iterator[pa.RecordBatch]:
         """Read one part and pack it for the shards."""
         # Planning does not need the kernels, which take long to import.
+        from anabranch.runtime.copy_task import send_copies
         from anabranch.runtime.job import unseal
         from anabranch.runtime.source_task import (
             read_pieces,
@@ -73,5 +75,8 @@ class FileJob:
         if part.passed is not None:
             return send_time(job, part.source, part.number, part.passed)
         (source,) = (each for each in self.sources if each.name == part.source)
+        if source.copies:
+            lost = LostCopies(Folder.at(self.plan_folder))
+            return send_copies(job, source, part, batch, lost)
         pieces = read_pieces(source, part.splits, job.columns(source.name))
         return send_source(job, source.name, part.number, batch, pieces, ends=part.ends)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -152,3 +152,29 @@ def first_lines(unit: Unit, rows: int) -> Unit:
         end = text.index(b"\n", end) + 1
     after = Position(split.first + end, split.number + rows)
     return _unit(Split(split.path, split.first, after.place, split.number), rows, after)
+
+
+def share_units(units: Sequence[Unit], parts: int, *, together: bool) -> list[list[Split]]:
+    """Neighbours stay together, and if wanted files; parts get about the same number of rows."""
+    total = sum(unit.rows for unit in units)
+    shared: list[list[Split]] = []
+    count = 0
+    last = ""
+    for unit in units:
+        place = min(parts - 1, count * parts // max(total, 1))
+        if not shared or (len(shared) <= place and not (together and unit.file == last)):
+            shared.append([])
+        for split in unit.splits:
+            _append(shared[-1], split)
+        count += unit.rows
+        last = unit.file
+    return shared
+
+
+def _append(splits: list[Split], split: Split) -> None:
+    """Add a split, as the continuation of the last one where it is that."""
+    last = splits[-1] if splits else None
+    if last and split.path and last.path == split.path and last.last == split.first > 0:
+        splits[-1] = replace(last, last=split.last)
+    else:
+        splits.append(split)

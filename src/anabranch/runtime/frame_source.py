@@ -16,7 +16,8 @@ from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.model.arrivals import Arrivals
 from anabranch.runtime.batch_id import current_batch, current_partition, current_query
-from anabranch.runtime.describe import Declared, is_clock, leaf_of, payload_of, shape_of
+from anabranch.runtime.declared import Declared, leaf_of
+from anabranch.runtime.describe import is_clock, payload_of, shape_of
 from anabranch.runtime.exchange import PARCELS_DDL
 from anabranch.runtime.file_reader import CHUNK_ROWS
 from anabranch.runtime.folder import Folder

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import PlanError
-from anabranch.kernels.kernel import Stateful
+from anabranch.kernels.kernel import COPY, Stateful
 from anabranch.kernels.stage import Edge, PhysicalPlan, Stage
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
@@ -175,7 +175,8 @@ class Job:
             columns = self._edge(route).columns
             wanted = batch
             if columns is not None:
-                wanted = batch.with_payload(batch.payload.select(columns))
+                own = [COPY] if COPY in batch.schema.names else []
+                wanted = batch.with_payload(batch.payload.select([*columns, *own]))
             stage = self.plan.stages[route.target]
             rows, said = wanted, head
             if deliver is not None and self.goes_out_at_once(route):
@@ -216,6 +217,13 @@ class Job:
         manifest = self.store(oldest, 0).load(batch)
         return Time(manifest.sources.get(source, BEGINNING)) if manifest else BEGINNING
 
+    def promised_copies(self, source: str, batch: int) -> dict[int, Time]:
+        """The same of the copies of a source, by number."""
+        (target,) = {route.target for route in self.routes(f"source:{source}")}
+        manifest = self.store(target, 0).load(batch)
+        known = manifest.copies.get(source, {}) if manifest else {}
+        return {int(number): Time(copy.reached) for number, copy in known.items()}
+
     def _edge(self, route: Route) -> Edge:
         return self.plan.stages[route.target].edges[route.edge]
 
@@ -223,10 +231,7 @@ class Job:
         kind, _, name = edge.upstream.partition(":")
         if kind == "stage":
             return next(stage.schema for stage in self.plan.stages if stage.name == name)
-        schema = self.plan.sources[name].schema
-        if edge.columns is None:
-            return schema
-        return pa.schema([schema.field(column) for column in edge.columns])
+        return self.plan.arriving(name, edge.columns)
 
 
 def is_keyed(stage: Stage) -> bool:

@@ -11,16 +11,19 @@ import pyarrow as pa
 
 from anabranch.algebra.node import Node
 from anabranch.errors import PlanError
+from anabranch.kernels.kernel import with_copy
 from anabranch.kernels.pipeline import Emission, LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import rows_of
 from anabranch.model.time import BEGINNING, FOREVER, Time, parse_time
+from anabranch.runtime.copy_task import CopyReader
 from anabranch.runtime.elements import element_table
 from anabranch.runtime.file_planner import FilePlanner, Part
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.late import judge, reached
 from anabranch.runtime.log_folder import write_part
+from anabranch.runtime.lost_copies import LostCopies
 from anabranch.runtime.sinks import Begin, Result, Sink
 from anabranch.runtime.source_spec import FileSource
 from anabranch.runtime.source_task import read_pieces
@@ -87,6 +90,7 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
     timestamps = any(source.timestamps for source in runner.plan.sources.values())
     sink.open(Begin(runner.plan.schema, "local", timestamps, fresh=True))
     promised = dict.fromkeys(sources, BEGINNING)
+    copies: dict[str, dict[int, tuple[str, Time]]] = {}
     metrics: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
         planner = FilePlanner(tuple(files), Folder.at(folder), parts=1)
@@ -94,8 +98,18 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
         number = 0
         while (after := planner.latest(number)) > number:
             counts: dict[str, dict[str, int]] = {}
-            arrived = _arrived(sources, planner.parts(number, after), promised, counts)
-            output = ordered(runner.step(arrived))
+            parts = planner.parts(number, after)
+            plain = [part for part in parts if not part.commands and not part.copies]
+            arrived = _arrived(sources, plain, promised, counts)
+            lost = LostCopies(Folder.at(folder))
+            for part in parts:
+                if part.copies:
+                    rows = _copies(sources[part.source], part, copies, counts, lost)
+                    so_far = arrived.get(part.source)
+                    several = [rows] if so_far is None else [so_far, rows]
+                    arrived[part.source] = EventBatch.concat(several)
+            commands = [command for part in parts for command in part.commands]
+            output = ordered(runner.step(arrived, copies, commands))
             sink.commit(number, output.stable, [_result(sink, number, output, timestamps)])
             metrics.append(_metrics(number, output, counts, runner))
             number = after
@@ -110,7 +124,8 @@ def _arrived(
     counts: dict[str, dict[str, int]],
 ) -> dict[str, EventBatch]:
     """What comes in one batch, judged by what was promised before it."""
-    before, found = dict(promised), {name: list[EventBatch]() for name in sources}
+    plain = [name for name, source in sources.items() if not source.copies]
+    before, found = dict(promised), {name: list[EventBatch]() for name in plain}
     for part in parts:
         source = sources[part.source]
         bound = before[part.source]
@@ -132,6 +147,26 @@ def _arrived(
         )
         for name, batches in found.items()
     }
+
+
+def _copies(
+    source: FileSource,
+    part: Part,
+    known: dict[str, dict[int, tuple[str, Time]]],
+    counts: dict[str, dict[str, int]],
+    lost: LostCopies,
+) -> EventBatch:
+    """What comes of the copies of a source, and how far they are with that."""
+    promised = known.setdefault(source.name, {})
+    reader = CopyReader(source, part, {number: stable for number, (_, stable) in promised.items()})
+    rows = [*reader.read(source.schema.names, lost)]
+    count = counts.setdefault(source.name, {"rows": 0, "late": 0, "adjusted": 0})
+    for number, tally in reader.tallies.items():
+        promised[number] = (tally.name, tally.reached)
+        count["rows"] += tally.rows
+        count["late"] += tally.late
+        count["adjusted"] += tally.adjusted
+    return EventBatch.concat([EventBatch.empty(with_copy(source.schema)), *rows])
 
 
 def _result(sink: Sink, batch: int, output: EventBatch, timestamps: bool) -> Result:

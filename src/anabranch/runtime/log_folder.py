@@ -16,13 +16,12 @@ from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.stream_parquet import write_parquet
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.file_listing import LOG
+from anabranch.runtime.file_listing import ABOUT, LOG
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.rows import arrivals_of
 from anabranch.runtime.source_spec import ELEMENTS
 
 _FORMAT: Final = 1
-_ABOUT: Final = "stream.json"
 
 
 def write_part(
@@ -54,7 +53,7 @@ class LogFolder:
         Raises:
             PlanError: The folder is the log of another query, or holds something else.
         """
-        about = self._log.read_json(_ABOUT)
+        about = self._log.read_json(ABOUT)
         Folder.at(self.path).sweep()
         self._log.sweep()
         if about is not None:
@@ -73,11 +72,11 @@ class LogFolder:
             )
         encoded = base64.b64encode(schema.serialize()).decode()
         content = {"format": _FORMAT, "query": query, "timestamps": timestamps, "schema": encoded}
-        self._log.write_json(_ABOUT, content, seal=False)
+        self._log.write_json(ABOUT, content, seal=False)
 
     def exists(self) -> bool:
         """Whether the folder is a log already."""
-        return self._log.read_json(_ABOUT) is not None
+        return self._log.read_json(ABOUT) is not None
 
     def commit(self, batch: int, stable: int, files: list[dict[str, Any]]) -> None:
         """Make the files of a batch part of the stream."""
@@ -86,7 +85,7 @@ class LogFolder:
 
     def about(self) -> tuple[pa.Schema, bool]:
         """The payload columns, and whether times are timestamps."""
-        about = self._log.read_json(_ABOUT)
+        about = self._log.read_json(ABOUT)
         if about is None:
             raise StreamError(
                 "not a log folder",

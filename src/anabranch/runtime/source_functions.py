@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.language.statements import CreateSource
-from anabranch.runtime.describe import Declared, describe_files
+from anabranch.runtime.declared import Declared
+from anabranch.runtime.describe import describe_files
 
 Connect: TypeAlias = Callable[..., Any]
 """A function of a user: takes the arguments behind SOURCE, gives a path or a DataFrame."""
@@ -162,6 +163,12 @@ def describe_source(source: Any, declared: Declared) -> tuple[Any, Source]:
         raise PlanError(
             f"a stream cannot be made of {type(source).__name__}",
             hint="give a path, a folder, a pattern or a DataFrame",
+        )
+    if declared.copies:
+        raise PlanError(
+            "a DataFrame cannot be copies of a stream",
+            where=f"source '{declared.name}'",
+            hint="copies are log folders and stream files: give a folder or a pattern",
         )
     from anabranch.runtime.frame_source import describe_frame
 

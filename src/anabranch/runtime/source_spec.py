@@ -12,8 +12,11 @@ from anabranch.model.time import MICROSECOND, Duration
 LatePolicy: TypeAlias = Literal["drop", "adjust", "fail"]
 """What happens to a row that breaks a promise: leave it out, clip it, or stop the query."""
 
-FileForm: TypeAlias = Literal["parquet", "json", "csv", "lines", "log"]
-"""Rows as Parquet, JSON lines or CSV; elements as JSON lines; a log folder of another query."""
+FileForm: TypeAlias = Literal["parquet", "json", "csv", "lines", "log", "copies"]
+"""Rows as Parquet, JSON lines or CSV; elements as JSON lines; a log folder of another query.
+
+With `copies` every stream file and log folder is a copy of one stream, each in a form of its own.
+"""
 
 
 ARRIVAL: Final = "__arrival"
@@ -114,6 +117,11 @@ class FileSource:
     def name(self) -> str:
         """The name of the source."""
         return self.promise.source
+
+    @property
+    def copies(self) -> bool:
+        """Whether everything that matches the path is a copy of one stream."""
+        return self.form == "copies"
 
     @property
     def stamped(self) -> bool:

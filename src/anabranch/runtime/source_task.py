@@ -24,6 +24,49 @@ ENOUGH_ROWS: Final = 500_000
 Piece = tuple[Arrivals, str]
 
 
+class Outbox:
+    """What a task has of a source for all shards that read it, message by message."""
+
+    def __init__(self, job: Job, source: str, part: int, batch: int) -> None:
+        """The part is the number of the task among those of the source."""
+        self._job = job
+        self._source = source
+        self._part = part
+        self._batch = batch
+        self._waiting: list[EventBatch] = []
+        self._message = 0
+
+    def put(self, rows: EventBatch) -> bool:
+        """Add rows; whether there are enough for a message."""
+        if len(rows):
+            self._waiting.append(rows)
+        return sum(map(len, self._waiting)) >= ENOUGH_ROWS
+
+    @property
+    def has_to_speak(self) -> bool:
+        """Whether something waits, or nothing was said yet."""
+        return bool(self._waiting) or not self._message
+
+    def flush(self, said: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        """Send what waits, with how far the source has come."""
+        upstream = f"source:{self._source}"
+        first = self._job.routes(upstream)[0]
+        columns = self._job.plan.arriving(self._source, self._job.columns(self._source))
+        rows = EventBatch.concat(self._waiting) if self._waiting else EventBatch.empty(columns)
+        head = {"source": self._source, "counted_at": [first.target, first.edge], **said}
+        yield from pack(
+            self._job.parcels(
+                upstream, rows, head, part=self._part, message=self._message, deliver=self._deliver
+            )
+        )
+        self._message += 1
+        self._waiting.clear()
+
+    def _deliver(self, output: EventBatch, route: Route, number: int) -> dict[str, Any]:
+        sender = f"{route.edge}-{self._part}-{number}"
+        return deliver_part(self._job, route.target, self._batch, sender, output)
+
+
 def send_source(
     job: Job,
     source: str,
@@ -47,32 +90,12 @@ def send_source(
     """
     promise = job.promises[source]
     promised = job.promised(source, batch)
-    first = job.routes(f"source:{source}")[0]
-    waiting: list[EventBatch] = []
     progress = FOREVER if ends else BEGINNING
     counts = {"rows": 0, "late": 0, "adjusted": 0}
-    message = 0
-
-    def deliver(output: EventBatch, route: Route, number: int) -> dict[str, Any]:
-        sender = f"{route.edge}-{part}-{number}"
-        return deliver_part(job, route.target, batch, sender, output)
+    outbox = Outbox(job, source, part, batch)
 
     def flush() -> Iterator[pa.RecordBatch]:
-        nonlocal message
-        schema = job.plan.sources[source].schema
-        columns = pa.schema([schema.field(name) for name in job.columns(source)])
-        rows = EventBatch.concat(waiting) if waiting else EventBatch.empty(columns)
-        head: dict[str, Any] = {
-            "source": source,
-            "reached": int(progress),
-            "counted_at": [first.target, first.edge],
-            **counts,
-        }
-        yield from pack(
-            job.parcels(f"source:{source}", rows, head, part=part, message=message, deliver=deliver)
-        )
-        message += 1
-        waiting.clear()
+        yield from outbox.flush({"reached": int(progress), **counts})
         counts.update(rows=0, late=0, adjusted=0)
 
     for came, where in pieces:
@@ -85,18 +108,15 @@ def send_source(
         counts["rows"] += len(came) + came.left_out
         counts["late"] += judged.late
         counts["adjusted"] += judged.adjusted
-        if len(judged.batch):
-            waiting.append(judged.batch)
-        if sum(map(len, waiting)) >= ENOUGH_ROWS:
+        if outbox.put(judged.batch):
             yield from flush()
-    if waiting or not message or counts["rows"]:
+    if outbox.has_to_speak or counts["rows"]:
         yield from flush()
 
 
 def send_time(job: Job, source: str, part: int, passed: int) -> Iterator[pa.RecordBatch]:
     """Tell all shards that read a source that time passes, whatever came of it."""
-    schema = job.plan.sources[source].schema
-    nothing = EventBatch.empty(pa.schema([schema.field(name) for name in job.columns(source)]))
+    nothing = EventBatch.empty(job.plan.arriving(source, job.columns(source)))
     head = {"source": source, "reached": int(BEGINNING), "passed": passed}
     yield from pack(job.parcels(f"source:{source}", nothing, head, part=part))
 

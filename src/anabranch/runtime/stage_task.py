@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any, Final
@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.kernel import Arrived, Progress, Trace
+from anabranch.kernels.kernel import Arrived, Trace
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements import element_rows
@@ -20,7 +20,12 @@ from anabranch.runtime.exchange import Parcel, gather, pack, unpack
 from anabranch.runtime.job import Job
 from anabranch.runtime.log_folder import write_part
 from anabranch.runtime.phases import reached
-from anabranch.runtime.state_store import Manifest
+from anabranch.runtime.stage_progress import (
+    SourceProgress,
+    commands_in,
+    source_progress,
+    stage_progress,
+)
 
 RESULTS: Final = pa.schema([("shard", pa.int32()), ("head", pa.string()), ("blob", pa.binary())])
 RESULTS_DDL: Final = "shard int, head string, blob binary"
@@ -72,8 +77,8 @@ def _step(
 ) -> tuple[EventBatch, dict[str, Any]]:
     stage, store = job.plan.stages[place], job.store(place, shard)
     before = store.load(batch)
-    sources, silent = _source_progress(job, place, before, parcels)
-    progress = _progress(job, place, sources, parcels)
+    known = source_progress(job, place, before, parcels)
+    progress = stage_progress(job, place, known, parcels)
     arrived = _arrived(job, place, parcels)
     gathered = time.perf_counter()
     state = store.traces(before) if before else stage.start()
@@ -81,12 +86,19 @@ def _step(
     output = ordered(output)
     stepped = time.perf_counter()
     counters = _count(stage.name, shard, arrived, output, state, parcels)
-    for name, seen in counters["sources"].items():
-        seen["reached"] = max(seen["reached"], sources[name])
+    counters["sources"] = _with_copies(job, place, shard, known, counters["sources"])
     counters["rows_out"] += sum(
         parcel.head["delivered"]["rows"] for parcel in _delivered(job, place, shard, parcels)
     )
-    after = store.save(batch, before, state, sources=sources, silent=silent, counters=counters)
+    after = store.save(
+        batch,
+        before,
+        state,
+        sources=known.sources,
+        silent=known.silent,
+        copies=known.copies,
+        counters=counters,
+    )
     reached("manifest written", batch)
     if batch % store.keep == 0:
         store.clean(batch)
@@ -98,8 +110,8 @@ def _step(
     }
     # Shard 0 hands on what it hears; it hears from all shards before it.
     heard = [each for parcel in parcels if shard == 0 for each in parcel.head.get("counters", ())]
-    known = int(before.counters["stable"] if before else BEGINNING)
-    head = {"stable": int(output.stable), "stable_before": known, "counters": [*heard, counters]}
+    last = int(before.counters["stable"] if before else BEGINNING)
+    head = {"stable": int(output.stable), "stable_before": last, "counters": [*heard, counters]}
     return output, head
 
 
@@ -133,82 +145,6 @@ def _arrived(job: Job, place: int, parcels: Sequence[Parcel]) -> Arrived:
     return tuple(gather(some, partial(job.nothing, place, side)) for side, some in enumerate(sides))
 
 
-def _source_progress(
-    job: Job, place: int, before: Manifest | None, parcels: Sequence[Parcel]
-) -> tuple[dict[str, int], dict[str, int]]:
-    """How far each source that this stage reads has promised by now, and since when it is silent.
-
-    The time of a source that is silent for long enough goes on with the clock.
-    """
-    known: Mapping[str, int] = before.sources if before else {}
-    progress = {
-        edge.upstream.removeprefix("source:"): int(BEGINNING)
-        for edge in job.plan.stages[place].edges
-        if edge.upstream.startswith("source:")
-    }
-    for name in progress:
-        progress[name] = known.get(name, int(BEGINNING))
-    silent = dict(before.silent) if before else {}
-    speaking: set[str] = set()
-    passed: dict[str, int] = {}
-    for parcel in parcels:
-        source = parcel.head.get("source")
-        if source is None:
-            continue
-        progress[source] = max(progress[source], parcel.head["reached"])
-        if "passed" in parcel.head:
-            passed[source] = parcel.head["passed"]
-        elif parcel.head["rows"]:
-            speaking.add(source)
-    for command in _commands(parcels):
-        for name in progress:
-            # What Spark does for one use of a source makes it a source of its own, `name.2`.
-            is_meant = name == command["source"] or name.startswith(f"{command['source']}.")
-            if command["verb"] == "advance" and is_meant:
-                progress[name] = max(progress[name], command["value"])
-    for source, microseconds in passed.items():
-        promise = job.promises[source]
-        waited = 0 if source in speaking else silent.get(source, 0) + microseconds
-        # Before its first word there is nothing to count from.
-        if progress[source] > BEGINNING and waited >= (promise.heartbeat or FOREVER):
-            steps = waited // promise.chronon
-            progress[source] = min(progress[source] + steps, int(FOREVER))
-            waited -= steps * promise.chronon
-        silent[source] = waited
-    return progress, silent
-
-
-def _commands(parcels: Iterable[Parcel]) -> list[dict[str, Any]]:
-    """What came through the control stream."""
-    return [command for parcel in parcels for command in parcel.head.get("control", ())]
-
-
-def _progress(
-    job: Job, place: int, sources: Mapping[str, int], parcels: Sequence[Parcel]
-) -> Progress:
-    """What all edges promise; an upstream stage promises what its slowest shard does.
-
-    Every shard of an upstream stage reports in every batch.
-    """
-    stables: list[Time] = []
-    names = {stage.name: stage for stage in job.plan.stages}
-    reports: dict[int, dict[int, int]] = {}
-    for parcel in parcels:
-        if "stable" in parcel.head:
-            reports.setdefault(parcel.edge, {})[parcel.part] = parcel.head["stable"]
-    for number, edge in enumerate(job.plan.stages[place].edges):
-        kind, _, name = edge.upstream.partition(":")
-        if kind == "source":
-            stables.append(edge.promise(Time(sources[name])))
-            continue
-        heard = reports.get(number, {})
-        expected = job.shards_of(names[name])
-        assert len(heard) == expected, f"{len(heard)} of {expected} shards of {name} reported"
-        stables.append(edge.promise(Time(min(heard.values()))))
-    progress = job.plan.stages[place].progress(stables)
-    return replace(progress, commands=tuple(_commands(parcels)))
-
-
 def _count(
     stage: str,
     shard: int,
@@ -217,7 +153,7 @@ def _count(
     state: tuple[Trace, ...],
     parcels: Iterable[Parcel],
 ) -> dict[str, Any]:
-    sources: dict[str, dict[str, int]] = {}
+    sources: dict[str, dict[str, Any]] = {}
     if shard == 0:
         for parcel in parcels:
             # A source that goes through several edges is counted at one of them.
@@ -229,6 +165,9 @@ def _count(
                 for name in ("rows", "late", "adjusted"):
                     seen[name] += parcel.head[name]
                 seen["reached"] = max(seen["reached"], parcel.head["reached"])
+                for copy in parcel.head.get("copies", {}).values():
+                    own = seen.setdefault("copies", {}).setdefault(copy["name"], Counter())
+                    own.update({name: copy[name] for name in ("rows", "late", "adjusted")})
     return {
         "stage": stage,
         "shard": shard,
@@ -238,8 +177,32 @@ def _count(
         "state_runs": sum(len(runs) for trace in state for runs in trace.runs.values()),
         "stable": int(output.stable),
         "sources": sources,
-        "control": _commands(parcels) if shard == 0 else [],
+        "control": commands_in(parcels) if shard == 0 else [],
     }
+
+
+def _with_copies(
+    job: Job, place: int, shard: int, known: SourceProgress, counted: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """What was counted of sources, with how far they are; of copies also where nothing came."""
+    nothing = {"rows": 0, "late": 0, "adjusted": 0}
+    for name, copies in known.copies.items():
+        if shard or job.routes(f"source:{name}")[0].target != place:
+            continue
+        seen = counted.setdefault(name, {**nothing, "reached": int(BEGINNING)})
+        came = seen.get("copies", {})
+        seen["copies"] = {
+            copy.name: {
+                **nothing,
+                **came.get(copy.name, {}),
+                "reached": copy.reached,
+                **({"problem": copy.problem} if copy.problem else {}),
+            }
+            for copy in copies.values()
+        }
+    for name, seen in counted.items():
+        seen["reached"] = max(seen["reached"], known.sources[name])
+    return counted
 
 
 def ordered(batch: EventBatch) -> EventBatch:

@@ -37,6 +37,16 @@ class RunFile:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class CopyState:
+    """What is known of a copy: its name, what it has promised, and why nothing comes of it."""
+
+    name: str
+    reached: int
+    problem: str = ""
+
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """What a shard knew after a batch.
@@ -46,6 +56,7 @@ class Manifest:
         kernels: Per stateful kernel its stable point and its named lists of runs.
         sources: How far each source that the stage reads had promised.
         silent: For how many microseconds sources with a heartbeat had been silent.
+        copies: For sources with copies, what was known of each copy, by its number.
         counters: What was counted in this batch, for metrics.
     """
 
@@ -53,6 +64,7 @@ class Manifest:
     kernels: tuple[tuple[int, Mapping[str, tuple[RunFile, ...]]], ...] = ()
     sources: Mapping[str, int] = field(default_factory=dict)
     silent: Mapping[str, int] = field(default_factory=dict)
+    copies: Mapping[str, Mapping[str, CopyState]] = field(default_factory=dict)
     counters: Mapping[str, Any] = field(default_factory=dict)
 
     def files(self) -> Iterable[RunFile]:
@@ -78,6 +90,13 @@ class Manifest:
             ],
             "sources": dict(self.sources),
             "silent": dict(self.silent),
+            "copies": {
+                source: {
+                    number: [copy.name, copy.reached, copy.problem]
+                    for number, copy in copies.items()
+                }
+                for source, copies in self.copies.items()
+            },
             "counters": dict(self.counters),
         }
 
@@ -104,6 +123,10 @@ class Manifest:
             ),
             sources=content["sources"],
             silent=content.get("silent", {}),
+            copies={
+                source: {number: CopyState(*copy) for number, copy in copies.items()}
+                for source, copies in content.get("copies", {}).items()
+            },
             counters=content["counters"],
         )
 
@@ -193,6 +216,7 @@ class ShardStore:
         sources: Mapping[str, int],
         counters: Mapping[str, Any],
         silent: Mapping[str, int] | None = None,
+        copies: Mapping[str, Mapping[str, CopyState]] | None = None,
     ) -> Manifest:
         """Write the runs that are new, then the manifest, whose appearance is the commit."""
         known = {file.name: file for file in before.files()} if before else {}
@@ -214,7 +238,12 @@ class ShardStore:
             for trace in traces
         )
         manifest = Manifest(
-            batch=batch, kernels=kernels, sources=sources, silent=silent or {}, counters=counters
+            batch=batch,
+            kernels=kernels,
+            sources=sources,
+            silent=silent or {},
+            copies=copies or {},
+            counters=counters,
         )
         reached("runs written", batch)
         self.folder.write_json(f"{batch}.json", manifest.to_json(), mark=str(batch))

@@ -1,0 +1,89 @@
+"""Find out what copies of a stream hold, and check that they are copies of one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from anabranch.algebra.source import Source
+from anabranch.errors import PlanError, StreamError
+from anabranch.model.stream_file import describe as describe_stream
+from anabranch.runtime.copies import columns_of, list_copies, measure, misfit
+from anabranch.runtime.declared import Declared, leaf_of, with_times
+from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.source_spec import ELEMENTS, FileSource
+
+
+def describe_copies(path: str, declared: Declared) -> tuple[FileSource, Source]:
+    """A source of which everything that a path matches is a copy, and the leaf it is in a plan.
+
+    Raises:
+        StreamError: There is nothing there and no columns are declared, or a copy has others.
+        PlanError: What is declared makes no sense for copies.
+    """
+    _refuse(path, declared)
+    copies = list_copies(path)
+    schema, timestamps = declared.schema, False
+    if copies:
+        # What a file says about its columns itself is surer than what JSON looks like.
+        first = min(copies.values(), key=lambda each: measure(each).form == "lines")
+        found, timestamps = _columns(first)
+        schema = found if schema is None else schema
+    if schema is None:
+        raise StreamError(
+            "there is no copy of the stream yet",
+            where=f"source '{declared.name}': {path}",
+            hint="declare its columns if copies are still to come; a copy is a log folder or a "
+            "stream file (.jsonl, .parquet)",
+        )
+    for name, copy in copies.items():
+        wrong = misfit(columns_of(copy, measure(copy).form), schema)
+        if wrong:
+            raise StreamError(
+                f"copy '{name}' is not like the others: {wrong}",
+                where=f"source '{declared.name}': {copy}",
+                hint="copies of one stream have the same columns; move it away, or narrow the "
+                "pattern",
+            )
+    source = FileSource(
+        promise=declared.promise(timestamps=timestamps),
+        path=str(Path(path).absolute()),
+        form="copies",
+        schema=schema,
+        stored=with_times(schema),
+        shape=ELEMENTS,
+        limits=declared.limits,
+    )
+    leaf = leaf_of(declared, schema, ELEMENTS, timestamps=timestamps)
+    return source, replace(leaf, copies=True)
+
+
+def _columns(copy: Path) -> tuple[pa.Schema, bool]:
+    """The payload columns of a copy, and whether its times are timestamps."""
+    if copy.is_dir():
+        return LogFolder(str(copy)).about()
+    form = describe_stream(copy)
+    return form.schema, form.timestamps
+
+
+def _refuse(path: str, declared: Declared) -> None:
+    """Only elements, with their own stable points, can be copies of a stream."""
+    said = {
+        "a column with the start": declared.start,
+        "a column with the end": declared.end,
+        "a column with the kind": declared.kind,
+        "a delay": declared.delay,
+        "a heartbeat": declared.heartbeat,
+        "an end": declared.ends,
+        "a limit of files": declared.limits.files,
+    }
+    for what, value in said.items():
+        if value:
+            raise PlanError(
+                f"a stream with copies cannot have {what}",
+                where=f"source '{declared.name}': {path}",
+                hint="copies are log folders and stream files, whose elements say all about time; "
+                "leave it out, or the copies",
+            )
