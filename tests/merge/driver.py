@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.source import Source
-from anabranch.kernels.kernel import Progress, Trace
-from anabranch.kernels.merge import COPY, MergeKernel
+from anabranch.kernels.kernel import COPY, Progress, Trace
+from anabranch.kernels.merge import MergeKernel
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
 from anabranch.testing.physical import Element, Move, PhysicalStream, Stable, elements_of
@@ -27,6 +27,7 @@ class Driver:
         ordered = case in ("r0", "r1", "r2")
         source = Source(
             name="copies",
+            copies=True,
             schema=schema,
             insert_only=ordered,
             keyed=case != "r4",

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.merge import Merge
+from anabranch.algebra.source import Source
 from anabranch.errors import StreamError
-from anabranch.kernels.kernel import ID, Arrived, Progress, Run, Stateful, Trace
+from anabranch.kernels.kernel import COPY, ID, Arrived, Progress, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids
 from anabranch.kernels.merge_copies import Copies
 from anabranch.kernels.merge_keyed import Lead, Outcome, Runs, step_keyed
@@ -22,9 +23,6 @@ from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch
 from anabranch.model.payload import payloads, show_payload
 from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
-
-COPY: Final = "__copy"
-"""The column that says which copy a row is of, where one source has many."""
 
 COPIES: Final = "copies"
 WAITING: Final = "waiting"
@@ -53,6 +51,17 @@ class MergeKernel(Stateful):
     def sides(self) -> int:
         """One per input."""
         return len(self.node.inputs)
+
+    @property
+    def takes_copies(self) -> bool:
+        """The only input may stand for many."""
+        return True
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """What the sides are called, if they are the copies."""
+        only = self.node.inputs[0]
+        return () if isinstance(only, Source) and only.copies else self.node.names
 
     @property
     def spread(self) -> str:
@@ -92,7 +101,7 @@ class MergeKernel(Stateful):
             return trace, EventBatch.empty(self.schema, FOREVER)
         runs: Runs = {name: held for name, held in trace.runs.items() if name != COPIES}
         before = Copies.of(trace.runs.get(COPIES, ()))
-        copies = before.advanced(self.node.names, progress, trace.stable)
+        copies = before.advanced(self._names, progress, trace.stable)
         came = pa.concat_batches(arrived)
         since, outputs = trace.stable, list[EventBatch]()
         while True:

@@ -129,7 +129,7 @@ class Copies:
         `names` are the sides, if sides are the inputs. `stable` is how far the output has come.
         """
         promised: Mapping[int, tuple[str, Time]] = progress.copies
-        if not promised:
+        if names:
             pairs = zip(names, progress.sides, strict=True)
             promised = dict(enumerate(pairs))
         each = {copy.number: copy for copy in self.each}
