@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         StreamError,
     )
     from anabranch.fluent import merge
+    from anabranch.merging.logs import merge_logs
+    from anabranch.merging.replicate import Replication, replicate
     from anabranch.model.batch import EventBatch
     from anabranch.model.logical import LogicalStream
     from anabranch.model.stream_file import read_batches, write_stream
@@ -37,11 +39,14 @@ __all__ = [
     "OperatorError",
     "PlanError",
     "QueryError",
+    "Replication",
     "Run",
     "Stream",
     "StreamError",
     "merge",
+    "merge_logs",
     "read_batches",
+    "replicate",
     "write_stream",
 ]
 
@@ -56,6 +61,8 @@ _MODULES = {
         "StreamError",
     ),
     "anabranch.fluent": ("merge",),
+    "anabranch.merging.logs": ("merge_logs",),
+    "anabranch.merging.replicate": ("Replication", "replicate"),
     "anabranch.model.batch": ("EventBatch",),
     "anabranch.model.logical": ("LogicalStream",),
     "anabranch.model.stream_file": ("read_batches", "write_stream"),

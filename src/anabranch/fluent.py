@@ -299,6 +299,10 @@ class Fluent:
         """Join lifetimes of equal rows that meet: the canonical form of the stream."""
         return self._with(Coalesce(input=self.node))
 
+    def canonical(self: S) -> S:
+        """The same stream in a form in which copies of it, by whatever plan, can be merged."""
+        return self._with(canonical(self.node))
+
     def _with(self: S, node: Node, *others: S) -> S:
         sources = dict(self.sources)
         for other in others:

@@ -21,6 +21,7 @@ from anabranch.cli.generate import generate
 from anabranch.cli.help_text import help_of
 from anabranch.cli.merge import merge
 from anabranch.cli.ps import ps
+from anabranch.cli.replicate import replicate
 from anabranch.cli.run import run
 from anabranch.cli.shell import shell
 from anabranch.cli.show import show
@@ -99,7 +100,7 @@ def anabranch(
 
 app.callback(help=help_of(anabranch))(anabranch)
 _WORK: Final = (demo, run, explain, shell, ps, top, stop, state, control)
-for command in (*_WORK, merge, check, show, diff, bench):
+for command in (*_WORK, merge, replicate, check, show, diff, bench):
     app.command(help=help_of(command))(command)
 app.add_typer(generate)
 

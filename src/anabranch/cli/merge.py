@@ -33,8 +33,22 @@ def merge(
     adjusts: Annotated[str, typer.Option(help="lazy, eager or leading.")] = "lazy",
     lag: Annotated[str, typer.Option(help="How far to stay behind, such as '5 seconds'.")] = "0",
     divergence: Annotated[
-        str, typer.Option(help="What to do with contradictions: fail, quarantine or warn.")
-    ] = "fail",
+        str | None,
+        typer.Option(
+            help="What to do with contradictions: fail (for files), quarantine or warn (with "
+            "--follow)."
+        ),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="On Spark: go on with what the copies, old and new, get."),
+    ] = False,
+    trigger: Annotated[
+        str | None, typer.Option(help="With --follow: the time between two batches.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="With --follow: the folder the merge lives in.")
+    ] = None,
 ) -> None:
     r"""Merge copies of one stream that differ in order, revisions, gaps and progress.
 
@@ -43,6 +57,10 @@ def merge(
     copy that is not what it says is refused with the element. Copies that contradict each other
     on what both have settled are refused (exit code 2), or left out with --divergence quarantine.
     The files may be larger than memory: only events that may still change are remembered.
+
+    With --follow the copies are log folders and stream files that are still being written: a
+    folder that holds them, or a pattern in quotes. New ones join as they appear, and the merge
+    goes on from its checkpoint when it is started again.
 
     \b
     $ anabranch merge a.jsonl b.jsonl --to merged.jsonl
@@ -55,19 +73,64 @@ def merge(
         raise PlanError(
             f"there is no case '{case}'", where="--case", hint=f"use {', '.join(CASES)}"
         )
+    if follow:
+        words = {"case": case and case.lower(), "inserts": inserts, "adjusts": adjusts}
+        _follow(
+            files,
+            to,
+            {**words, "lag": lag, "divergence": divergence or "warn"},
+            trigger,
+            checkpoint,
+        )
+        return
     names = [name if files.count(name) == 1 else f"{name} ({n})" for n, name in enumerate(files, 1)]
     with opened(*files) as inputs:
         copies = [Input(each.path, name) for each, name in zip(inputs, names)]
 
         def write(forms: list[StreamForm]) -> tuple[FileMerge, _Counts]:
             counts = _Counts()
-            work = _work(copies, forms, case, inserts, adjusts, lag, divergence)
+            work = _work(copies, forms, case, inserts, adjusts, lag, divergence or "fail")
             timestamps = any(form.timestamps for form in forms)
             write_stream(to, counts.of(work.batches()), timestamps)
             return work, counts
 
         work, counts = with_forms(copies, write)
     _tell(to, work, counts)
+
+
+def _follow(
+    files: list[str],
+    to: str,
+    options: dict[str, str | None],
+    trigger: str | None,
+    checkpoint: str | None,
+) -> None:
+    """Merge on Spark, until somebody ends it."""
+    if len(files) != 1:
+        raise PlanError(
+            f"{len(files)} places cannot be followed",
+            where="option --follow",
+            hint="give one folder that holds all copies, or a pattern in quotes: 'copies/*'",
+        )
+    from anabranch.cli.running import announced, wait_for
+    from anabranch.engine import Engine
+    from anabranch.merging.logs import merge_logs
+
+    lag = options.pop("lag") or "0"
+    with Engine() as engine:
+        run = merge_logs(
+            engine,
+            files[0],
+            to,
+            lag=None if lag.strip() == "0" else int(lag) if lag.isdigit() else lag,
+            trigger=trigger,
+            checkpoint=checkpoint,
+            **options,  # type: ignore[arg-type]
+        )
+        with announced(run, script="merge", to=to) as announcement:
+            code = wait_for(run, announcement)
+    if code:
+        raise typer.Exit(code)
 
 
 class _Counts:

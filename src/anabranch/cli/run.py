@@ -40,6 +40,10 @@ def run(
         bool,
         typer.Option("--changed", help="With --all: queries came or went; the others go on."),
     ] = False,
+    canonical: Annotated[
+        bool,
+        typer.Option("--canonical", help="Write a form in which copies of the query can merge."),
+    ] = False,
     trigger: Annotated[
         str | None, typer.Option(help="With --follow: the time between two batches.")
     ] = None,
@@ -86,7 +90,9 @@ def run(
                     where="option --follow, --all or --checkpoint",
                     hint="leave the option out, or use --engine spark",
                 )
-            _report(last_query(own, file).run_local(to, **options).metrics())
+            query = last_query(own, file)
+            query = query.canonical() if canonical else query
+            _report(query.run_local(to, **options).metrics())
             return
         options |= {"checkpoint": checkpoint, "trigger": trigger, "available_now": not follow}
         if every:
@@ -94,6 +100,8 @@ def run(
             queries = all_queries(own, file)
         else:
             queries = [last_query(own, file)]
+        if canonical:
+            queries = [query.canonical() for query in queries]
         if metrics_port is not None:
             port = own.serve_metrics(metrics_port)
             typer.echo(f"metrics: http://127.0.0.1:{port}/metrics", err=True)

@@ -1,0 +1,46 @@
+"""`anabranch replicate`: copies of a query in processes of their own, merged."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Annotated
+
+import typer
+
+from anabranch.cli.running import noted_signals
+
+
+def replicate(
+    scripts: Annotated[list[str], typer.Argument(help="A script, or several that mean the same.")],
+    to: Annotated[str, typer.Option(help="The folder for everything.")],
+    copies: Annotated[int, typer.Option(min=1, help="How many copies of a single script.")] = 3,
+    trigger: Annotated[str | None, typer.Option(help="The time between two batches.")] = None,
+    inserts: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "first",
+    adjusts: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "lazy",
+    divergence: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "warn",
+    as_json: Annotated[bool, typer.Option("--json", help="Status lines as JSON.")] = False,
+) -> None:
+    r"""Run copies of a query in processes of their own, and merge what they write.
+
+    The merged stream, the log folder 'merged' in the folder, is right as long as one copy lives.
+    A process that dies is started again and goes on from its checkpoint, the one that merges as
+    well. Several scripts that mean the same by different plans make the fastest of the moment win.
+    Ctrl-C ends them all after their batch.
+
+    \b
+    $ anabranch replicate highest.sql --copies 3 --to highest
+    """
+    from anabranch.merging.replicate import replicate as make
+
+    def tell(line: str) -> None:
+        typer.echo(json.dumps({"event": line}) if as_json else line, err=not as_json)
+
+    words = ["--inserts", inserts, "--adjusts", adjusts, "--divergence", divergence]
+    work = make(scripts, to, copies=copies, trigger=trigger, merge=words, tell=tell)
+    with noted_signals(signal.SIGINT, signal.SIGTERM) as noted, work:
+        tell(f"{len(work.members) - 1} copies run; the merged stream is {work.folder / 'merged'}")
+        while not noted and not work.await_end(0.5):
+            pass
+    if noted:
+        raise typer.Exit(128 + noted[0])

@@ -1,0 +1,73 @@
+"""Merge log folders and stream files that others go on writing, as a query of its own."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from anabranch.algebra.merge import Case
+from anabranch.engine import Engine, Run
+from anabranch.errors import StreamError
+from anabranch.fluent import Span
+from anabranch.runtime.copies import list_copies
+from anabranch.stream import Place, Target
+
+_LOOK: Final = 0.2
+"""Seconds between two looks at a folder in which copies are to appear."""
+
+
+def merge_logs(
+    engine: Engine,
+    pattern: Place,
+    to: Target,
+    *,
+    case: Case | None = None,
+    inserts: str = "first",
+    adjusts: str = "lazy",
+    lag: Span | None = None,
+    divergence: str = "warn",
+    checkpoint: Place | None = None,
+    trigger: Span | None = None,
+    available_now: bool = False,
+    patience: float = 600.0,
+) -> Run:
+    """Merge whatever a pattern matches, now and later: every match is a copy of one stream.
+
+    Args:
+        engine: Runs the query.
+        pattern: A folder that holds log folders and stream files, or a pattern such as
+            `replicas/*`.
+        to: Where the merged stream goes, as for `Stream.start`.
+        case: What is taken for granted of every copy, as for `Stream.merge`, like the next four.
+        inserts: When an event leaves.
+        adjusts: When a changed end leaves.
+        lag: How far the output stays behind.
+        divergence: What becomes of a copy that contradicts what is settled.
+        checkpoint: Where the query lives.
+        trigger: The time between two batches.
+        available_now: Merge what is there, then end.
+        patience: So many seconds the first copy is waited for.
+
+    Raises:
+        StreamError: No copy has appeared.
+    """
+    await_copy(pattern, patience)
+    copies = engine.stream(str(pattern), name="copies", copies=True)
+    merged = copies.merge(
+        case=case, inserts=inserts, adjusts=adjusts, lag=lag, divergence=divergence
+    )
+    options: dict[str, Any] = {"checkpoint": checkpoint, "trigger": trigger}
+    return merged.start(to, available_now=available_now, **options)
+
+
+def await_copy(pattern: Place, patience: float) -> None:
+    """Wait until there is something to find out the columns from."""
+    deadline = time.monotonic() + patience
+    while not list_copies(str(pattern)):
+        if time.monotonic() > deadline:
+            raise StreamError(
+                f"no copy of the stream has appeared in {patience:g} seconds",
+                where=str(pattern),
+                hint="start the queries that write the copies, or correct the pattern",
+            )
+        time.sleep(_LOOK)

@@ -1,0 +1,263 @@
+"""High availability: copies of a query in processes of their own, and one that merges them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, final
+
+from anabranch.errors import PlanError
+from anabranch.model.time import Time
+from anabranch.runtime.log_folder import LogFolder
+
+MERGED: Final = "merged"
+COPIES: Final = "copies"
+WORK: Final = "work"
+
+_LOOK: Final = 0.1
+_SOON: Final = 10.0
+"""A process that lives for less than so many seconds is given some time before the next one."""
+
+_LONGEST: Final = 30.0
+
+Tell = Callable[[str], None]
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Member:
+    """A process that is started again whenever it dies.
+
+    Attributes:
+        name: What people call it.
+        words: The command.
+        log: The file with what it says.
+        output: The log folder that it writes.
+        process: The process of the moment.
+        since: When that was started.
+        pause: How long the next one waits.
+        starts: How many there have been.
+        code: How the last one ended.
+    """
+
+    name: str
+    words: Sequence[str]
+    log: Path
+    output: Path
+    process: subprocess.Popen[bytes] | None = None
+    since: float = 0.0
+    pause: float = 0.0
+    starts: int = 0
+    code: int | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has done all there was to do."""
+        return self.code == 0 and self.process is None
+
+    def start(self, environment: Mapping[str, str] | None) -> None:
+        """Start a process."""
+        with self.log.open("ab") as said:
+            self.process = subprocess.Popen(
+                [*self.words],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+                env=None if environment is None else dict(environment),
+            )
+        self.since = time.monotonic()
+        self.starts += 1
+
+    def look(self, environment: Mapping[str, str] | None, tell: Tell) -> None:
+        """Start it again if it has died, unless it was done."""
+        if self.process is None:
+            if not self.has_ended and time.monotonic() >= self.since + self.pause:
+                self.start(environment)
+            return
+        code = self.process.poll()
+        if code is None:
+            return
+        lived = time.monotonic() - self.since
+        self.process, self.code = None, code
+        if code == 0:
+            tell(f"{self.name} has ended")
+            return
+        self.pause = min(_LONGEST, max(1.0, self.pause * 2)) if lived < _SOON else 0.0
+        self.since = time.monotonic()
+        tell(f"{self.name} has died ({_ending(code)}) after {lived:.0f} s and is started again")
+
+
+def _ending(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}, see its log"
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Replication:
+    """Copies of a query, and the merge of what they write; a context manager that stops them all.
+
+    Everything is in one folder: `merged` is the log folder of the merged stream, `copies/<name>`
+    are those of the copies, `work` has checkpoints and what the processes say.
+
+    Attributes:
+        folder: The folder.
+        members: The processes by name; `merge` is the one that merges.
+        tell: Is told what happens.
+        environment: For the processes; None: that of this one.
+    """
+
+    folder: Path
+    members: dict[str, Member]
+    tell: Tell = field(default=lambda _: None)
+    environment: Mapping[str, str] | None = None
+    _over: threading.Event = field(default_factory=threading.Event)
+    _watch: threading.Thread | None = None
+
+    @property
+    def merged(self) -> LogFolder:
+        """What all of them have in common: the log folder that others read."""
+        return LogFolder(str(self.folder / MERGED))
+
+    @property
+    def stable(self) -> Time:
+        """How far the merged stream is settled."""
+        return self.merged.stable()
+
+    def start(self) -> Replication:
+        """Start the processes, and one thread that watches over them."""
+        for member in self.members.values():
+            member.start(self.environment)
+        self._watch = threading.Thread(target=self._look, name="anabranch-replicas", daemon=True)
+        self._watch.start()
+        return self
+
+    def status(self) -> list[dict[str, Any]]:
+        """What each process is doing, as plain values."""
+        return [
+            {
+                "name": each.name,
+                "running": each.is_running,
+                "pid": each.process.pid if each.process is not None else None,
+                "starts": each.starts,
+                "stable": int(LogFolder(str(each.output)).stable()),
+            }
+            for each in self.members.values()
+        ]
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """Wait until the merge has done all there was to do; whether it has."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.members["merge"].has_ended:
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            if self._over.wait(_LOOK):
+                return False
+        return True
+
+    def stop(self) -> None:
+        """Ask all processes to end after their batch, and wait for that."""
+        self._over.set()
+        if self._watch is not None:
+            self._watch.join()
+        running = [each.process for each in self.members.values() if each.process is not None]
+        for process in running:
+            process.terminate()
+        for process in running:
+            try:
+                process.wait(timeout=90)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _look(self) -> None:
+        while not self._over.wait(_LOOK):
+            for member in self.members.values():
+                member.look(self.environment, self.tell)
+
+    def __enter__(self) -> Replication:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def replicate(
+    scripts: str | Path | Sequence[str | Path],
+    to: str | Path,
+    *,
+    copies: int = 3,
+    trigger: str | None = None,
+    merge: Sequence[str] = (),
+    tell: Tell = lambda _: None,
+    environment: Mapping[str, str] | None = None,
+) -> Replication:
+    """Run copies of a query, each in a process of its own, and merge what they write.
+
+    The merged stream is right as long as one copy lives, and is as early as the one that is ahead.
+    A process that dies is started again and goes on from its checkpoint.
+
+    Args:
+        scripts: A script, run in several copies; or several, that mean the same by different
+            plans, each run once.
+        to: The folder for everything; the merged stream is the log folder `merged` in it.
+        copies: How many copies of a single script.
+        trigger: The time between two batches.
+        merge: More words for `anabranch merge`, such as `--inserts`, `leading`.
+        tell: Is told what happens, a line at a time.
+        environment: For the processes; None: that of this one.
+
+    Returns:
+        What is to be started: `with replicate(...) as replicas: ...`.
+
+    Raises:
+        PlanError: There is nothing to run.
+    """
+    given = [scripts] if isinstance(scripts, str | Path) else list(scripts)
+    if not given or copies < 1:
+        raise PlanError(
+            "there is nothing to run", where="replicate", hint="name a script, and 1 copy or more"
+        )
+    missing = [script for script in given if not Path(script).is_file()]
+    if missing:
+        raise PlanError(
+            f"there is no script '{missing[0]}'", where="replicate", hint="check the path"
+        )
+    paths = given * copies if len(given) == 1 else given
+    folder = Path(to).absolute()
+    work = folder / WORK
+    work.mkdir(parents=True, exist_ok=True)
+    often = [] if trigger is None else ["--trigger", trigger]
+    members: dict[str, Member] = {}
+    for number, path in enumerate(paths, 1):
+        name = f"{Path(path).stem}-{number}"
+        output = folder / COPIES / name
+        words = ["run", str(path), "--canonical", "--follow", *often, "--to", str(output)]
+        words += ["--checkpoint", str(work / f"{name}.checkpoint")]
+        members[name] = _member(name, words, work, output)
+    output = folder / MERGED
+    words = ["merge", str(folder / COPIES / "*"), "--follow", *often, *merge, "--to", str(output)]
+    words += ["--checkpoint", str(work / "merge.checkpoint")]
+    members["merge"] = _member("merge", words, work, output)
+    return Replication(folder, members, tell, environment)
+
+
+def _member(name: str, words: Sequence[str], work: Path, output: Path) -> Member:
+    command = [sys.executable, "-m", "anabranch", *words]
+    return Member(name, command, work / f"{name}.log", output)
