@@ -25,6 +25,8 @@ _SOON: Final = 10.0
 """A process that lives for less than so many seconds is given some time before the next one."""
 
 _LONGEST: Final = 30.0
+_GRACE: Final = 90.0
+"""Seconds that processes have to end by themselves."""
 
 Tell = Callable[[str], None]
 
@@ -174,12 +176,12 @@ class Replication:
         running = [each.process for each in self.members.values() if each.process is not None]
         for process in running:
             process.terminate()
+        deadline = time.monotonic() + _GRACE
+        while any(process.poll() is None for process in running) and time.monotonic() < deadline:
+            time.sleep(_LOOK)
         for process in running:
-            try:
-                process.wait(timeout=90)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.wait()
 
     def _look(self) -> None:
         while not self._over.wait(_LOOK):
