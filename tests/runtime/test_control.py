@@ -127,6 +127,30 @@ def test_what_makes_no_sense_is_put_aside_and_said(
     assert what in note.why
 
 
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ({"verb": "detach", "source": "many", "copy": "ab"}, "no copy 'ab'"),
+        ({"verb": "detach", "source": "many"}, "does not say which copy of 'many'"),
+        ({"verb": "detach", "source": "many", "copy": "aa", "value": 1}, "takes no value"),
+        ({"verb": "attach", "source": "s", "copy": "aa"}, "source 's' has no copies"),
+        ({"verb": "pause", "source": "many", "copy": "aa"}, "not for a copy of it"),
+        ({"verb": "advance", "source": "many", "value": 1}, "source 'many' has copies"),
+        ({"verb": "attach", "source": "many", "copy": "aa", "value": 1 << 70}, "is no instant"),
+    ],
+)
+def test_commands_for_copies_name_one_that_there_is(content: Any, what: str) -> None:
+    known, copies = {**KNOWN, "many": True}, {"many": ["aa", "bb"]}
+    with pytest.raises(PlanError, match=what) as raised:
+        command_of(content, known, copies)
+    assert raised.value.hint
+    for verb in ("attach", "detach", "rejoin"):
+        good = command_of({"verb": verb, "source": "many", "copy": "aa"}, known, copies)
+        assert str(good) == f"{verb} many copy aa"
+        # Where sources are the inputs of a merge, they need no copy.
+        assert command_of({"verb": verb, "source": "s"}, known, copies).copy is None
+
+
 def test_a_file_that_is_no_json_is_put_aside(tmp_path: Path, control: Control) -> None:
     (tmp_path / "control").mkdir()
     (tmp_path / "control" / "x.json").write_bytes(b"\xff{")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ from anabranch.kernels.pipeline import compile_plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Element, Insert, Stable
 from anabranch.model.time import BEGINNING, FOREVER
-from anabranch.runtime.control import ControlFolder
+from anabranch.runtime.control import Control, ControlFolder
+from anabranch.runtime.copy_book import known_copies
 from anabranch.runtime.file_task import FileJob
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.job import seal
@@ -177,6 +179,40 @@ def test_what_cannot_be_read_ends_a_copy_until_it_is_whole(copies: Copies) -> No
     assert "problem" not in copies.metrics()["a"]
     assert copies.seen[-1].commands == ({"verb": "attach", "source": "a", "value": None},)
     assert copies.step() is None
+
+
+@pytest.mark.parametrize("verb", ["attach", "rejoin"])
+def test_a_copy_leaves_and_comes_back(copies: Copies, tmp_path: Path, verb: str) -> None:
+    planned = Folder.at(str(tmp_path / "it" / "plan"))
+    control = Control(copies.control, {"s": True}, partial(known_copies, planned, ["s"]))
+    with pytest.raises(PlanError, match="no copy 'a'") as refused:
+        control.detach("s", "a")
+    assert refused.value.hint == "there are none yet"
+    for name in "ab":
+        append_log(copies.places / name, [point(1), Stable(2)])
+    copies.step()
+    control.detach("s", "a")
+    for name in "ab":
+        append_log(copies.places / name, [point(2), Stable(3)])
+    assert copies.step() == {1: [2]}
+    assert copies.seen[-1].commands == ({"verb": "detach", "source": "a", "value": None},)
+    assert copies.promised == {"a": 2, "b": 3}
+    copies.restart()
+    append_log(copies.places / "a", [point(3), Stable(4)])
+    assert copies.step() is None
+    # What it said is forgotten, so it says everything again.
+    if verb == "attach":
+        control.attach("s", "a", since=2)
+    else:
+        control.rejoin("s", "a")
+    assert copies.step() == {0: [1, 2, 3]}
+    value = 2 if verb == "attach" else None
+    assert copies.seen[-1].commands == ({"verb": verb, "source": "a", "value": value},)
+    assert copies.promised == {"a": 4, "b": 3}
+    copies.restart()
+    assert copies.step() is None
+    append_log(copies.places / "a", [point(4)])
+    assert copies.step() == {0: [4]}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -22,11 +22,18 @@ def control(
         ),
     ],
     verb: Annotated[
-        str | None, typer.Argument(help="advance, pause, resume or limit; none to list.")
+        str | None,
+        typer.Argument(
+            help="advance, pause, resume, limit, attach, detach or rejoin; none to list."
+        ),
     ] = None,
     source: Annotated[str | None, typer.Argument(help="The name of a source.")] = None,
     value: Annotated[
-        str | None, typer.Argument(help="For advance an instant, for limit a number of rows.")
+        str | None,
+        typer.Argument(help="For advance and attach an instant, for limit a number of rows."),
+    ] = None,
+    copy: Annotated[
+        str | None, typer.Option(help="The name of a copy, where the source has copies.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="List as JSON lines.")] = False,
 ) -> None:
@@ -42,10 +49,17 @@ def control(
     limit SOURCE ROWS     at most so many rows of it in a batch
 
     \b
+    The inputs of a merge are sources, or with --copy NAME the copies of one source:
+    attach SOURCE [TIME]  take it in; it vouches for events that end at TIME or later
+    detach SOURCE         ignore it from now on
+    rejoin SOURCE         take it in again
+
+    \b
     $ anabranch control out.jsonl advance Bid 2026-11-15T12:00:00
     """
     from anabranch.model.time import parse_time
     from anabranch.runtime.control import ControlFolder, command_of
+    from anabranch.runtime.copy_book import known_copies
     from anabranch.runtime.folder import Folder
     from anabranch.runtime.state_view import find_checkpoint
 
@@ -63,7 +77,9 @@ def control(
             )
     elif value is not None:
         number = int(parse_time(int(value) if value.lstrip("-").isdigit() else value))
-    command = command_of({"verb": verb, "source": source, "value": number}, facts.sources)
+    content = {"verb": verb, "source": source, "value": number, "copy": copy}
+    copies = known_copies(Folder.at(f"{place}/planned"), facts.copies)
+    command = command_of(content, facts.sources, copies)
     folder.put(command)
     typer.echo(f"{command}: takes effect in the next batch", err=True)
 
@@ -79,8 +95,12 @@ def _list(folder: ControlFolder, *, as_json: bool) -> None:
     columns = {
         "command": [str(each.get("verb", "")) for each in contents],
         "source": [str(each.get("source", "")) for each in contents],
+        "copy": [str(each.get("copy") or "") for each in contents],
         "value": ["" if each.get("value") is None else str(each["value"]) for each in contents],
         "status": [note.status for note in notes],
         "why": [note.why.splitlines()[0] if note.why else "" for note in notes],
     }
-    show_table(list(columns), list(columns.values()), {2})
+    if not any(columns["copy"]):
+        del columns["copy"]
+    names = list(columns)
+    show_table(names, list(columns.values()), {names.index("value")})

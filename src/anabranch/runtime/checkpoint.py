@@ -33,6 +33,7 @@ class Facts:
         operators: Per stage the operators that remember something.
         tables: The relations that it looks up in.
         sources: Its sources, and whether they are in files.
+        copies: Those of its sources that have copies.
         folders: Per stage the folder of its state.
     """
 
@@ -42,6 +43,7 @@ class Facts:
     operators: Mapping[str, Sequence[str]]
     tables: Sequence[str]
     sources: Mapping[str, bool]
+    copies: Sequence[str]
     folders: Mapping[str, str]
 
 
@@ -57,6 +59,7 @@ def read_facts(path: str) -> Facts | None:
         operators=about.get("operators", {}),
         tables=about.get("tables", ()),
         sources=about.get("sources", {}),
+        copies=about.get("copies", ()),
         folders=(
             {name: home["folder"] for name, home in about["layout"]["stages"].items()}
             if "layout" in about
@@ -146,6 +149,7 @@ class Checkpoint:
             "operators": {stage.name: _remembering(stage) for stage in plan.stages},
             "tables": sorted(tables_of(plan)),
             "sources": {name: name not in frames for name in plan.sources},
+            "copies": [name for name, source in plan.sources.items() if source.copies],
         }
         if known is None:
             query = uuid.uuid4().hex

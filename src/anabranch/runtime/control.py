@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias, final, get_args
@@ -17,11 +17,13 @@ from anabranch.errors import PlanError
 from anabranch.model.time import BEGINNING, FOREVER, parse_time
 from anabranch.runtime.folder import Folder
 
-Verb: TypeAlias = Literal["advance", "pause", "resume", "limit"]
+Verb: TypeAlias = Literal["advance", "pause", "resume", "limit", "attach", "detach", "rejoin"]
 VERBS: Final[tuple[str, ...]] = get_args(Verb)
 
 _WANTS_VALUE: Final = ("advance", "limit")
+_MAY_HAVE_VALUE: Final = ("attach",)
 _ONLY_FILES: Final = ("pause", "resume", "limit")
+_OF_INPUTS: Final = ("attach", "detach", "rejoin")
 _TAKEN: Final = "taken"
 _REFUSED: Final = "refused"
 
@@ -34,27 +36,39 @@ class Command:
     Attributes:
         verb: `advance`: the source has reached an instant, whatever comes; `pause`: no more rows
             of the source; `resume`: go on with them; `limit`: at most so many rows in a batch.
+            For the inputs of a merge: `detach`: ignore it from now on; `attach`: take it in, it
+            vouches for events that end at or after an instant, or for all; `rejoin`: take one in
+            again that was detached.
         source: The name of a source.
         value: The instant, or the number of rows.
+        copy: The name of a copy of the source, where the source has copies.
     """
 
     verb: Verb
     source: str
     value: int | None = None
+    copy: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        return {"verb": self.verb, "source": self.source, "value": self.value}
+        said: dict[str, Any] = {"verb": self.verb, "source": self.source, "value": self.value}
+        return said if self.copy is None else {**said, "copy": self.copy}
 
     def __str__(self) -> str:
         value = "" if self.value is None else f" {self.value}"
-        return f"{self.verb} {self.source}{value}"
+        copy = "" if self.copy is None else f" copy {self.copy}"
+        return f"{self.verb} {self.source}{copy}{value}"
 
 
-def command_of(content: Any, sources: Mapping[str, bool]) -> Command:
+def command_of(
+    content: Any, sources: Mapping[str, bool], copies: Mapping[str, Sequence[str]] | None = None
+) -> Command:
     """A command out of what a file or a user says.
 
-    `sources` are the sources of the query, and whether they are in files.
+    Args:
+        content: What it says.
+        sources: The sources of the query, and whether they are in files.
+        copies: The sources with copies, and the copies that are known of them.
 
     Raises:
         PlanError: It is not a command, or not one for this query.
@@ -68,16 +82,42 @@ def command_of(content: Any, sources: Mapping[str, bool]) -> Command:
         raise _wrong(f"the query has no source '{source}'", _near(str(source), [*sources]))
     if verb in _ONLY_FILES and not sources[source]:
         raise _wrong(f"source '{source}' is a DataFrame", "Spark decides what it reads of it")
-    if (verb in _WANTS_VALUE) != (value is not None):
+    _check_value(verb, value)
+    copy = content.get("copy")
+    _check_copy(verb, source, copy, copies or {})
+    return Command(verb=verb, source=source, value=value, copy=copy)
+
+
+def _check_value(verb: str, value: Any) -> None:
+    if verb not in _MAY_HAVE_VALUE and (verb in _WANTS_VALUE) != (value is not None):
         wants = "wants a value" if verb in _WANTS_VALUE else "takes no value"
         raise _wrong(f"'{verb}' {wants}", "advance SOURCE TIME, or limit SOURCE ROWS")
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool):
         raise _wrong(f"'{value}' is not a whole number", "times are chronons, limits are rows")
-    if verb == "limit" and value is not None and value < 1:
+    if verb == "limit" and value < 1:
         raise _wrong(f"a batch cannot have {value} rows", "give at least 1; pause stops a source")
-    if verb == "advance" and value is not None and not BEGINNING < value <= FOREVER:
+    if verb != "limit" and not BEGINNING < value <= FOREVER:
         raise _wrong(f"{value} is no instant", "give one between the beginning and forever")
-    return Command(verb=verb, source=source, value=value)
+
+
+def _check_copy(verb: str, source: str, copy: Any, copies: Mapping[str, Sequence[str]]) -> None:
+    """Where a source has copies, they are the inputs of a merge, else the source is one itself."""
+    known = copies.get(source)
+    if copy is None:
+        if known is not None and verb in _OF_INPUTS:
+            raise _wrong(f"'{verb}' does not say which copy of '{source}'", _near("", known))
+        if known is not None and verb == "advance":
+            hint = "each copy says how far it is; detach one that says too much"
+            raise _wrong(f"source '{source}' has copies", hint)
+        return
+    if verb not in _OF_INPUTS:
+        raise _wrong(f"'{verb}' is for a source, not for a copy of it", "leave the copy out")
+    if known is None:
+        raise _wrong(f"source '{source}' has no copies", "leave the copy out")
+    if copy not in known:
+        raise _wrong(f"source '{source}' has no copy '{copy}'", _near(str(copy), known))
 
 
 @final
@@ -110,11 +150,16 @@ class ControlFolder:
         names = self.folder.names()
         return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
 
-    def read(self, name: str, sources: Mapping[str, bool]) -> Command | None:
+    def read(
+        self,
+        name: str,
+        sources: Mapping[str, bool],
+        copies: Mapping[str, Sequence[str]] | None = None,
+    ) -> Command | None:
         """A command; one that makes no sense is put aside with the reason."""
         try:
             content = self.folder.read_json(f"{name}.json")
-            return command_of(content, sources)
+            return command_of(content, sources, copies)
         except Exception as problem:  # noqa: BLE001 (anybody can put anything here)
             raw = (self.folder.read(f"{name}.json") or b"").decode(errors="replace")
             said = {"content": raw[:1000], "why": str(problem)[:500]}
@@ -154,11 +199,13 @@ class ControlFolder:
 class Control:
     """How to tell a running query something; it takes effect in the next batch.
 
-    `sources` are the query's, and whether they are in files.
+    `sources` are the query's, and whether they are in files; `copies` asks which of them have
+    copies, and which.
     """
 
     folder: ControlFolder
     sources: Mapping[str, bool]
+    copies: Callable[[], Mapping[str, Sequence[str]]] = dict
 
     def advance(self, source: str, to: Any) -> None:
         """Promise that a source has reached an instant: what comes before it is late.
@@ -179,9 +226,27 @@ class Control:
         """Take at most about so many rows of a source in files into a batch."""
         self._put("limit", source, rows)
 
-    def _put(self, verb: str, source: str, value: int | None = None) -> None:
-        content = {"verb": verb, "source": source, "value": value}
-        self.folder.put(command_of(content, self.sources))
+    def attach(self, source: str, copy: str | None = None, *, since: Any = None) -> None:
+        """Let a merge take an input in: a source, or a copy of one.
+
+        It vouches for all events that end at or after `since`; None: for all events.
+        """
+        value = None if since is None else int(parse_time(since))
+        self._put("attach", source, value, copy)
+
+    def detach(self, source: str, copy: str | None = None) -> None:
+        """Let a merge ignore an input from now on; its output loses and repeats nothing."""
+        self._put("detach", source, copy=copy)
+
+    def rejoin(self, source: str, copy: str | None = None) -> None:
+        """Let a merge take in again what was detached; a copy is read from its beginning."""
+        self._put("rejoin", source, copy=copy)
+
+    def _put(
+        self, verb: str, source: str, value: int | None = None, copy: str | None = None
+    ) -> None:
+        content = {"verb": verb, "source": source, "value": value, "copy": copy}
+        self.folder.put(command_of(content, self.sources, self.copies()))
 
 
 def _wrong(what: str, hint: str) -> PlanError:
@@ -190,4 +255,5 @@ def _wrong(what: str, hint: str) -> PlanError:
 
 def _near(word: str, known: Sequence[str]) -> str:
     near = get_close_matches(word, known, 1)
-    return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+    there = f"there are {', '.join(known)}" if known else "there are none yet"
+    return f"did you mean '{near[0]}'?" if near else there

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
@@ -18,6 +18,7 @@ from anabranch.runtime.file_units import (
     new_log_units,
     new_units,
 )
+from anabranch.runtime.folder import Folder
 from anabranch.runtime.lost_copies import LostCopies
 from anabranch.runtime.source_spec import FileSource
 
@@ -190,6 +191,19 @@ class CopyBook:
         except AnabranchError:
             return False
         return True
+
+
+def known_copies(planned: Folder, sources: Iterable[str]) -> dict[str, list[str]]:
+    """The copies that plans know of these sources, by number."""
+    stems = [name.removesuffix(".json") for name in planned.names()]
+    bases = sorted(stem for stem in stems if stem.startswith("base-"))
+    found: dict[str, list[str]] = {name: [] for name in sources}
+    for stem in [*bases, *sorted((stem for stem in stems if stem.isdigit()), key=int)]:
+        inputs = (planned.read_json(f"{stem}.json") or {}).get("inputs", {})
+        for source, copies in inputs.items():
+            known = found.setdefault(source, [])
+            known += [name for name in copies if name not in known]
+    return found
 
 
 class _Cursor:

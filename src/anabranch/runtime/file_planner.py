@@ -216,6 +216,10 @@ class FilePlanner:
         return last
 
     def _apply(self, entry: Mapping[str, Any]) -> None:
+        # What was planned was planned with these.
+        for name, content in entry.get("control", {}).items():
+            self._commanded.add(name)
+            self._obey(Command(**content))
         for name, files in entry["after"].items():
             if name in self._books:
                 self._books[name].apply(entry.get("inputs", {}).get(name, {}), files)
@@ -224,9 +228,6 @@ class FilePlanner:
             known.update({path: Position(*at) for path, at in files.items()})
         self._ended.update(entry["ended"])
         self._stamp = max(self._stamp, entry.get("stamp", 0))
-        for name, content in entry.get("control", {}).items():
-            self._commanded.add(name)
-            self._obey(Command(**content))
         self._commanded.update(entry.get("commanded", ()))
         self._paused.update(entry.get("paused", ()))
         self._most.update(entry.get("most", {}))
@@ -239,17 +240,24 @@ class FilePlanner:
             self._paused.discard(command.source)
         elif command.verb == "limit" and command.value is not None:
             self._most[command.source] = command.value
+        elif command.copy is not None and command.source in self._books:
+            book = self._books[command.source]
+            if command.verb == "detach":
+                book.detach(command.copy)
+            else:
+                book.attach(command.copy)
 
     def _commands(self) -> dict[str, Command]:
         """What was handed in since the last batch."""
         if self._control is None:
             return {}
         found = {}
+        copies = {name: [*book.names.values()] for name, book in self._books.items()}
         for name in self._control.waiting():
             if name in self._commanded:
                 # It is in the plan; whoever planned it could not take it away any more.
                 continue
-            command = self._control.read(name, self._known)
+            command = self._control.read(name, self._known, copies)
             if command is not None:
                 found[name] = command
         return found

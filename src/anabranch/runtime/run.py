@@ -148,7 +148,10 @@ class Run:
 
     @property
     def control(self) -> Control:
-        """Tell the query something: advance, pause, resume or limit a source."""
+        """Tell the query something.
+
+        Advance, pause, resume or limit a source; attach, detach or rejoin an input of a merge.
+        """
         return self._execution.control
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +15,7 @@ from anabranch.kernels.pipeline import PhysicalPlan, with_tables
 from anabranch.model.time import Time
 from anabranch.runtime.checkpoint import Checkpoint
 from anabranch.runtime.control import Control, ControlFolder
+from anabranch.runtime.copy_book import known_copies
 from anabranch.runtime.elements import element_schema
 from anabranch.runtime.file_source import read_files
 from anabranch.runtime.file_task import FileJob
@@ -109,7 +110,9 @@ def start_query(
             opened.close()
 
         known = {name: name not in streaming for name in work.plan.sources}
-        control = Control(ControlFolder(Folder.at(opened.control)), known)
+        several = [name for name, source in work.plan.sources.items() if source.copies]
+        copies = partial(known_copies, Folder.at(opened.plans), several)
+        control = Control(ControlFolder(Folder.at(opened.control)), known, copies)
         execution = Execution(spark, writer.start, close, control)
         every = zip(sinks, schemas, committed, strict=True)
         return [Run(execution, sink, schema, done) for sink, schema, done in every]
