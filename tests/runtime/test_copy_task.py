@@ -6,7 +6,8 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -39,6 +40,8 @@ from anabranch.runtime.folder import Folder
 from anabranch.runtime.job import seal
 from anabranch.runtime.local import run_locally
 from anabranch.runtime.metrics import batch_metrics
+from anabranch.runtime.prometheus import QueryCollector
+from anabranch.runtime.run import Committed, Run
 from anabranch.runtime.sinks import MemorySink, Result
 
 Make = Callable[..., Any]
@@ -86,9 +89,11 @@ class Copies:
         assert first == second
         return {name: int(stable) for name, stable in first.copies.values()}
 
+    def batch(self) -> dict[str, Any]:
+        return batch_metrics(0, [Result(0, head, None) for head in self.runner.heads])
+
     def metrics(self) -> dict[str, Any]:
-        results = [Result(0, head, None) for head in self.runner.heads]
-        found: dict[str, Any] = batch_metrics(0, results)["sources"]["s"]["copies"]
+        found: dict[str, Any] = self.batch()["sources"]["s"]["copies"]
         return found
 
 
@@ -121,6 +126,42 @@ def test_rows_come_with_their_copy_and_copies_with_their_promises(copies: Copies
     assert copies.promised == {"a": 3, "b.jsonl": 9, "c": 1}
     assert copies.seen[-1].sides == (9,)
     assert copies.step() is None
+
+
+def test_metrics_tell_of_every_copy_and_what_operators_noticed(copies: Copies) -> None:
+    append_log(copies.places / "a", [point(1), Stable(3)])
+    append_log(copies.places / "b", [point(1), Stable(2)])
+    copies.step()
+    append_log(copies.places / "a", [point(4), Stable(5)])
+    shutil.rmtree(copies.places / "b")
+    copies.step()
+    batch = {**copies.batch(), "milliseconds": {}}
+    said = [{"shard": shard, "inputs": 2} for shard in range(2)]
+    assert batch["stages"]["0-shown"]["reports"] == said
+    nothing = {"rows": 0, "late": 0, "adjusted": 0}
+    assert batch["sources"]["s"]["copies"] == {
+        "a": {"rows": 1, "late": 0, "adjusted": 0, "reached": 5},
+        "b": {**nothing, "reached": 2, "problem": "it is gone"},
+    }
+    known = Committed()
+    known.add(batch)
+    run = SimpleNamespace(name="q", metrics=lambda: [batch], totals=known.totals, status="running")
+    found = {
+        (sample.name, sample.labels["copy"]): sample.value
+        for family in QueryCollector(lambda: [cast(Run, run)]).collect()
+        for sample in family.samples
+        if "copy" in sample.labels
+    }
+    assert found == {
+        ("anabranch_copy_rows_total", "a"): 1,
+        ("anabranch_copy_rows_total", "b"): 0,
+        ("anabranch_copy_late_total", "a"): 0,
+        ("anabranch_copy_late_total", "b"): 0,
+        ("anabranch_copy_stable", "a"): 5,
+        ("anabranch_copy_stable", "b"): 2,
+        ("anabranch_copy_up", "a"): 1,
+        ("anabranch_copy_up", "b"): 0,
+    }
 
 
 def test_rows_are_late_by_the_promises_of_their_own_copy(copies: Copies) -> None:

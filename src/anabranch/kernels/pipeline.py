@@ -283,6 +283,11 @@ class LocalRunner:
         """How many rows all traces hold."""
         return sum(trace.rows() for trace in self.traces)
 
+    def reports(self) -> dict[str, dict[str, Any]]:
+        """What operators noticed in the last step, by stage; only where there is something."""
+        said = {stage.name: stage.report(self._states[stage.name]) for stage in self.plan.stages}
+        return {name: report for name, report in said.items() if report}
+
     def step(
         self,
         came: Mapping[str, EventBatch],

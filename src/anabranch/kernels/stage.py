@@ -147,6 +147,14 @@ class Stage:
                 batch = kernel.apply(batch).with_stable(kernel.promise(batch.stable))
         return tuple(after), batch
 
+    def report(self, state: StageState) -> dict[str, Any]:
+        """What its operators noticed in the last step, each under its own keys."""
+        remembering = [kernel for kernel in self.kernels if isinstance(kernel, Stateful)]
+        said: dict[str, Any] = {}
+        for kernel, trace in zip(remembering, state, strict=True):
+            said |= kernel.report(trace)
+        return said
+
     def _arriving_schema(self) -> pa.Schema:
         chain = self.edges[0].chain
         return chain[-1].schema if chain else self.schema

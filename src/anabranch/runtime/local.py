@@ -187,4 +187,5 @@ def _metrics(
         "late": sum(count["late"] for count in counts.values()),
         "adjusted": sum(count["adjusted"] for count in counts.values()),
         "state_rows": runner.state_rows(),
+        **({"reports": reports} if (reports := runner.reports()) else {}),
     }

@@ -15,9 +15,10 @@ def batch_metrics(batch: int, results: Sequence[Result], output: int = 0) -> dic
     """The counters of all stages and sources in one batch, and of one output.
 
     Keys: `batch`, `stable`, `rows_in` (from all sources), `rows_out`, `late`, `adjusted`,
-    `sources` (per source: rows, late, adjusted, reached), `stages` (per stage: rows_in, rows_out,
-    state_rows, state_bytes, state_runs, seconds of the slowest shard), `control` (commands that
-    took effect).
+    `sources` (per source: rows, late, adjusted, reached, and where it has copies the same per copy
+    under `copies`, with its problem), `stages` (per stage: rows_in, rows_out, state_rows,
+    state_bytes, state_runs, seconds of the slowest shard, and under `reports` what its operators
+    noticed, shard by shard), `control` (commands that took effect).
     """
     counted = {
         (each["stage"], each["shard"]): each
@@ -25,13 +26,15 @@ def batch_metrics(batch: int, results: Sequence[Result], output: int = 0) -> dic
         for each in result.head["counters"]
     }
     stages: dict[str, dict[str, Any]] = {}
-    sources: dict[str, dict[str, int]] = {}
+    sources: dict[str, dict[str, Any]] = {}
     for (name, _), each in sorted(counted.items()):
         stage = stages.setdefault(name, {**dict.fromkeys(_SUMS, 0), "seconds": {}})
         for key in _SUMS:
             stage[key] += each[key]
         for step, seconds in each["seconds"].items():
             stage["seconds"][step] = max(stage["seconds"].get(step, 0.0), seconds)
+        if "report" in each:
+            stage.setdefault("reports", []).append({"shard": each["shard"], **each["report"]})
         sources.update(each["sources"])
     own = [result for result in results if result.head["output"] == output]
     return {
@@ -53,11 +56,11 @@ def _rows_out(result: Result) -> int:
     return own
 
 
-def _total(sources: Mapping[str, Mapping[str, int]], key: str) -> int:
+def _total(sources: Mapping[str, Mapping[str, Any]], key: str) -> int:
     return sum(each[key] for each in sources.values())
 
 
-def _lag(sources: Mapping[str, Mapping[str, int]], results: Sequence[Result]) -> int | None:
+def _lag(sources: Mapping[str, Mapping[str, Any]], results: Sequence[Result]) -> int | None:
     """How far the output's stable point is behind that of the most advanced source."""
     ahead = [each["reached"] for each in sources.values() if each["reached"] > BEGINNING]
     stable = min(result.head["stable"] for result in results)

@@ -21,6 +21,10 @@ _SOURCE_TOTALS: Final[Mapping[str, str]] = {
     "late": "Rows of a source that were late and left out.",
     "adjusted": "Rows of a source that were late and cut.",
 }
+_COPY_TOTALS: Final[Mapping[str, str]] = {
+    "rows": "Rows that a copy of a source has sent.",
+    "late": "Rows of a copy that were late and left out.",
+}
 _STAGE_GAUGES: Final[Mapping[str, str]] = {
     "state_rows": "Rows that a stage remembers.",
     "state_bytes": "Bytes of what a stage remembers, in files.",
@@ -64,6 +68,7 @@ class QueryCollector(Collector):
                 for name, seen in total["sources"].items():
                     family.add_metric([query, name], seen[key])
             yield family
+        yield from _copies(totals, last)
         yield _gauge(
             "anabranch_stable",
             "The stable point of a query's output, in chronons.",
@@ -83,6 +88,31 @@ class QueryCollector(Collector):
             ),
         )
         yield from _stages(last)
+
+
+def _copies(
+    totals: Mapping[str, Mapping[str, Any]], last: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Metric]:
+    labels = ["query", "source", "copy"]
+    for key, text in _COPY_TOTALS.items():
+        family = CounterMetricFamily(f"anabranch_copy_{key}", text, labels=labels)
+        for query, total in totals.items():
+            for source, copies in total["copies"].items():
+                for copy, seen in copies.items():
+                    family.add_metric([query, source, copy], seen[key])
+        yield family
+    stable = GaugeMetricFamily(
+        "anabranch_copy_stable", "What a copy of a source has promised, in chronons.", labels=labels
+    )
+    up = GaugeMetricFamily("anabranch_copy_up", "1 while a copy can be read.", labels=labels)
+    for query, batch in last.items():
+        for source, seen in batch["sources"].items():
+            for copy, own in seen.get("copies", {}).items():
+                up.add_metric([query, source, copy], float("problem" not in own))
+                if BEGINNING < own["reached"] < FOREVER:
+                    stable.add_metric([query, source, copy], float(own["reached"]))
+    yield stable
+    yield up
 
 
 def _stages(last: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:

@@ -38,7 +38,7 @@ class Committed:
         self.metrics: list[dict[str, Any]] = []
         self.stable: Time = BEGINNING
         self.failure: AnabranchError | None = None
-        self.totals: dict[str, Any] = {"batches": 0, "rows_out": 0, "sources": {}}
+        self.totals: dict[str, Any] = {"batches": 0, "rows_out": 0, "sources": {}, "copies": {}}
 
     def add(self, metrics: dict[str, Any], most: int = 1000) -> None:
         """Note a batch."""
@@ -48,6 +48,10 @@ class Committed:
             for name, seen in metrics["sources"].items():
                 total = self.totals["sources"].setdefault(name, Counter())
                 total.update({key: seen[key] for key in ("rows", "late", "adjusted")})
+                for called, own in seen.get("copies", {}).items():
+                    several = self.totals["copies"].setdefault(name, {})
+                    counted = {key: own[key] for key in ("rows", "late", "adjusted")}
+                    several.setdefault(called, Counter()).update(counted)
             self.stable = Time(metrics["stable"])
             self.metrics.append(metrics)
             del self.metrics[:-most]
@@ -213,7 +217,10 @@ class Run:
 
     @property
     def totals(self) -> dict[str, Any]:
-        """What all batches of this run did: batches, rows_out, sources (rows, late, adjusted)."""
+        """What all batches of this run did.
+
+        Batches, rows_out, sources (rows, late, adjusted), and the same per copy under `copies`.
+        """
         with self._committed.lock:
             return copy.deepcopy(self._committed.totals)
 

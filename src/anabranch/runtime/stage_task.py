@@ -87,6 +87,9 @@ def _step(
     stepped = time.perf_counter()
     counters = _count(stage.name, shard, arrived, output, state, parcels)
     counters["sources"] = _with_copies(job, place, shard, known, counters["sources"])
+    report = stage.report(state)
+    if report:
+        counters["report"] = report
     counters["rows_out"] += sum(
         parcel.head["delivered"]["rows"] for parcel in _delivered(job, place, shard, parcels)
     )
