@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,14 @@ from typing import Literal, TypeAlias, final
 
 from anabranch.model.payload import Payload, show_payload
 from anabranch.model.time import BEGINNING, format_time
-from anabranch.testing.physical import AnyElement, Move, PhysicalState, Stable, move_or_stable
+from anabranch.testing.physical import (
+    AnyElement,
+    Element,
+    Move,
+    PhysicalState,
+    Stable,
+    move_or_stable,
+)
 from anabranch.testing.replica_view import Key, ReplicaView
 
 Rule: TypeAlias = Literal["C1", "C2", "C3.1", "C3.2", "illegal", "chatty"]
@@ -83,7 +91,7 @@ class Traffic:
     withdrawals: int = 0
     stables: int = 0
 
-    def count(self, element: Move | Stable) -> None:
+    def count(self, element: Element) -> None:
         """One more."""
         if isinstance(element, Stable):
             self.stables += 1
@@ -100,8 +108,8 @@ class Traffic:
 class MergeWatch:
     """Looks on while a merge works; may be asked after every element.
 
-    An insert or adjust is compared for its payload and start alone, a stable for all events that
-    are not over, so asking often costs little.
+    News about an event are compared for that event alone, a promise for those that have started
+    before it and are not over, so asking often costs little.
 
     What an input has frozen stays a fact when the input leaves. An input that was attached from a
     time on stands only for events that end then or later, and its promises count from when the
@@ -130,8 +138,12 @@ class MergeWatch:
     _legal: PhysicalState = field(default_factory=PhysicalState.empty)
     _lasting: list[Violation] = field(default_factory=list)
     _standing: dict[Key, Violation] = field(default_factory=dict)
-    _live: set[Key] = field(default_factory=set)
+    # Events to look at again: news about them; started before the promise and not over; the rest
+    # by start (and a number, so that payloads are not compared).
     _changed: set[Key] = field(default_factory=set)
+    _live: set[Key] = field(default_factory=set)
+    _ahead: list[tuple[int, int, Key]] = field(default_factory=list)
+    _pushed: int = 0
 
     @property
     def stable(self) -> int:
@@ -174,10 +186,8 @@ class MergeWatch:
             return
         said = move_or_stable(element)
         self.received.count(said)
-        self._changed.update(view.take(said, keyed=not self.multiset))
-        if isinstance(said, Stable):
-            # More is known now, which may settle what was wrong before.
-            self._changed.update(self._standing)
+        view.take(said, keyed=not self.multiset)
+        self._note(said)
 
     def emit(self, element: AnyElement) -> None:
         """The merge says something."""
@@ -189,9 +199,8 @@ class MergeWatch:
             self._lasting.append(Violation("illegal", event, f"{said!r} {wrong}"))
         if self.laconic:
             self._count()
-        self._changed.update(self._output.take(said, keyed=False))
-        if isinstance(said, Stable):
-            self._changed.update(self._live)
+        self._output.take(said, keyed=False)
+        self._note(said)
 
     def violations(self) -> list[Violation]:
         """What is wrong now, and the illegal and chatty elements there were."""
@@ -203,7 +212,7 @@ class MergeWatch:
                 self._standing[key] = found
             if found is None and self._is_over(key):
                 self._live.discard(key)
-            else:
+            elif key[1] < self.stable:
                 self._live.add(key)
         self._changed.clear()
         return [*self._lasting, *self._promise(), *self._standing.values()]
@@ -264,10 +273,26 @@ class MergeWatch:
                 return self._violation(rule, key)
         return None
 
+    def _note(self, said: Element) -> None:
+        """An insert or adjust is news about one event, a promise about all that may be final."""
+        if isinstance(said, Move):
+            key = (said.payload, said.start)
+            self._changed.add(key)
+            if self.stable <= said.start:
+                self._pushed += 1
+                heapq.heappush(self._ahead, (said.start, self._pushed, key))
+            return
+        while self._ahead and self._ahead[0][0] < self.stable:
+            self._changed.add(heapq.heappop(self._ahead)[2])
+        self._changed.update(self._live)
+
     def _is_over(self, key: Key) -> bool:
-        """No promise of the output changes the verdict any more, only news about the event."""
-        return all(
-            end < self.stable for view in (self._output, *self._views) for end in view.ends_of(key)
+        """No promise changes the verdict any more, only news about the event."""
+        attached = self._attached.values()
+        return all(end < self.stable for end in self._output.ends_of(key)) and all(
+            end < self.stable and (end < view.stable or view not in attached)
+            for view in self._views
+            for end in view.ends_of(key)
         )
 
     def _violation(self, rule: Rule, key: Key) -> Violation:
@@ -276,6 +301,7 @@ class MergeWatch:
         return Violation(rule, key, f"{self._output.opinion(key)}; {what}")
 
     def _count(self) -> None:
+        """The bounds of `laconic`; each is reported once."""
         came, left = self.received, self.emitted
         bounds = [
             ("inserts", left.inserts, came.inserts),

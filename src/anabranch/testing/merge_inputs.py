@@ -40,7 +40,7 @@ StablePolicy: TypeAlias = Literal["max"] | Lag
 
 
 @final
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class MergeInput:
     """An attached input: from when on it stands for events, and what it promised."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ Key: TypeAlias = tuple[Payload, int]
 
 
 @final
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class ReplicaView:
     """The events of one copy of a stream, by payload and start.
 
@@ -32,22 +31,16 @@ class ReplicaView:
     from_time: int = BEGINNING
     stable: int = BEGINNING
     ends: dict[Key, Counter[int]] = field(default_factory=dict)
-    # Starts and ends that a promise has not passed, earliest first.
-    _ahead: list[tuple[int, int, Key]] = field(default_factory=list)
-    _pushed: int = 0
 
-    def take(self, element: Element, *, keyed: bool) -> set[Key]:
-        """Apply an element; the events whose state of being frozen may have changed.
+    def take(self, element: Element, *, keyed: bool) -> None:
+        """Apply an element.
 
         A copy that missed something may adjust what it never inserted; then that is its opinion.
         With `keyed` there is one event of a payload and start, and what is said last holds.
         """
         if isinstance(element, Stable):
             self.stable = max(self.stable, element.time)
-            passed: set[Key] = set()
-            while self._ahead and self._ahead[0][0] < self.stable:
-                passed.add(heapq.heappop(self._ahead)[2])
-            return passed
+            return
         key = (element.payload, element.start)
         held = Counter[int]() if keyed else self.ends.get(key, Counter[int]())
         if held[element.end] > 0:
@@ -57,11 +50,6 @@ class ReplicaView:
         self.ends[key] = +held
         if not self.ends[key]:
             del self.ends[key]
-        for time in (element.start, element.new_end):
-            # The number keeps payloads, which may have no order, from being compared.
-            self._pushed += 1
-            heapq.heappush(self._ahead, (time, self._pushed, key))
-        return {key}
 
     def ends_of(self, key: Key) -> list[int]:
         """The ends of all its events with this payload and start."""
