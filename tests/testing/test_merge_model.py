@@ -208,6 +208,39 @@ def test_a_joining_input_never_leads_and_is_heard_when_it_has_joined() -> None:
         assert model.joined() == ["old", "new"]
 
 
+@pytest.mark.parametrize("case", ["R0", "R1", "R2"])
+def test_what_one_input_misses_another_may_bring_before_the_first_is_past_it(
+    case: MergeCase,
+) -> None:
+    early, late = insert("b", start=3, end=4), insert("c", start=6, end=7)
+    model = MergeModel(case)
+    model.attach("whole")
+    model.attach("gaps")
+    assert model.take("whole", early) == [early]
+    assert model.take("gaps", late) == [late]
+    assert model.take("whole", A) == []
+    assert model.take("whole", late) == []
+    assert model.take("whole", insert("d", start=7, end=8)) == [insert("d", start=7, end=8)]
+
+
+@pytest.mark.parametrize("case", ["R3", "R4"])
+def test_who_promises_first_decides_what_there_is(case: MergeCase) -> None:
+    model = MergeModel(case)
+    model.attach("whole")
+    model.attach("gaps")
+    first, second = insert("b", start=3, end=4), insert("c", start=6, end=7)
+    for event in (first, second):
+        assert model.take("whole", event) == [event]
+    assert model.take("whole", stable(5)) == [stable(5)]
+    assert model.take("gaps", stable(6)) == [stable(6)]
+    assert model.take("gaps", stable(7)) == [
+        adjust("c", start=6, end=7, new_end=6),
+        stable(7),
+    ]
+    assert model.take("whole", stable(FOREVER)) == [stable(FOREVER)]
+    assert model.divergences == 0
+
+
 def test_inputs_that_contradict_each_other_leave_the_output_legal() -> None:
     """The leading input lacks an event that is there for good; who has it says its end."""
     cases: list[MergeCase] = ["R3", "R4"]
