@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, final
@@ -165,7 +164,7 @@ class MergeWatch:
         held = [
             (payload, start, end)
             for (payload, start), ends in self._output.ends.items()
-            for end in ends.elements()
+            for end in ends
         ]
         return sorted(held, key=lambda event: (event[1], event[2], repr(event[0])))
 
@@ -242,7 +241,7 @@ class MergeWatch:
                 return self._violation("C2", key)
         is_half_frozen = bool(held) and held[0] >= stable
         for end in frozen:
-            if not (is_half_frozen if stable <= end else held == [end]):
+            if not (is_half_frozen if stable <= end else end in held):
                 return self._violation("C3.1", key)
         if halves and not frozen and not (stable <= max(halves) and is_half_frozen):
             return self._violation("C3.2", key)
@@ -250,11 +249,12 @@ class MergeWatch:
 
     def _of_many(self, key: Key) -> Violation | None:
         """The same for multisets: events that ended are counted one by one, others together."""
-        held, stable = self._output.ends.get(key, Counter[int]()), self.stable
+        held, stable = self._output.ends_of(key), self.stable
         if stable <= key[1]:
             return None
         views = [view for view in self._views if key[1] < view.stable]
-        for end, count in held.items():
+        for end in held:
+            count = held.count(end)
             if end < stable and all(view.frozen(key).count(end) < count for view in views):
                 return self._violation("C2", key)
         open_still = self._output.reaching(key, stable)
@@ -264,7 +264,7 @@ class MergeWatch:
         for view in views:
             both = min(view.stable, stable)
             frozen = view.frozen(key)
-            if any(held[end] < frozen.count(end) for end in frozen if end < both):
+            if any(held.count(end) < frozen.count(end) for end in frozen if end < both):
                 return self._violation("C3.1", key)
             if view.from_time <= both and self._output.reaching(key, both) < view.reaching(
                 key, both

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, final
 
@@ -24,13 +24,13 @@ class ReplicaView:
         name: For people.
         from_time: The copy stands only for events that end then or later.
         stable: Its promise.
-        ends: How many events with this payload and start have which end.
+        ends: The ends of the events with this payload and start, in order.
     """
 
     name: str
     from_time: int = BEGINNING
     stable: int = BEGINNING
-    ends: dict[Key, Counter[int]] = field(default_factory=dict)
+    ends: dict[Key, list[int]] = field(default_factory=dict)
 
     def take(self, element: Element, *, keyed: bool) -> None:
         """Apply an element.
@@ -42,22 +42,23 @@ class ReplicaView:
             self.stable = max(self.stable, element.time)
             return
         key = (element.payload, element.start)
-        held = Counter[int]() if keyed else self.ends.get(key, Counter[int]())
-        if held[element.end] > 0:
-            held[element.end] -= 1
+        held = [] if keyed else list(self.ends.get(key, ()))
+        if element.end in held:
+            held.remove(element.end)
         if element.new_end > element.start:
-            held[element.new_end] += 1
-        self.ends[key] = +held
-        if not self.ends[key]:
+            insort(held, element.new_end)
+        self.ends[key] = held
+        if not held:
             del self.ends[key]
 
-    def ends_of(self, key: Key) -> list[int]:
+    def ends_of(self, key: Key) -> Sequence[int]:
         """The ends of all its events with this payload and start."""
-        return sorted(self.ends.get(key, Counter[int]()).elements())
+        return self.ends.get(key, ())
 
     def reaching(self, key: Key, time: int) -> int:
         """How many of them end at a time or later."""
-        return sum(time <= end for end in self.ends_of(key))
+        ends = self.ends_of(key)
+        return len(ends) - bisect_left(ends, time)
 
     def frozen(self, key: Key) -> list[int]:
         """The ends that are facts: before the promise, and such as the copy stands for."""
