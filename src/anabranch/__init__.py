@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         StreamError,
     )
     from anabranch.fluent import merge
+    from anabranch.merging.cutover import cutover
+    from anabranch.merging.jumpstart import jumpstart
     from anabranch.merging.logs import merge_logs
     from anabranch.merging.replicate import Replication, replicate
     from anabranch.model.batch import EventBatch
@@ -43,6 +45,8 @@ __all__ = [
     "Run",
     "Stream",
     "StreamError",
+    "cutover",
+    "jumpstart",
     "merge",
     "merge_logs",
     "read_batches",
@@ -61,6 +65,8 @@ _MODULES = {
         "StreamError",
     ),
     "anabranch.fluent": ("merge",),
+    "anabranch.merging.cutover": ("cutover",),
+    "anabranch.merging.jumpstart": ("jumpstart",),
     "anabranch.merging.logs": ("merge_logs",),
     "anabranch.merging.replicate": ("Replication", "replicate"),
     "anabranch.model.batch": ("EventBatch",),

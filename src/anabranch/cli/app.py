@@ -14,11 +14,13 @@ from anabranch import __version__
 from anabranch.cli.bench import bench
 from anabranch.cli.check import check
 from anabranch.cli.control import control
+from anabranch.cli.cutover import cutover
 from anabranch.cli.demo import demo
 from anabranch.cli.diff import diff
 from anabranch.cli.explain import explain
 from anabranch.cli.generate import generate
 from anabranch.cli.help_text import help_of
+from anabranch.cli.jumpstart import jumpstart
 from anabranch.cli.merge import merge
 from anabranch.cli.ps import ps
 from anabranch.cli.replicate import replicate
@@ -100,7 +102,7 @@ def anabranch(
 
 app.callback(help=help_of(anabranch))(anabranch)
 _WORK: Final = (demo, run, explain, shell, ps, top, stop, state, control)
-for command in (*_WORK, merge, replicate, check, show, diff, bench):
+for command in (*_WORK, merge, replicate, jumpstart, cutover, check, show, diff, bench):
     app.command(help=help_of(command))(command)
 app.add_typer(generate)
 

@@ -47,8 +47,12 @@ class LogFolder:
 
     path: str
 
-    def create(self, schema: pa.Schema, *, query: str, timestamps: bool) -> None:
+    def create(
+        self, schema: pa.Schema, *, query: str, timestamps: bool, since: int | None = None
+    ) -> None:
         """Make a new log, or take up the one of the same query.
+
+        A log that begins in the middle of a stream has all events that end at `since` or later.
 
         Raises:
             PlanError: The folder is the log of another query, or holds something else.
@@ -72,6 +76,8 @@ class LogFolder:
             )
         encoded = base64.b64encode(schema.serialize()).decode()
         content = {"format": _FORMAT, "query": query, "timestamps": timestamps, "schema": encoded}
+        if since is not None:
+            content["since"] = since
         self._log.write_json(ABOUT, content, seal=False)
 
     def exists(self) -> bool:

@@ -1,0 +1,36 @@
+"""`anabranch cutover`: a merge goes on with a new copy instead of an old one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def cutover(
+    merged: Annotated[str, typer.Argument(help="The log folder of the merge.")],
+    old: Annotated[str, typer.Argument(help="The log folder of the copy that goes.")],
+    new: Annotated[str, typer.Argument(help="The log folder of the copy that stays.")],
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Where the merge lives; beside its log if not said.")
+    ] = None,
+    patience: Annotated[
+        float, typer.Option(help="So many seconds the new copy has to come as far.")
+    ] = 3600.0,
+) -> None:
+    r"""Replace a copy of a running merge by another one.
+
+    Waits until the new copy is settled as far as the merged stream, then detaches the old one,
+    which may be stopped. Readers of the merged stream notice nothing.
+
+    \b
+    $ anabranch cutover highest/merged highest/copies/v1 highest/copies/v2
+    """
+    from anabranch.merging.cutover import cutover as change
+    from anabranch.model.time import format_time
+    from anabranch.runtime.log_folder import LogFolder
+
+    reached = change(merged, old, new, checkpoint=checkpoint, patience=patience)
+    _, timestamps = LogFolder(merged).about()
+    shown = format_time(reached, timestamps=timestamps)
+    typer.echo(f"the merge goes on with {new} from {shown} on; {old} may be stopped", err=True)

@@ -1,0 +1,37 @@
+"""`anabranch jumpstart`: a new copy of a query begins where another one is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def jumpstart(
+    log: Annotated[str, typer.Argument(help="The log folder of the query.")],
+    new: Annotated[str, typer.Argument(help="The log folder of the new copy.")],
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Where the query lives; beside its log if not said.")
+    ] = None,
+    new_checkpoint: Annotated[
+        str | None, typer.Option(help="Where the copy shall live; beside its log if not said.")
+    ] = None,
+) -> None:
+    r"""Prepare a new copy of a query out of its checkpoint and its log.
+
+    The query may go on meanwhile. Start the same script with the new log as its output: it goes on
+    from the checkpoint, and need not read everything again. The new log begins with the events that
+    are not over yet, and a merge takes it in from there.
+
+    \b
+    $ anabranch jumpstart copies/a copies/b
+    $ anabranch run highest.sql --canonical --follow --to copies/b
+    """
+    from anabranch.merging.jumpstart import jumpstart as prepare
+    from anabranch.model.time import format_time
+    from anabranch.runtime.log_folder import LogFolder
+
+    since = prepare(log, new, checkpoint=checkpoint, new_checkpoint=new_checkpoint)
+    _, timestamps = LogFolder(new).about()
+    shown = format_time(since, timestamps=timestamps)
+    typer.echo(f"{new}: complete for events that end at {shown} or later", err=True)
