@@ -1,17 +1,22 @@
-"""Drive the merge kernel through a script of actions, in any batches."""
+"""Drive the merge kernel through a script of actions, in any batches, on any number of shards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.source import Source
 from anabranch.kernels.kernel import COPY, Progress, Trace
-from anabranch.kernels.merge import MergeKernel
+from anabranch.kernels.merge import COPIES, MergeKernel
+from anabranch.kernels.merge_copies import Copies, Copy
 from anabranch.model.batch import EventBatch
+from anabranch.model.payload import Payload
 from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.exchange import split
 from anabranch.testing.physical import Element, Move, PhysicalStream, Stable, elements_of
 from anabranch.testing.replicas import Action, MergeScript
 
@@ -21,25 +26,32 @@ SCHEMA = pa.schema([("payload", pa.string())])
 class Driver:
     """A merge of copies that come and go, and what it has emitted."""
 
-    def __init__(self, case: Case, policy: MergePolicy, schema: pa.Schema = SCHEMA) -> None:
-        """Start with nobody."""
-        # What is known of the source makes the case one that need not be asserted.
-        ordered = case in ("r0", "r1", "r2")
-        source = Source(
-            name="copies",
-            copies=True,
-            schema=schema,
-            insert_only=ordered,
-            keyed=case != "r4",
-            order="strict" if case == "r0" else "start" if ordered else "none",
-        )
-        self.kernel = MergeKernel(Merge(inputs=(source,), case=case, policy=policy))
-        self.trace = Trace()
+    def __init__(
+        self, case: Case, policy: MergePolicy, *, asserted: bool = False, shards: int = 1
+    ) -> None:
+        """Start with nobody; what is `asserted` is not known of the copies."""
+        self.kernel = kernel_of(case, policy, asserted)
+        self.traces = [Trace()] * shards
         self.numbers: dict[str, int] = {}
         self.stables: dict[str, int] = {}
+        self.stable = BEGINNING
 
-    def step(self, actions: Sequence[Action]) -> EventBatch:
-        """One batch: commands count before elements."""
+    @property
+    def copies(self) -> dict[str, list[Copy]]:
+        """What is known of the copies, on every shard."""
+        found: dict[str, list[Copy]] = {name: [] for name in self.numbers}
+        for trace in self.traces:
+            for copy in Copies.of(trace.runs.get(COPIES, ())).each:
+                found[copy.name].append(copy)
+        return found
+
+    def diverged(self) -> dict[str, int]:
+        """How often a copy contradicted what is settled, for those who did."""
+        counts = {name: sum(it.diverged for it in each) for name, each in self.copies.items()}
+        return {name: count for name, count in counts.items() if count}
+
+    def step(self, actions: Sequence[Action]) -> list[Element]:
+        """One batch: commands count before elements; what leaves, then the promise if it is new."""
         commands = []
         moves: list[Move] = []
         copies: list[int] = []
@@ -58,35 +70,92 @@ class Driver:
                 self.stables[name] = int(BEGINNING)
             else:
                 commands.append({"verb": "detach", "source": name})
-        batch = EventBatch.concat(PhysicalStream(self.kernel.schema, tuple(moves)).batches())
-        payload = batch.payload.append_column(COPY, pa.array(copies, pa.int32()))
-        arrived = (self.kernel.prepare(batch.with_payload(payload)),)
         progress = Progress(
             (BEGINNING,),
             {self.numbers[name]: (name, Time(self.stables[name])) for name in self.numbers},
             tuple(commands),
         )
-        self.trace, output = self.kernel.advance(self.trace, arrived, progress)
-        return output
+        said: list[Element] = []
+        stables = set()
+        rows = prepared(self.kernel, moves, copies)
+        for place, part in enumerate(split(rows, len(self.traces))):
+            trace, output = self.kernel.advance(self.traces[place], (part,), progress)
+            self.traces[place] = trace
+            assert trace.stable == output.stable
+            stables.add(output.stable)
+            said += elements_of(output)
+        # Every shard hears all promises, so that all of them come equally far.
+        (stable,) = stables
+        if stable > self.stable:
+            self.stable = stable
+            said.append(Stable(stable))
+        return said
 
 
-def batches(script: MergeScript, sizes: Iterator[int]) -> Iterator[list[Action]]:
-    """Actions in batches of these sizes; who comes or leaves does so between two batches."""
+@cache
+def kernel_of(case: Case, policy: MergePolicy, asserted: bool) -> MergeKernel:
+    """A kernel for a source with copies."""
+    # What is known of the source makes the case one that need not be asserted.
+    ordered = case in ("r0", "r1", "r2") and not asserted
+    source = Source(
+        name="copies",
+        copies=True,
+        schema=SCHEMA,
+        insert_only=ordered,
+        keyed=case != "r4" and not asserted,
+        order="strict" if case == "r0" and ordered else "start" if ordered else "none",
+    )
+    return MergeKernel(Merge(inputs=(source,), case=case, policy=policy))
+
+
+def prepared(kernel: MergeKernel, moves: Sequence[Move], copies: Sequence[int]) -> pa.RecordBatch:
+    """The moves of copies, as the exchange brings them."""
+    rows = [_row(kernel, move.payload, move.start) for move in moves]
+    if not rows:
+        return _row(kernel, ("a",), 0).slice(0, 0)
+    batch = pa.concat_batches(rows)
+    for name, values in (
+        ("__end", [move.end for move in moves]),
+        ("__new_end", [move.new_end for move in moves]),
+        (COPY, copies),
+    ):
+        place = batch.schema.get_field_index(name)
+        batch = batch.set_column(place, name, pa.array(np.array(values, np.int64)))
+    return batch
+
+
+@cache
+def _row(kernel: MergeKernel, payload: Payload, start: int) -> pa.RecordBatch:
+    """An event prepared by the kernel; to hash the same few payloads again and again takes long."""
+    (batch,) = PhysicalStream(SCHEMA, (Move(payload, start, start, start + 1),)).batches()
+    payload_and_copy = batch.payload.append_column(COPY, pa.array([0], pa.int32()))
+    return kernel.prepare(batch.with_payload(payload_and_copy))
+
+
+def batches(
+    script: MergeScript, sizes: Iterator[int], *, one_leads: bool = False
+) -> Iterator[list[Action]]:
+    """Actions in batches of these sizes; who comes or leaves does so between two batches.
+
+    Where some copies miss events, it does harm if one of them promises more in the batch in which
+    another makes these final: of a batch only the largest promise counts, and any order of its
+    elements is as good. With `one_leads` the promises in a batch are of one copy.
+    """
     waiting: list[Action] = []
     size = next(sizes)
+    leads: set[str] = set()
     for action in script.actions:
-        if waiting and (len(waiting) >= size or action[0] != "element"):
+        is_command = action[0] != "element"
+        promises = action[0] == "element" and isinstance(action[2], Stable)
+        others = one_leads and promises and leads - {action[1]}
+        if waiting and (len(waiting) >= size or is_command or others):
             yield waiting
-            waiting, size = [], next(sizes)
+            waiting, size, leads = [], next(sizes), set()
         waiting.append(action)
-        if action[0] != "element":
+        if promises:
+            leads.add(action[1])
+        if is_command:
             yield waiting
             waiting = []
     if waiting:
         yield waiting
-
-
-def emitted(batch: EventBatch, before: int) -> list[Element]:
-    """What left, with the stable point if it is news."""
-    found: list[Element] = list(elements_of(batch))
-    return [*found, Stable(batch.stable)] if batch.stable > before else found

@@ -63,7 +63,7 @@ def assert_merges(script: MergeScript, merge: Merge, *, laconic: bool = False) -
             watch.emit(each)
             wrong = [str(violation) for violation in watch.violations()]
             if isinstance(each, Stable):
-                wrong += _unsettled(watch, told)
+                wrong += unsettled(watch, told)
             if wrong:
                 before = MergeScript(script.case, script.history, script.actions[:number])
                 lines = [f"with {each!r}: {wrong[0]}", repr(before), "what left:"]
@@ -71,7 +71,7 @@ def assert_merges(script: MergeScript, merge: Merge, *, laconic: bool = False) -
     return said
 
 
-def _unsettled(watch: MergeWatch, told: Iterable[tuple[Payload, int, int]]) -> list[str]:
+def unsettled(watch: MergeWatch, told: Iterable[tuple[Payload, int, int]]) -> list[str]:
     """What is final and not as told."""
 
     def settled(events: Iterable[tuple[Payload, int, int]]) -> Counter[tuple[Payload, int, int]]:

@@ -71,6 +71,7 @@ def merge_scripts(
     lag: int = 0,
     max_inputs: int = 5,
     max_events: int = 6,
+    gaps: bool = True,
 ) -> MergeScript:
     """One to five copies of a stream, mutually consistent, in any interleaving.
 
@@ -86,22 +87,34 @@ def merge_scripts(
         lag: How far the merge stays behind the copies; decides what does no harm.
         max_inputs: So many copies at most.
         max_events: So many events at most.
+        gaps: Some copies miss events.
     """
     kind = draw(case) if isinstance(case, st.SearchStrategy) else case
 
     def below(count: int) -> int:
         return draw(st.integers(0, count - 1))
 
-    return make_script(kind, below, lag=lag, max_inputs=max_inputs, max_events=max_events)
+    return make_script(
+        kind, below, lag=lag, max_inputs=max_inputs, max_events=max_events, gaps=gaps
+    )
 
 
 def make_script(
-    case: MergeCase, below: Below, *, lag: int = 0, max_inputs: int = 5, max_events: int = 6
+    case: MergeCase,
+    below: Below,
+    *,
+    lag: int = 0,
+    max_inputs: int = 5,
+    max_events: int = 6,
+    gaps: bool = True,
 ) -> MergeScript:
     """The same from any source of numbers, such as `random.Random(7).randrange`."""
     history = draw_history(case, below, max_events)
     names = _NAMES[: 1 + below(max_inputs)]
-    waiting = {name: _lives(name, case, history, below, whole=name == _NAMES[0]) for name in names}
+    waiting = {
+        name: _lives(name, case, history, below, whole=name == _NAMES[0], gaps=gaps)
+        for name in names
+    }
     progress = _Progress(case=case, lag=lag)
     actions: list[Action] = []
     while True:
@@ -126,7 +139,13 @@ class _Step:
 
 
 def _lives(
-    name: str, case: MergeCase, history: Sequence[Move], below: Below, *, whole: bool
+    name: str,
+    case: MergeCase,
+    history: Sequence[Move],
+    below: Below,
+    *,
+    whole: bool,
+    gaps: bool,
 ) -> list[_Step]:
     """All that an input ever does: it comes, talks, leaves, and comes again."""
     steps: list[_Step] = []
@@ -136,7 +155,7 @@ def _lives(
         if (life or not whole) and below(3) == 2:
             start = _some_time(history, below)
             known = [event for event in history if event.new_end >= start or below(4) == 3]
-        elif (life or not whole) and below(3) == 2:
+        elif gaps and (life or not whole) and below(3) == 2:
             known = _some(case, history, below)
         missing = tuple(event for event in _minus(history, known))
         elements = before if before and below(3) == 2 and not missing else None
