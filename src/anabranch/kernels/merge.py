@@ -223,6 +223,7 @@ def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:
     heard = copies.heard
     leader = [place for place, copy in enumerate(heard) if copy.number == copies.leader]
     known = {copy.key: copy.stable for copy in before.each}
+    joining = {copy.key for copy in before.each if copy.status == "joining"}
     was = [min(known.get(copy.key, BEGINNING), since) for copy in heard]
     now = [min(copy.stable, until) for copy in heard]
     return Lead(
@@ -236,6 +237,7 @@ def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:
             [max(c.since, c.known) if c.status == "joined" else FOREVER for c in heard], np.int64
         ),
         Time(min(now, default=until)),
+        joins=any(c.status == "joined" and c.key in joining for c in heard),
     )
 
 

@@ -56,6 +56,7 @@ class Lead:
         vouched: From which end on each input vouches for events; FOREVER: not at all, for now.
         slow: What of the output all inputs have settled: before that nobody can contradict any
             more.
+        joins: An input has joined since the last time: what it said before counts from now on.
     """
 
     keys: tuple[int, ...]
@@ -66,11 +67,19 @@ class Lead:
     now: Ints
     vouched: Ints
     slow: Time
+    joins: bool = False
 
     @property
-    def sweeps(self) -> bool:
-        """Whether something is settled that was not: then all that began before is looked at."""
-        return bool(self.until > self.since or (self.now > self.was).any())
+    def before(self) -> Time | None:
+        """All that began before is looked at: what is settled now and was not, or counts now."""
+        if self.joins:
+            return FOREVER
+        return self.until if self.until > self.since or (self.now > self.was).any() else None
+
+    @property
+    def joined(self) -> Mask:
+        """Who has joined: others prompt nothing."""
+        return np.asarray(self.vouched < FOREVER)
 
 
 @final
@@ -109,8 +118,7 @@ def step_keyed(
     runs: Runs, came: Elements, lead: Lead, policy: MergePolicy, schema: pa.Schema
 ) -> Outcome:
     """Take in a batch, then the stable point that the leader has reached."""
-    before = lead.until if lead.sweeps else None
-    parts = select(runs.get(NODES, ()), np.unique(came.ids), before)
+    parts = select(runs.get(NODES, ()), np.unique(came.ids), lead.before)
     nodes, known, out, ends = _resolve(parts, came, lead)
     of_state = sum(part.num_rows for part in parts)
     node = nodes.node[of_state:]
@@ -197,7 +205,7 @@ def _resolve(
 
 def choose_ends(state: Ends, lead: Lead, policy: MergePolicy) -> Ints:
     """The ends that the policies want, before the stable point moves."""
-    start, out, ends, has = state.start, state.out, state.ends, state.has
+    start, out, ends, has = state.start, state.out, state.ends, state.has & lead.joined
     free, emitted = start >= lead.since, out > start
     target = out.copy()
     if not ends.shape[1]:
@@ -219,7 +227,7 @@ def choose_ends(state: Ends, lead: Lead, policy: MergePolicy) -> Ints:
         case "leading":
             target = np.where(new & leads, ends[rows, first_or_leader], target)
         case "quorum":
-            enough = has.sum(axis=1) >= policy.enough(ends.shape[1])
+            enough = has.sum(axis=1) >= policy.enough(int(lead.joined.sum()))
             target = np.where(new & enough, ends[rows, first_or_leader], target)
         case "half_frozen":
             pass
@@ -264,7 +272,7 @@ def settle_ends(state: Ends, target: Ints, lead: Lead) -> Ints:
     result = np.where(half & possible & matters, said, result)
     refused = half & ~possible & (target < until)
     if refused.any():
-        for place in np.argsort(lead.now, kind="stable"):
+        for place in np.argsort(np.where(lead.joined, lead.now, BEGINNING), kind="stable"):
             other = ends[:, place]
             use = refused & (other > start) & (other >= lead.since)
             result = np.where(use, other, result)

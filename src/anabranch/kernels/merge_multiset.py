@@ -74,8 +74,7 @@ def step_multiset(
     runs: Runs, came: Elements, lead: Lead, policy: MergePolicy, schema: pa.Schema
 ) -> Outcome:
     """Take in a batch, then the stable point that the leader has reached."""
-    before = lead.until if lead.sweeps else None
-    parts = select(runs.get(NODES, ()), np.unique(came.ids), before)
+    parts = select(runs.get(NODES, ()), np.unique(came.ids), lead.before)
     held = sum(part.num_rows for part in parts)
     nodes = number_nodes(
         np.concatenate([fixed(parts, ID, np.uint64), came.ids]),
@@ -185,7 +184,9 @@ def choose_counts(
     if not table.counts.shape[1]:
         return wanted
     free = start >= lead.since
-    totals, there = table.totals(table.counts), table.totals(table.out)
+    counts = np.where(lead.joined, table.counts, 0)
+    changed = changed & lead.joined
+    totals, there = table.totals(counts), table.totals(table.out)
     rows = np.arange(len(start))
     source = totals.argmax(axis=1)
     match policy.inserts:
@@ -195,12 +196,12 @@ def choose_counts(
             source = np.full(len(start), lead.leader)
             many = totals[:, lead.leader]
         case "quorum":
-            width = totals.shape[1]
-            many = np.sort(totals, axis=1)[:, width - policy.enough(width)]
+            enough = policy.enough(int(lead.joined.sum()))
+            many = np.sort(totals, axis=1)[:, totals.shape[1] - enough]
         case _:
             many = there
     need = np.where(free, np.maximum(many - there, 0), 0)
-    of_source = table.counts[np.arange(len(table.node)), source[table.node]]
+    of_source = counts[np.arange(len(table.node)), source[table.node]]
     wanted = wanted + _spread(need, np.maximum(of_source - table.out, 0), table)
     missing = need - (table.totals(wanted) - there)
     wanted = wanted + _spread(missing, of_source, table)
