@@ -13,7 +13,6 @@ from anabranch.algebra.source import Source
 from anabranch.kernels.kernel import COPY, Progress, Trace
 from anabranch.kernels.merge import COPIES, MergeKernel
 from anabranch.kernels.merge_copies import Copies, Copy
-from anabranch.model.batch import EventBatch
 from anabranch.model.payload import Payload
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.exchange import split

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.merge import Merge
 from anabranch.algebra.source import Source
-from anabranch.errors import StreamError
 from anabranch.kernels.kernel import COPY, ID, Arrived, Progress, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids
+from anabranch.kernels.merge_contradictions import Note, contradiction, report_run
 from anabranch.kernels.merge_copies import Copies
 from anabranch.kernels.merge_keyed import Lead, Outcome, Runs, step_keyed
 from anabranch.kernels.merge_multiset import step_multiset
@@ -21,13 +21,12 @@ from anabranch.kernels.merge_ordered import in_order, step_ordered
 from anabranch.kernels.packed_events import payload_names
 from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch
-from anabranch.model.payload import payloads, show_payload
-from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 
 COPIES: Final = "copies"
+REPORT: Final = "report"
 WAITING: Final = "waiting"
 _TIMES: Final = ("__start", "__end", "__new_end")
-_SHOWN: Final = 5
 
 
 @final
@@ -97,15 +96,16 @@ class MergeKernel(Stateful):
         self, trace: Trace, arrived: Arrived, progress: Progress
     ) -> tuple[Trace, EventBatch]:
         """Take in what arrived of each copy, then the stable point that this makes possible."""
-        if trace.stable == FOREVER and not trace.runs:
-            return trace, EventBatch.empty(self.schema, FOREVER)
-        runs: Runs = {name: held for name, held in trace.runs.items() if name != COPIES}
+        about = (COPIES, REPORT)
+        runs: Runs = {name: held for name, held in trace.runs.items() if name not in about}
         before = Copies.of(trace.runs.get(COPIES, ()))
+        if trace.stable == FOREVER and not runs and before.are_over:
+            return replace(trace, runs={COPIES: trace.runs[COPIES]}), self._nothing
         copies = before.advanced(self._names, progress, trace.stable)
         came = pa.concat_batches(arrived)
-        since, outputs = trace.stable, list[EventBatch]()
+        since, outputs, notes = trace.stable, list[EventBatch](), list[Note]()
         while True:
-            now, until, outcome = self._heard(runs, came, before, copies, since)
+            now, until, outcome = self._heard(runs, came, before, copies, since, notes)
             outputs.append(outcome.output)
             copies, runs = now.joined(until), outcome.runs
             if copies == now:
@@ -113,19 +113,50 @@ class MergeKernel(Stateful):
             # Who has joined by that may lead further.
             before, since, came = now, until, came.slice(0, 0)
         after = {**runs, COPIES: (now.run(),)}
-        if until == FOREVER and not runs:
-            after = {}
+        if notes:
+            after[REPORT] = (report_run(notes),)
         return Trace(after, until), EventBatch.concat(outputs)
 
+    def report(self, trace: Trace) -> dict[str, Any]:
+        """Who leads, how far all have come, and what the last step heard of contradictions."""
+        copies = Copies.of(trace.runs.get(COPIES, ()))
+        noticed = [run.rows for run in trace.runs.get(REPORT, ())]
+        leader = [copy.name for copy in copies.each if copy.number == copies.leader]
+        return {
+            "leader": leader[0] if leader else None,
+            "stable": int(trace.stable),
+            "copies": [copy.report(trace.stable) for copy in copies.each],
+            "divergent": [
+                {"copy": row["copy"], "event": row["event"]}
+                for rows in noticed
+                for row in rows.to_pylist()
+            ],
+        }
+
+    @property
+    def _nothing(self) -> EventBatch:
+        return EventBatch.empty(self.schema, FOREVER)
+
     def _heard(
-        self, runs: Runs, rows: pa.RecordBatch, before: Copies, copies: Copies, since: Time
+        self,
+        runs: Runs,
+        rows: pa.RecordBatch,
+        before: Copies,
+        copies: Copies,
+        since: Time,
+        notes: list[Note],
     ) -> tuple[Copies, Time, Outcome]:
-        """Listen to all who are to be listened to, and move the stable point once."""
+        """Listen to all who are to be listened to, and move the stable point once.
+
+        What is heard of contradictions is added to the notes.
+        """
         while True:
             now, until = copies.led(since, self.node.policy.lag)
             now, came, waiting = self._came(runs, rows, now, before)
             now, outcome = self._merge(runs, came, before, now, since, until)
             guilty = self._judge(now, outcome)
+            names = [copy.name for copy in now.heard]
+            notes += [(names[each.by], each.text(names[each.by])) for each in outcome.found]
             if not guilty:
                 held = {name: some for name, some in outcome.runs.items() if name != WAITING}
                 if waiting.num_rows:
@@ -170,8 +201,8 @@ class MergeKernel(Stateful):
         heard = copies.heard
         if self.node.policy.divergence == "fail":
             first = int(outcome.by[0])
-            chosen = outcome.contradicted.where(outcome.by == first)
-            raise _contradiction(heard[first].name, chosen)
+            found = [each for each in outcome.found if each.by == first]
+            raise contradiction(heard[first].name, found)
         return {heard[place].number for place in outcome.by.tolist()}
 
     def _came(
@@ -224,7 +255,13 @@ def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:
     leader = [place for place, copy in enumerate(heard) if copy.number == copies.leader]
     known = {copy.key: copy.stable for copy in before.each}
     joining = {copy.key for copy in before.each if copy.status == "joining"}
+    vouched = [max(c.since, c.known) if c.status == "joined" else FOREVER for c in heard]
     was = [min(known.get(copy.key, BEGINNING), since) for copy in heard]
+    # Nothing was compared before they had settled something that they vouch for.
+    was = [
+        BEGINNING if copy.key in joining or settled < since_when else settled
+        for copy, settled, since_when in zip(heard, was, vouched)
+    ]
     now = [min(copy.stable, until) for copy in heard]
     return Lead(
         tuple(copy.key for copy in heard),
@@ -233,27 +270,7 @@ def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:
         until,
         np.array(was, np.int64),
         np.array(now, np.int64),
-        np.array(
-            [max(c.since, c.known) if c.status == "joined" else FOREVER for c in heard], np.int64
-        ),
+        np.array(vouched, np.int64),
         Time(min(now, default=until)),
         joins=any(c.status == "joined" and c.key in joining for c in heard),
-    )
-
-
-def _contradiction(name: str, contradicted: EventBatch) -> StreamError:
-    """The leader says something else than what is settled."""
-    shown = payloads(contradicted.payload.slice(0, _SHOWN), min(len(contradicted), _SHOWN))
-    lines = [
-        f"{show_payload(payload)} from {format_time(int(start))}: settled until "
-        f"{format_time(int(end))}, but '{name}' says "
-        + ("there is none" if said == start else f"until {format_time(int(said))}")
-        for payload, start, end, said in zip(
-            shown, contradicted.start, contradicted.end, contradicted.new_end
-        )
-    ]
-    return StreamError(
-        f"input '{name}' contradicts what is settled",
-        where="\n".join(lines),
-        hint="find out which copy is right; divergence='quarantine' goes on without this one",
     )

@@ -65,6 +65,19 @@ class Copy:
         """Whether what it says counts."""
         return self.status in ("joining", "joined")
 
+    def report(self, output: Time) -> dict[str, Any]:
+        """For people. The lag behind the output is None as long as nothing was promised."""
+        lag = None if BEGINNING == self.stable < output else max(0, output - self.stable)
+        return {
+            "name": self.name,
+            "status": self.status,
+            "stable": self.stable,
+            "lag": lag,
+            "rows": self.rows,
+            "ignored": self.ignored,
+            "diverged": self.diverged,
+        }
+
 
 _COLUMNS: Final = {
     "number": pa.int64(),
@@ -113,6 +126,11 @@ class Copies:
     def heard(self) -> list[Copy]:
         """Those that count, in the order of their numbers."""
         return [each for each in self.each if each.is_heard]
+
+    @property
+    def are_over(self) -> bool:
+        """Whether nobody has anything to say any more."""
+        return bool(self.each) and all(each.stable == FOREVER for each in self.heard)
 
     def numbered(self, number: int) -> Copy:
         """The one with a number."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from anabranch.algebra.merge import MergePolicy
 from anabranch.kernels.columns import Ids, Ints, Mask, is_last
 from anabranch.kernels.kernel import ID, Run
+from anabranch.kernels.merge_contradictions import Contradiction, describe
 from anabranch.kernels.merge_nodes import (
     Elements,
     Numbered,
@@ -74,12 +75,21 @@ class Lead:
         """All that began before is looked at: what is settled now and was not, or counts now."""
         if self.joins:
             return FOREVER
-        return self.until if self.until > self.since or (self.now > self.was).any() else None
+        compares = bool((self.comparable & (self.now > self.was)).any())
+        return self.until if self.until > self.since or compares else None
 
     @property
     def joined(self) -> Mask:
         """Who has joined: others prompt nothing."""
         return np.asarray(self.vouched < FOREVER)
+
+    @property
+    def comparable(self) -> Mask:
+        """Who has settled something that it vouches for.
+
+        Before that, what goes on as yet may still end too early for it to know.
+        """
+        return self.joined & (self.vouched <= self.now)
 
 
 @final
@@ -87,15 +97,15 @@ class Lead:
 class Outcome:
     """What a batch gives: new runs, output, and what was noticed.
 
-    `ignored` are the rows that came too late to matter. `contradicted` are events with two ends,
-    the output's and that of another input; `by` are the places of these inputs.
+    `ignored` are the rows that came too late to matter. `by` are the places of the inputs that
+    contradict what is settled, once for each event; `found` tells more of some of these.
     """
 
     runs: Runs
     output: EventBatch
     ignored: Ints
-    contradicted: EventBatch
     by: Ints
+    found: tuple[Contradiction, ...] = ()
 
 
 @final
@@ -164,15 +174,20 @@ def step_keyed(
     which = np.flatnonzero(moved)
     output = moves_of(where, nodes, which, first, came, schema, out[which], target[which])
     wrong, by = np.nonzero(contradictions(state, target, lead))
-    contradicted = moves_of(
-        where, nodes, wrong, first, came, schema, target[wrong], ends[wrong, by]
-    )
+
+    def find(at: Ints) -> EventBatch:
+        return moves_of(where, nodes, at, first, came, schema, target[at], target[at])
+
+    def views(at: int, place: int) -> tuple[tuple[int, ...], ...]:
+        both = (int(target[at]), int(ends[at, place]))
+        return tuple((end,) if end > nodes.start[at] else () for end in both)
+
     return Outcome(
         {name: kept for name, kept in after.items() if kept},
         output.with_stable(lead.until),
         np.flatnonzero(over[node]),
-        contradicted,
         by,
+        describe(wrong, by, first >= 0, find, views),
     )
 
 
@@ -289,7 +304,7 @@ def contradictions(state: Ends, target: Ints, lead: Lead) -> Mask:
     theirs, ours = state.ends, target[:, None]
     lesser = np.minimum(theirs, ours)
     differs = (theirs != ours) & (lesser < lead.now)
-    differs &= (np.maximum(theirs, ours) >= lead.vouched) & (lead.vouched < FOREVER)
+    differs &= (np.maximum(theirs, ours) >= lead.vouched) & lead.comparable
     # Once is enough: when it is settled, or when somebody changes something that is.
     news = state.changed | (target != state.out)[:, None] | (lesser >= lead.was)
     return np.asarray(differs & news)

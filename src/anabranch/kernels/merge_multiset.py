@@ -17,6 +17,7 @@ import pyarrow as pa
 from anabranch.algebra.merge import MergePolicy
 from anabranch.kernels.columns import Ids, Ints, Mask, is_first
 from anabranch.kernels.kernel import ID, Run
+from anabranch.kernels.merge_contradictions import describe
 from anabranch.kernels.merge_keyed import NODES, OUT, PAYLOADS, Lead, Outcome, Runs
 from anabranch.kernels.merge_nodes import (
     Elements,
@@ -34,6 +35,7 @@ from anabranch.kernels.merge_nodes import (
 from anabranch.kernels.runs import TIME, add_run
 from anabranch.kernels.runs import Merge as MergeRuns
 from anabranch.kernels.timeline import CHECK
+from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 END: Final = "__end"
@@ -122,17 +124,22 @@ def step_multiset(
         after[NODES] = after[PAYLOADS] = ()
     where = runs.get(PAYLOADS, ())
     output = moves_of(where, nodes, which, first, came, schema, end, new_end)
-    ours, theirs = contradictions(table, nodes.start, wanted, touched, lead)
-    wrong, by = np.nonzero(ours != theirs)
-    contradicted = moves_of(
-        where, nodes, wrong, first, came, schema, ours[wrong, by], theirs[wrong, by]
-    )
+    wrong, by = np.nonzero(contradictions(table, nodes.start, wanted, touched, lead))
+
+    def find(at: Ints) -> EventBatch:
+        return moves_of(where, nodes, at, first, came, schema, nodes.start[at], nodes.start[at])
+
+    def views(at: int, place: int) -> tuple[tuple[int, ...], ...]:
+        rows = np.flatnonzero(table.node == at)
+        both = (wanted[rows], table.counts[rows, place])
+        return tuple(tuple(np.repeat(table.end[rows], many).tolist()) for many in both)
+
     return Outcome(
         {name: kept for name, kept in after.items() if kept},
         output.with_stable(lead.until),
         np.flatnonzero(over[node]),
-        contradicted,
         by,
+        describe(wrong, by, first >= 0, find, views),
     )
 
 
@@ -264,31 +271,24 @@ def settle_counts(table: Counts, start: Ints, wanted: Ints, lead: Lead) -> Ints:
     return np.where(use[node], must + kept, wanted)
 
 
-def contradictions(
-    table: Counts, start: Ints, wanted: Ints, touched: Mask, lead: Lead
-) -> tuple[Ints, Ints]:
-    """Per node and input the first end that both have settled and not alike: ours and theirs.
-
-    Where nothing contradicts, both are the same.
-    """
-    many = (len(start), len(lead.keys))
-    ours, theirs = np.zeros(many, np.int64), np.zeros(many, np.int64)
-    for place in range(many[1]):
+def contradictions(table: Counts, start: Ints, wanted: Ints, touched: Mask, lead: Lead) -> Mask:
+    """Of which nodes which inputs have settled something else than the output."""
+    found = np.zeros((len(start), len(lead.keys)), np.bool_)
+    for place in range(len(lead.keys)):
+        if not lead.comparable[place]:
+            continue
         counts, now = table.counts[:, place], lead.now[place]
-        differs = (counts != wanted) & (table.end < now)
+        # Of earlier ends the input may know anything.
+        more = np.where(table.end >= lead.vouched[place], counts - wanted, 0)
+        differs = (more != 0) & (table.end < now)
         # Ends that are not settled yet may differ, but not how many there are.
-        total = table.totals(counts) - table.totals(wanted)
+        total = table.totals(more)
         first = table.first(differs)
         there = np.where(start < now, total, 0)
         wrong = (first < FOREVER) | (there != 0)
         least = np.minimum(first, np.where(there != 0, start, FOREVER))
-        last = np.maximum(table.latest(counts), table.latest(wanted))
-        wrong &= (last >= lead.vouched[place]) & (lead.vouched[place] < FOREVER)
-        wrong &= touched | (least >= lead.was[place])
-        own = np.where(first < FOREVER, first, np.maximum(table.latest(wanted), start))
-        ours[:, place] = np.where(wrong, own, start)
-        theirs[:, place] = start
-    return ours, theirs
+        found[:, place] = wrong & (touched | (least >= lead.was[place]))
+    return found
 
 
 def _spread(need: Ints, room: Ints, table: Counts) -> Ints:

@@ -55,8 +55,7 @@ def step_ordered(
     after = _remember(runs, came.start[out], ids[order], check[order], last, seen, checks, until)
     starts = came.start[out]
     output = EventBatch(take_rows(came.payload, out), starts, starts, came.new_end[out], until)
-    nothing = EventBatch.empty(came.payload.schema)
-    return Outcome(after, output, np.flatnonzero(~fresh), nothing, np.empty(0, np.int64))
+    return Outcome(after, output, np.flatnonzero(~fresh), np.empty(0, np.int64))
 
 
 def _identity(came: Elements, case: Case, places: Ints, ordinal: Ints) -> tuple[Ids, Ids]:

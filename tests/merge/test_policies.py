@@ -1,0 +1,76 @@
+"""Whatever the policy, and however copies come: the output can always follow them."""
+
+from __future__ import annotations
+
+from random import Random
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch.algebra.merge import MergePolicy
+from anabranch.kernels import columns, runs
+from anabranch.testing import MERGE_CASES, MergeCase, MergeScript, merge_scripts
+from tests.merge.driver import Driver
+from tests.merge.histories import (
+    ADJUSTS,
+    INSERTS,
+    LAGS,
+    any_sizes,
+    assert_merges,
+    check_history,
+    kernel_case,
+)
+
+CASES = st.sampled_from(MERGE_CASES)
+
+
+@given(st.data(), CASES, st.sampled_from(LAGS), st.sampled_from([0, 4_096]))
+def test_first_inserts_and_lazy_adjusts_follow_any_copies(
+    data: st.DataObject, case: MergeCase, lag: int, small: int
+) -> None:
+    script = data.draw(merge_scripts(case, lag=lag))
+    with patch.object(runs, "SMALL", small):
+        assert_merges(script, MergePolicy.of(lag=lag))
+
+
+@given(
+    st.data(),
+    st.sampled_from(["R3", "R4"]),
+    st.sampled_from(INSERTS),
+    st.sampled_from(ADJUSTS),
+    st.sampled_from(LAGS),
+)
+def test_all_policies_follow_any_copies(
+    data: st.DataObject, case: MergeCase, inserts: str, adjusts: str, lag: int
+) -> None:
+    script = data.draw(merge_scripts(case, lag=lag))
+    assert_merges(script, MergePolicy.of(inserts=inserts, adjusts=adjusts, lag=lag))
+
+
+@given(script=CASES.flatmap(lambda case: merge_scripts(case, gaps=False)), seed=st.integers(0, 99))
+def test_any_batches_of_whole_copies_are_followed_and_nobody_is_blamed(
+    script: MergeScript, seed: int
+) -> None:
+    policy = MergePolicy.of()
+    driver = Driver(kernel_case(script.case), policy)
+    with patch.object(runs, "SMALL", 0), patch.object(columns, "MANY", 0):
+        sizes = any_sizes(Random(seed), 9)
+        assert_merges(script, policy, sizes, one_leads=False, driver=driver)
+    assert driver.diverged() == {}
+
+
+@pytest.mark.parametrize("case", ["R0", "R1", "R2"])
+def test_ordered_copies_thrown_with_dice(case: MergeCase) -> None:
+    for lag in LAGS:
+        for number in range(4):
+            check_history(case, f"{number}", lag=lag)
+
+
+@pytest.mark.parametrize("inserts", INSERTS)
+@pytest.mark.parametrize("case", ["R3", "R4"])
+def test_every_policy_with_copies_thrown_with_dice(case: MergeCase, inserts: str) -> None:
+    for adjusts in ADJUSTS:
+        for lag in LAGS:
+            check_history(case, f"{adjusts} {lag}", inserts=inserts, adjusts=adjusts, lag=lag)
