@@ -17,7 +17,14 @@ from anabranch.kernels.merge_copies import Copies
 from anabranch.kernels.merge_keyed import Lead, Outcome, Runs, step_keyed
 from anabranch.kernels.merge_multiset import step_multiset
 from anabranch.kernels.merge_nodes import Elements
-from anabranch.kernels.merge_ordered import in_order, step_ordered
+from anabranch.kernels.merge_ordered import (
+    SAID,
+    TWICE,
+    broken,
+    in_order,
+    refuse_twice,
+    step_ordered,
+)
 from anabranch.kernels.packed_events import payload_names
 from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch
@@ -158,7 +165,7 @@ class MergeKernel(Stateful):
             names = [copy.name for copy in now.heard]
             notes += [(names[each.by], each.text(names[each.by])) for each in outcome.found]
             if not guilty:
-                held = {name: some for name, some in outcome.runs.items() if name != WAITING}
+                held = {name: it for name, it in outcome.runs.items() if it and name != WAITING}
                 if waiting.num_rows:
                     held[WAITING] = (Run(waiting),)
                 return now, until, replace(outcome, runs=held)
@@ -178,11 +185,19 @@ class MergeKernel(Stateful):
     ) -> tuple[Copies, Outcome]:
         case, policy = self.node.chosen, self.node.policy
         if case in ("r3", "r4"):
-            step = step_keyed if case == "r3" else step_multiset
             lead = _lead(before, copies, since, until)
-            outcome = step(runs, came, lead, policy, self.schema)
+            if case == "r4":
+                outcome = step_multiset(runs, came, lead, policy, self.schema)
+            else:
+                asserted = self.node.is_asserted
+                outcome = step_keyed(runs, came, lead, policy, self.schema, asserted=asserted)
+            if outcome.twice is not None:
+                copy = copies.heard[came.column[outcome.twice]]
+                raise broken(copy, came, outcome.twice, case, TWICE)
         else:
             copies, ordinal = in_order(came, copies, case, known=not self.node.is_asserted)
+            if case == "r2" and self.node.is_asserted:
+                runs = {**runs, SAID: refuse_twice(runs, came, copies)}
             outcome = step_ordered(runs, came, case, since, until, ordinal)
         numbers = [copy.number for copy in copies.heard]
         copies = copies.counted(came.column[outcome.ignored], outcome.by, numbers)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.merge import MergePolicy
-from anabranch.kernels.columns import Ids, Ints, Mask, is_last
+from anabranch.kernels.columns import Ids, Ints, Mask, is_first, is_last
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.merge_contradictions import Contradiction, describe
 from anabranch.kernels.merge_nodes import (
@@ -98,7 +98,8 @@ class Outcome:
     """What a batch gives: new runs, output, and what was noticed.
 
     `ignored` are the rows that came too late to matter. `by` are the places of the inputs that
-    contradict what is settled, once for each event; `found` tells more of some of these.
+    contradict what is settled, once for each event; `found` tells more of some of these. `twice`
+    is a row that inserts what its input has already, with another end.
     """
 
     runs: Runs
@@ -106,6 +107,7 @@ class Outcome:
     ignored: Ints
     by: Ints
     found: tuple[Contradiction, ...] = ()
+    twice: int | None = None
 
 
 @final
@@ -125,9 +127,18 @@ class Ends:
 
 
 def step_keyed(
-    runs: Runs, came: Elements, lead: Lead, policy: MergePolicy, schema: pa.Schema
+    runs: Runs,
+    came: Elements,
+    lead: Lead,
+    policy: MergePolicy,
+    schema: pa.Schema,
+    *,
+    asserted: bool = False,
 ) -> Outcome:
-    """Take in a batch, then the stable point that the leader has reached."""
+    """Take in a batch, then the stable point that the leader has reached.
+
+    That no input has an event of a payload and start twice is looked at where it is `asserted`.
+    """
     parts = select(runs.get(NODES, ()), np.unique(came.ids), lead.before)
     nodes, known, out, ends = _resolve(parts, came, lead)
     of_state = sum(part.num_rows for part in parts)
@@ -135,6 +146,7 @@ def step_keyed(
     # What nobody knows and would begin before the stable point was there once and is over.
     over = (nodes.start < lead.since) & (out < lead.since)
     changed = np.zeros(ends.shape, np.bool_)
+    twice = _inserted_twice(node, came, ends) if asserted else None
     ends[node, came.column] = came.new_end
     changed[node, came.column] = True
     state = Ends(nodes.start, out, ends, changed)
@@ -188,7 +200,23 @@ def step_keyed(
         np.flatnonzero(over[node]),
         by,
         describe(wrong, by, first >= 0, find, views),
+        twice,
     )
+
+
+def _inserted_twice(node: Ints, came: Elements, ends: Ints) -> int | None:
+    """The first insert of what its input has already with another end, if there is one.
+
+    The same insert again does no harm.
+    """
+    order = np.lexsort((came.column, node))
+    same = ~is_first(node[order], came.column[order])
+    # What the input had before: from the row before of the same event, or from earlier batches.
+    had = ends[node, came.column]
+    had[order[same]] = came.new_end[order[np.flatnonzero(same) - 1]]
+    inserts = came.end == came.start
+    twice = inserts & (had > came.start) & (had != came.new_end)
+    return int(twice.argmax()) if twice.any() else None
 
 
 def _resolve(

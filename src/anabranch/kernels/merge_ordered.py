@@ -26,6 +26,8 @@ from anabranch.model.payload import payloads, show_payload
 from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
 
 SEEN: Final = "seen"
+SAID: Final = "said"
+TWICE: Final = "has two elements of one payload and start"
 
 
 def step_ordered(
@@ -137,6 +139,40 @@ def in_order(came: Elements, copies: Copies, case: Case, *, known: bool) -> tupl
         ordinal[rows] = number[1:]
         copies = copies.changed(copy.number, last=int(start[-1]), ties=int(number[-1]) + 1)
     return copies, ordinal
+
+
+def refuse_twice(runs: Runs, came: Elements, copies: Copies) -> tuple[Run, ...]:
+    """Check that no input has a payload twice at a start; give what each said at its last one.
+
+    The same element again does no harm.
+
+    Raises:
+        StreamError: An input has two elements of one payload and start, with different ends.
+    """
+    names = (ID, CHECK, TIME, "__end", "__key")
+    keys = np.array([copy.key for copy in copies.heard], np.int64)
+    columns = [came.ids, came.check, came.start, came.new_end, keys[came.column]]
+    held = [run.rows for run in runs.get(SAID, ())]
+    before = sum(rows.num_rows for rows in held)
+    ids, check, start, end, key = (
+        np.concatenate([*(rows.column(name).to_numpy() for rows in held), column])
+        for name, column in zip(names, columns)
+    )
+    order = np.lexsort((check, ids, start, key))
+    first = is_first(key[order], start[order], ids[order], check[order])
+    differs = ~first[1:] & (end[order][1:] != end[order][:-1])
+    if differs.any():
+        row = int(order[1:][differs].min()) - before
+        raise broken(copies.heard[came.column[row]], came, row, "r2", TWICE)
+    order = order[first]
+    # Inputs that have left are not heard, and at earlier starts nothing comes any more.
+    latest = {copy.key: copy.last for copy in copies.heard}
+    recent = [latest.get(k) == t for k, t in zip(key[order].tolist(), start[order].tolist())]
+    kept = order[np.array(recent, np.bool_)]
+    if not len(kept):
+        return ()
+    arrays = [pa.array(column[kept]) for column in (ids, check, start, end, key)]
+    return (Run(pa.RecordBatch.from_arrays(arrays, names=list(names))),)
 
 
 def broken(copy: Copy, came: Elements, row: int, case: Case, what: str) -> StreamError:
