@@ -178,7 +178,7 @@ def step_keyed(
         payload,
         most[new],
         lead.slow,
-        lambda ids, check, start: is_alive(after[NODES], ids, check, start, lead.slow),
+        lambda ids, check, start: needed_until(after[NODES], ids, check, start, lead.slow),
     )
     if lead.slow == FOREVER:
         after[NODES] = after[PAYLOADS] = ()
@@ -363,8 +363,8 @@ def _merger(stable: Time) -> MergeRuns:
     return merge
 
 
-def is_alive(runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Time) -> Mask:
-    """Which nodes are remembered and not over."""
+def needed_until(runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Time) -> Ints:
+    """How long nodes seem to matter; BEGINNING: they are over, or not remembered."""
     parts = select(runs, np.unique(ids), None)
     nodes = number_nodes(
         np.concatenate([fixed(parts, ID, np.uint64), ids]),
@@ -377,4 +377,5 @@ def is_alive(runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Tim
     out[nodes.node[:held]] = fixed(parts, OUT, np.int64)
     there[nodes.node[:held]] = True
     alive = there & ((nodes.start >= stable) | (out >= stable))
-    return np.asarray(alive[nodes.node[held:]])
+    until = np.where(alive, np.maximum(nodes.start, out), BEGINNING)
+    return np.asarray(until[nodes.node[held:]])

@@ -118,7 +118,7 @@ def step_multiset(
         came.payload.take(pa.array(first[new])) if came.payload.num_columns else came.payload,
         table.latest(np.ones(len(table.end), np.int64))[new],
         lead.slow,
-        lambda ids, check, start: is_alive(after[NODES], ids, check, start, lead.slow),
+        lambda ids, check, start: needed_until(after[NODES], ids, check, start, lead.slow),
     )
     if lead.slow == FOREVER:
         after[NODES] = after[PAYLOADS] = ()
@@ -284,10 +284,8 @@ def contradictions(table: Counts, start: Ints, wanted: Ints, touched: Mask, lead
         # Ends that are not settled yet may differ, but not how many there are.
         total = table.totals(more)
         first = table.first(differs)
-        there = np.where(start < now, total, 0)
-        wrong = (first < FOREVER) | (there != 0)
-        least = np.minimum(first, np.where(there != 0, start, FOREVER))
-        found[:, place] = wrong & (touched | (least >= lead.was[place]))
+        least = np.where((start < now) & (total != 0), start, first)
+        found[:, place] = (least < FOREVER) & (touched | (least >= lead.was[place]))
     return found
 
 
@@ -381,8 +379,8 @@ def _merger(stable: Time) -> MergeRuns:
     return merge
 
 
-def is_alive(runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Time) -> Mask:
-    """Which nodes are remembered and not over."""
+def needed_until(runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Time) -> Ints:
+    """How long nodes seem to matter; BEGINNING: they are over, or not remembered."""
     parts = select(runs, np.unique(ids), None)
     nodes = number_nodes(
         np.concatenate([fixed(parts, ID, np.uint64), ids]),
@@ -397,4 +395,5 @@ def is_alive(runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Tim
     there = np.zeros(len(nodes), np.bool_)
     there[old] = True
     alive = there & ((nodes.start >= stable) | (last >= stable))
-    return np.asarray(alive[nodes.node[held:]])
+    until = np.where(alive, np.maximum(nodes.start, last), BEGINNING)
+    return np.asarray(until[nodes.node[held:]])

@@ -19,7 +19,7 @@ from anabranch.kernels.packed_events import payload_names
 from anabranch.kernels.runs import TIME, Slices, add_run, with_times
 from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
-from anabranch.model.time import Time
+from anabranch.model.time import BEGINNING, Time
 
 
 @final
@@ -110,8 +110,8 @@ def fixed(parts: Sequence[pa.RecordBatch], name: str, kind: type) -> np.ndarray:
     return np.concatenate([np.empty(0, kind), *(part.column(name).to_numpy() for part in parts)])
 
 
-Alive = Callable[[Ids, Ids, Ints], Mask]
-"""Which nodes, by id, second hash and start, still matter."""
+Needed = Callable[[Ids, Ids, Ints], Ints]
+"""How long nodes, by id, second hash and start, seem to matter; BEGINNING: not any more."""
 
 
 def add_payloads(
@@ -121,7 +121,7 @@ def add_payloads(
     payload: pa.RecordBatch,
     until: Ints,
     stable: Time,
-    alive: Alive,
+    needed: Needed,
 ) -> tuple[Run, ...]:
     """Remember the payloads of new nodes; forget, now and then, those of nodes that are over.
 
@@ -142,11 +142,11 @@ def add_payloads(
         del whole
         every = pa.concat_batches([run.rows for run in some])
         ids, start = every.column(ID).to_numpy(), every.column(TIME).to_numpy()
-        kept = alive(ids, every.column(CHECK).to_numpy(), start)
+        times = needed(ids, every.column(CHECK).to_numpy(), start)
         order = order_by_id_and_time(ids, start)
-        order = order[kept[order]]
-        # What was thought to be over by now may be needed for long: nobody knows.
-        return every.take(pa.array(order)).replace_schema_metadata(None)
+        order = order[times[order] > BEGINNING]
+        # Ends may have moved: what was thought to be over by now may be needed for long.
+        return with_times(every.take(pa.array(order)), times[order])
 
     return add_run(runs, with_times(rows, until), stable, merge, anchors=False)
 
