@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import repeat
 from random import Random
@@ -73,10 +72,6 @@ def assert_merges(
             what = f"as {script.case}, {policy.label}, history {script.history}"
             raise AssertionError("\n".join([wrong[0], what, *log]))
     return said
-
-
-def multiset(said: list[list[Element]]) -> Counter[Element]:
-    return Counter(each for output in said for each in output)
 
 
 def check_history(case: MergeCase, seed: object, **fixed: Any) -> None:
