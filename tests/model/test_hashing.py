@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.errors import PlanError
-from anabranch.model.hashing import stable_hash
+from anabranch.model import hashing
+from anabranch.model.hashing import stable_hash, stable_hashes
 from anabranch.testing.arrow_values import arrow_types, arrow_values
 
 
@@ -210,3 +211,15 @@ GOLDEN = [
     [1709118904338251728, 9517760788806323074, 8318489446235391470],
     [16490336266968443936, 16294208416658607535, 8318489446235391470],
 ]
+
+
+@given(st.lists(st.none() | st.text(max_size=60), min_size=1), st.integers(0, 3))
+def test_compiled_loops_over_texts_give_the_same(texts: list[str | None], first: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        columns = [pa.array(texts, kind)[first:] for kind in (pa.string(), pa.large_string())]
+        length = len(columns[0])
+        patch.setattr(hashing, "_is_compiled", lambda rows, size: False)
+        expected = stable_hashes(columns, length, (0, 1))
+        patch.setattr(hashing, "_is_compiled", lambda rows, size: True)
+        assert stable_hashes(columns, length, (0, 1)).tolist() == expected.tolist()
+        assert stable_hash(columns, length, 1).tolist() == expected[1].tolist()

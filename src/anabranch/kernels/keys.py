@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns import Ids
-from anabranch.model.hashing import stable_hash
+from anabranch.model.hashing import stable_hash, stable_hashes
 
 
 def key_ids(columns: Sequence[pa.Array], length: int) -> Ids:
@@ -21,6 +21,14 @@ def key_ids(columns: Sequence[pa.Array], length: int) -> Ids:
 def key_checks(columns: Sequence[pa.Array], length: int) -> Ids:
     """A second, independent hash, to notice two keys under one id."""
     return stable_hash(columns, length, salt=1)
+
+
+def ids_and_checks(columns: Sequence[pa.Array], length: int) -> tuple[Ids, Ids]:
+    """Both hashes; long texts are read once."""
+    if not columns:
+        return key_ids(columns, length), key_checks(columns, length)
+    both = stable_hashes(columns, length, (0, 1))
+    return both[0], both[1]
 
 
 def needs_check(types: Sequence[pa.DataType]) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.kernels.columns import Double, Floats, Ints, Mask
-from anabranch.kernels.compiled import FLOATS, INTS, MASK, compiled
 from anabranch.kernels.native_runs import (
     around,
     meet,
@@ -29,6 +28,7 @@ from anabranch.kernels.native_timeline import (
     resolve,
     weave,
 )
+from anabranch.model.compiled import FLOATS, INTS, MASK, compiled
 
 __all__ = [
     "around",

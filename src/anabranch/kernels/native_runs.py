@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.kernels.columns import Ids, Ints, Mask
-from anabranch.kernels.compiled import FLAG, IDS, INT, INTS, MASK, compiled
+from anabranch.model.compiled import FLAG, IDS, INT, INTS, MASK, compiled
 
 _SPARSE = 32
 """Where so many times as much is held as wanted, what is wanted lies far apart."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.kernels.columns import Ids, Ints, Mask
-from anabranch.kernels.compiled import IDS, INT, INTS, MASK, OWN_INTS, compiled
+from anabranch.model.compiled import IDS, INT, INTS, MASK, OWN_INTS, compiled
 
 _SHIFTS = 8
 """Where rows lie so many places from where they belong, sorting by insertion is given up."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
@@ -16,6 +17,7 @@ from anabranch.errors import PlanError
 Words: TypeAlias = npt.NDArray[np.uint64]
 Places: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
+Octets: TypeAlias = npt.NDArray[np.uint8]
 
 _GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
 _LENGTH: Final = np.uint64(0xD1342543DE82EF95)
@@ -38,6 +40,10 @@ _LISTS: Final = {
         pa.map_(pa.string(), pa.null()),
     )
 }
+# Texts are hashed by a compiled loop from so many rows or bytes on; once that is loaded, earlier.
+_MANY: Final = 20_000
+_LARGE: Final = 2**19
+_SOME: Final = 256
 # Keeps the first 0..8 bytes of a word.
 _MASKS: Final = np.array([2 ** (8 * count) - 1 for count in range(9)], np.uint64)
 
@@ -57,7 +63,16 @@ def stable_hash(columns: Sequence[pa.Array], length: int, salt: int = 0) -> Word
     >>> stable_hash([pa.array([1, None]), pa.array(["a", "a"])], 2)
     array([18131097518983696450,   195108013252148477], dtype=uint64)
     """
-    state = np.full(length, _mix(np.array([salt & (2**64 - 1)], np.uint64))[0], np.uint64)
+    return np.asarray(stable_hashes(columns, length, (salt,))[0])
+
+
+def stable_hashes(columns: Sequence[pa.Array], length: int, salts: Sequence[int]) -> Words:
+    """The hashes of each row with several salts, a row of the result per salt.
+
+    Long texts are read once for all of them.
+    """
+    begin = _mix(np.array([salt & (2**64 - 1) for salt in salts], np.uint64))
+    state = np.repeat(begin[:, None], length, axis=1)
     for column in columns:
         assert len(column) == length
         state = _absorb(state, column)
@@ -197,27 +212,46 @@ def _absorb_struct(state: Words, column: pa.Array) -> Words:
 def _absorb_bytes(state: Words, column: pa.Array, valid: Flags | None) -> Words:
     """Texts of any length: eight bytes at a time, all rows at once."""
     offsets, data = _text_offsets(column), column.buffers()[-1]
-    low = int(offsets[0])
+    low, high = int(offsets[0]), int(offsets[-1])
     begin, length = offsets[:-1] - low, np.diff(offsets)
     if valid is not None:
         length = np.where(valid, length, 0)
-    every = _words_at_every_byte(data, low, int(offsets[-1]))
     state = state + length.view(np.uint64) * _LENGTH
+    if _is_compiled(len(length), high - low):
+        return _compiled_texts(state, np.frombuffer(data or b"", np.uint8)[low:high], begin, length)
+    every = _words_at_every_byte(data, low, high)
     result = _take_in(state, _words(every, begin, length))
     longest = int(length.max(initial=0))
     for part in range(1, min(_SHORT, (longest + 7) // 8)):
         some = np.flatnonzero((length > 8 * part) & (length <= 8 * _SHORT))
         rows = some if len(some) < len(length) else slice(None)
         words = _words(every, begin[rows] + 8 * part, length[rows] - 8 * part)
-        result[rows] = _take_in(result[rows], words)
+        result[..., rows] = _take_in(result[..., rows], words)
     if longest > 8 * _SHORT:
         long = np.flatnonzero(length > 8 * _SHORT)
         count = (length[long] + 7) // 8
         row, place = _unroll(count)
         owner = long[row]
         words = _words(every, begin[owner] + 8 * place, length[owner] - 8 * place)
-        result[long] = _take_in(result[long], _sum_up(words, place, count))
+        result[..., long] = _take_in(result[..., long], _sum_up(words, place, count))
     return result
+
+
+def _is_compiled(rows: int, size: int) -> bool:
+    """Whether so many texts of so many bytes are worth a compiled loop."""
+    if "anabranch.model.native_hashing" in sys.modules:
+        return rows >= _SOME
+    return rows >= _MANY or size >= _LARGE
+
+
+def _compiled_texts(state: Words, data: Octets, begin: Places, length: Places) -> Words:
+    """The same in one pass over the bytes."""
+    from anabranch.model.native_hashing import absorb_texts
+
+    words = -(-int(length.max(initial=0)) // 8)
+    places = _mix(np.arange(words, dtype=np.uint64) + _GAMMA) + _GAMMA
+    state = np.ascontiguousarray(state)
+    return np.asarray(absorb_texts(state, data, begin, length, places))
 
 
 def _text_offsets(column: pa.Array) -> Places:

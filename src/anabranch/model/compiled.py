@@ -25,6 +25,8 @@ FLOATS: Final = _column(types.float64)
 MASK: Final = _column(types.boolean)
 INT: Final = types.int64
 FLAG: Final = types.boolean
+BYTES: Final = _column(types.uint8)
+TABLE: Final = types.Array(types.uint64, 2, "C")
 OWN_INTS: Final = types.Array(types.int64, 1, "C")
 """A column that is written to."""
 
@@ -40,3 +42,8 @@ def compiled(*arguments: types.Type) -> Callable[[_Function], _Function]:
             return cast(_Function, njit(arguments)(function))
 
     return decorate
+
+
+def inlined(function: _Function) -> _Function:
+    """A piece of compiled loops; it has no compiled form of its own."""
+    return cast(_Function, njit(inline="always")(function))
