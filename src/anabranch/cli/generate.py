@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anabranch.cli.generate_lmerge import lmerge
 from anabranch.cli.help_text import help_of
-from anabranch.cli.progress import Bar
+from anabranch.cli.progress import Counted
 from anabranch.errors import StreamError
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from anabranch.workloads.arrival import Disturbance
     from anabranch.workloads.nexmark import Nexmark
-
-Piece = TypeVar("Piece")
 
 
 class Form(str, Enum):
@@ -169,6 +167,7 @@ def events(
 
 
 generate.command(help=help_of(events))(events)
+generate.command(help=help_of(lmerge))(lmerge)
 
 
 def _form_of(to: str) -> Form:
@@ -187,7 +186,7 @@ def _write_elements(to: str, config: Nexmark, how: Disturbance, *, as_parquet: b
             where=f"option --to {to}",
             hint="readers tell files apart by their names",
         )
-    counted = _Counted(config.bids)
+    counted = Counted(config.bids)
     batches = counted(bid_elements(config, how), len)
     write_stream(to, batches, timestamps=True)
     return counted.total
@@ -196,7 +195,7 @@ def _write_elements(to: str, config: Nexmark, how: Disturbance, *, as_parquet: b
 def _write_rows(to: Path, config: Nexmark, how: Disturbance, files: int) -> int:
     from anabranch.workloads.arrival import write_bid_rows
 
-    counted = _Counted(config.bids)
+    counted = Counted(config.bids)
     try:
         write_bid_rows(to, config, how, files=files, watch=lambda rows: counted(rows, _rows))
     except OSError as problem:
@@ -210,18 +209,3 @@ def _write_rows(to: Path, config: Nexmark, how: Disturbance, files: int) -> int:
 
 def _rows(part: pa.RecordBatch) -> int:
     return int(part.num_rows)
-
-
-class _Counted:
-    """Counts what passes by, with a progress bar."""
-
-    def __init__(self, expected: int) -> None:
-        self.total = 0
-        self._expected = expected
-
-    def __call__(self, parts: Iterator[Piece], size: Callable[[Piece], int]) -> Iterator[Piece]:
-        with Bar("generating", self._expected) as bar:
-            for part in parts:
-                self.total += size(part)
-                bar(self.total)
-                yield part

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, ClassVar, Final, final
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, final
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from rich.progress import Progress, TaskID
+
+Piece = TypeVar("Piece")
 
 PATIENCE: Final = 1.0
 """No bar for work of less than so many seconds."""
@@ -73,3 +76,21 @@ class Bar:
         self._task = self._bar.add_task(self._label, total=self._total)
         self._bar.start()
         Bar._shown = True
+
+
+@final
+class Counted:
+    """Counts what is generated, with a progress bar."""
+
+    def __init__(self, expected: int) -> None:
+        """Nothing so far, of so much."""
+        self.total = 0
+        self._expected = expected
+
+    def __call__(self, parts: Iterator[Piece], size: Callable[[Piece], int]) -> Iterator[Piece]:
+        """The same parts."""
+        with Bar("generating", self._expected) as bar:
+            for part in parts:
+                self.total += size(part)
+                bar(self.total)
+                yield part
