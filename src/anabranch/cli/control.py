@@ -24,7 +24,7 @@ def control(
     verb: Annotated[
         str | None,
         typer.Argument(
-            help="advance, pause, resume, limit, attach, detach or rejoin; none to list."
+            help="advance, pause, resume, limit, attach, detach, rejoin or feedback; none to list."
         ),
     ] = None,
     source: Annotated[str | None, typer.Argument(help="The name of a source.")] = None,
@@ -55,6 +55,9 @@ def control(
     rejoin SOURCE         take it in again
 
     \b
+    feedback TIME         of the output only what ends at TIME or later is of interest
+
+    \b
     $ anabranch control out.jsonl advance Bid 2026-11-15T12:00:00
     """
     from anabranch.model.time import parse_time
@@ -68,6 +71,8 @@ def control(
     if verb is None:
         _list(folder, as_json=as_json)
         return
+    if verb == "feedback":
+        source, value = None, source
     number = None
     if value is not None and verb == "limit":
         number = int(value) if value.isdigit() else None

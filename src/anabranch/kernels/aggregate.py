@@ -33,13 +33,14 @@ from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.measures import Measures
 from anabranch.kernels.output import changed_events
 from anabranch.kernels.peaks import Peaks, find_peaks
+from anabranch.kernels.per_window import has_window_end
 from anabranch.kernels.ranked_events import ranked_merger
 from anabranch.kernels.results import Results
 from anabranch.kernels.runs import add_run
 from anabranch.kernels.timeline import CHECK, Lanes, Moves, Revision, revise, settle
 from anabranch.kernels.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, no_rows
-from anabranch.model.time import Time
+from anabranch.model.time import BEGINNING, Time
 
 Runs = dict[str, tuple[Run, ...]]
 START: Final = "__start"
@@ -86,6 +87,12 @@ class AggregateKernel(Stateful):
     def spread(self) -> str:
         """The grouping."""
         return ", ".join(expression.sql for _, expression in self.node.group_by)
+
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """Any row may begin a result, unless results are those of single windows."""
+        del side
+        names = [part.is_column for _, part in self.node.group_by]
+        return end if has_window_end(self.node.input, names) else BEGINNING
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Ids, weights and values; rows of one group with the same ends are added up already."""

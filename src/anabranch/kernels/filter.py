@@ -10,6 +10,7 @@ import pyarrow as pa
 from anabranch.algebra.filter import Filter
 from anabranch.kernels.kernel import Stateless
 from anabranch.model.batch import EventBatch
+from anabranch.model.time import Time
 
 
 @final
@@ -28,6 +29,11 @@ class FilterKernel(Stateless):
     def schema(self) -> pa.Schema:
         """Unchanged."""
         return self.node.schema
+
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """Lifetimes stay as they are."""
+        del side
+        return end
 
     def apply(self, batch: EventBatch) -> EventBatch:
         """Only true passes; false and null do not."""

@@ -31,7 +31,7 @@ from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.hashing import stable_hash
 from anabranch.model.netting import net
-from anabranch.model.time import Time, add_saturating
+from anabranch.model.time import BEGINNING, Time, add_saturating
 
 START: Final = "__start"
 NEW_END: Final = "__new_end"
@@ -131,6 +131,11 @@ class JoinKernel(Stateful):
 
     def _hashes_rows(self, side: int) -> bool:
         return self._keeps(side) or not self.node.inputs[side].properties.insert_only
+
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """A pair ends with the first of both; what has no partner tells when others had one."""
+        del side
+        return end if self.node.kind == "inner" else BEGINNING
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the hash of their key; what equals nothing stays behind."""

@@ -93,6 +93,14 @@ class Kernel(ABC):
     def label(self) -> str:
         """One line for `explain`, with how it goes about it where there is a choice."""
 
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """Rows of a side that end before this do not matter to output that ends at `end` or later.
+
+        BEGINNING: all rows may matter, also to the start of such output.
+        """
+        del end, side
+        return BEGINNING
+
 
 class Stateless(Kernel):
     """A step without memory: any row order, any batching."""

@@ -22,6 +22,7 @@ from anabranch.kernels.columns import Ids, Ints
 from anabranch.kernels.kernel import Stateless
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.model.batch import EventBatch, no_rows, take_rows
+from anabranch.model.time import Time
 
 _STREAM_SIDES: Final = {"inner": (0, 1), "left": (0,), "semi": (0,), "anti": (0,), "right": (1,)}
 """On which sides of a join a stream may be where the other side is a table."""
@@ -63,6 +64,11 @@ class LookupKernel(Stateless):
     def schema(self) -> pa.Schema:
         """That of the join."""
         return self.node.schema
+
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """Lifetimes stay as they are."""
+        del side
+        return end
 
     def apply(self, batch: EventBatch) -> EventBatch:
         """The same moves of all pairs; of rows without a partner, what the kind of join says."""

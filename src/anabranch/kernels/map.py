@@ -11,6 +11,7 @@ from anabranch.algebra.expression import evaluate_all
 from anabranch.algebra.map import Map
 from anabranch.kernels.kernel import Stateless
 from anabranch.model.batch import EventBatch
+from anabranch.model.time import Time
 
 
 @final
@@ -29,6 +30,11 @@ class MapKernel(Stateless):
     def schema(self) -> pa.Schema:
         """The computed columns."""
         return self.node.schema
+
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """Lifetimes stay as they are."""
+        del side
+        return end
 
     def apply(self, batch: EventBatch) -> EventBatch:
         """The same moves of the computed payloads."""

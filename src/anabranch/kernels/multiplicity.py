@@ -26,11 +26,12 @@ from anabranch.kernels.columns import (
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.output import changed_events
+from anabranch.kernels.per_window import has_window_end
 from anabranch.kernels.timeline import CHECK, Lanes, Moves, Revision, revise, settle
 from anabranch.kernels.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.hashing import stable_hash
-from anabranch.model.time import Time
+from anabranch.model.time import BEGINNING, Time
 
 END: Final = "__end"
 NEW_END: Final = "__new_end"
@@ -206,6 +207,13 @@ class MultiplicityKernel(Stateful):
     @property
     def _checked(self) -> bool:
         return needs_check([field.type for field in self.schema])
+
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """Any row may begin a longer one of its payload, unless payloads name their window."""
+        del side
+        first, *others = self.node.inputs
+        known = not others and has_window_end(first, first.schema.names)
+        return end if known else BEGINNING
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Moves of equal payloads and ends are added up."""

@@ -13,7 +13,7 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.shift import FIRST, Shift
 from anabranch.kernels.kernel import Stateless
 from anabranch.model.batch import EventBatch
-from anabranch.model.time import FOREVER, Time, TimeArray, add_saturating
+from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray, add_saturating
 
 
 @final
@@ -40,6 +40,17 @@ class RetimeKernel(Stateless):
     def promise(self, stable: Time) -> Time:
         """That of the node."""
         return self.node.promise(stable)
+
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """The same function backwards."""
+        del side
+        match self.node:
+            case Granularity(granule=granule):
+                return Time(max(end - (granule - 1), BEGINNING))
+            case Shift(by=by):
+                return Time(min(max(end - by, BEGINNING), FOREVER))
+            case Clip():
+                return end
 
     def apply(self, batch: EventBatch) -> EventBatch:
         """Rows that move nothing after that are dropped."""

@@ -46,6 +46,11 @@ class KeepKernel(Stateless):
         """Unchanged."""
         return self.node.schema
 
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """Lifetimes stay as they are."""
+        del side
+        return end
+
     def apply(self, batch: EventBatch) -> EventBatch:
         """The rows as they are."""
         return batch

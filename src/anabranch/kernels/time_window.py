@@ -15,7 +15,7 @@ from anabranch.kernels.columns import positions_of
 from anabranch.kernels.kernel import Stateless
 from anabranch.kernels.window_columns import with_bounds
 from anabranch.model.batch import EventBatch
-from anabranch.model.time import BEGINNING, FOREVER, TimeArray, add_saturating
+from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray, add_saturating
 
 MOST_LAYERS: Final = 20_000_000
 """So many rows may come out of one batch before the window is refused."""
@@ -44,6 +44,13 @@ class TimeWindowKernel(Stateless):
     def schema(self) -> pa.Schema:
         """Unchanged, or with the bounds of the window."""
         return self.node.schema
+
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """The last layer ends almost a window and a slide later."""
+        del side
+        if int(self.node.size) == FOREVER:
+            return BEGINNING
+        return Time(max(end - (self.node.size - 1) - (self.node.slide - 1), BEGINNING))
 
     def apply(self, batch: EventBatch) -> EventBatch:
         """Rows whose layers are empty after the slide are dropped."""

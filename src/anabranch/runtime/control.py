@@ -17,10 +17,12 @@ from anabranch.errors import PlanError
 from anabranch.model.time import BEGINNING, FOREVER, parse_time
 from anabranch.runtime.folder import Folder
 
-Verb: TypeAlias = Literal["advance", "pause", "resume", "limit", "attach", "detach", "rejoin"]
+Verb: TypeAlias = Literal[
+    "advance", "pause", "resume", "limit", "attach", "detach", "rejoin", "feedback"
+]
 VERBS: Final[tuple[str, ...]] = get_args(Verb)
 
-_WANTS_VALUE: Final = ("advance", "limit")
+_WANTS_VALUE: Final = ("advance", "limit", "feedback")
 _MAY_HAVE_VALUE: Final = ("attach",)
 _ONLY_FILES: Final = ("pause", "resume", "limit")
 _OF_INPUTS: Final = ("attach", "detach", "rejoin")
@@ -38,14 +40,15 @@ class Command:
             of the source; `resume`: go on with them; `limit`: at most so many rows in a batch.
             For the inputs of a merge: `detach`: ignore it from now on; `attach`: take it in, it
             vouches for events that end at or after an instant, or for all; `rejoin`: take one in
-            again that was detached.
-        source: The name of a source.
+            again that was detached. `feedback`: of the output only what ends at an instant or
+            later is of interest any more.
+        source: The name of a source; empty for feedback, which is for the whole query.
         value: The instant, or the number of rows.
         copy: The name of a copy of the source, where the source has copies.
     """
 
     verb: Verb
-    source: str
+    source: str = ""
     value: int | None = None
     copy: str | None = None
 
@@ -57,7 +60,8 @@ class Command:
     def __str__(self) -> str:
         value = "" if self.value is None else f" {self.value}"
         copy = "" if self.copy is None else f" copy {self.copy}"
-        return f"{self.verb} {self.source}{copy}{value}"
+        source = f" {self.source}" if self.source else ""
+        return f"{self.verb}{source}{copy}{value}"
 
 
 def command_of(
@@ -73,11 +77,17 @@ def command_of(
     Raises:
         PlanError: It is not a command, or not one for this query.
     """
-    if not isinstance(content, dict) or not {"verb", "source"} <= content.keys():
+    if not isinstance(content, dict) or not {"verb"} <= content.keys():
         raise _wrong("not a command", "a command has a verb, a source and perhaps a value")
-    verb, source, value = content["verb"], content["source"], content.get("value")
+    verb, value = content["verb"], content.get("value")
+    source: Any = content.get("source")
     if verb not in VERBS:
         raise _wrong(f"unknown command '{verb}'", _near(str(verb), VERBS))
+    if verb == "feedback":
+        if source or content.get("copy"):
+            raise _wrong("feedback is for the whole query, not for a source", "feedback TIME")
+        _check_value(verb, value)
+        return Command(verb=verb, value=value)
     if source not in sources:
         raise _wrong(f"the query has no source '{source}'", _near(str(source), [*sources]))
     if verb in _ONLY_FILES and not sources[source]:
@@ -241,6 +251,14 @@ class Control:
     def rejoin(self, source: str, copy: str | None = None) -> None:
         """Let a merge take in again what was detached; a copy is read from its beginning."""
         self._put("rejoin", source, copy=copy)
+
+    def feedback(self, end: Any) -> None:
+        """Say that of the output only what ends at an instant or later is of interest.
+
+        Rows that cannot matter to it are left out where they come in. What holds at the instant
+        or later does not change.
+        """
+        self._put("feedback", "", int(parse_time(end)))
 
     def _put(
         self, verb: str, source: str, value: int | None = None, copy: str | None = None

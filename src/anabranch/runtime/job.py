@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import PlanError
+from anabranch.kernels.interest import interest
 from anabranch.kernels.kernel import COPY, Stateful
 from anabranch.kernels.stage import Edge, PhysicalPlan, Stage
 from anabranch.model.batch import EventBatch
@@ -216,6 +217,15 @@ class Job:
         oldest = min(places, key=lambda place: self.store(place, 0).since)
         manifest = self.store(oldest, 0).load(batch)
         return Time(manifest.sources.get(source, BEGINNING)) if manifest else BEGINNING
+
+    def interest(self, source: str, batch: int) -> Time:
+        """Rows of a source that end before this matter to nobody, as was known before a batch."""
+        places = {route.target for route in self.routes(f"source:{source}")}
+        manifests = [self.store(place, 0).newest_before(batch) for place in places]
+        known = max((each.interest for each in manifests if each), default=int(BEGINNING))
+        if known == BEGINNING:
+            return BEGINNING
+        return interest(self.plan, Time(known))[source]
 
     def promised_copies(self, source: str, batch: int) -> dict[int, Time]:
         """The same of the copies of a source, by number."""

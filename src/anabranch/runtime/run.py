@@ -154,7 +154,8 @@ class Run:
     def control(self) -> Control:
         """Tell the query something.
 
-        Advance, pause, resume or limit a source; attach, detach or rejoin an input of a merge.
+        Advance, pause, resume or limit a source; attach, detach or rejoin an input of a merge; give
+        feedback on what of the output is still of interest.
         """
         return self._execution.control
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
+from anabranch.kernels.interest import without_interest
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Stable
@@ -91,12 +93,13 @@ def send_source(
     promise = job.promises[source]
     promised = job.promised(source, batch)
     progress = FOREVER if ends else BEGINNING
-    counts = {"rows": 0, "late": 0, "adjusted": 0}
+    counts = {"rows": 0, "late": 0, "adjusted": 0, "skipped": 0}
+    instant, insert_only = job.interest(source, batch), job.plan.sources[source].insert_only
     outbox = Outbox(job, source, part, batch)
 
     def flush() -> Iterator[pa.RecordBatch]:
         yield from outbox.flush({"reached": int(progress), **counts})
-        counts.update(rows=0, late=0, adjusted=0)
+        counts.update(rows=0, late=0, adjusted=0, skipped=0)
 
     for came, where in pieces:
         judged = judge(promise, promised, came, where=where)
@@ -108,7 +111,13 @@ def send_source(
         counts["rows"] += len(came) + came.left_out
         counts["late"] += judged.late
         counts["adjusted"] += judged.adjusted
-        if outbox.put(judged.batch):
+        rows = judged.batch
+        if instant > BEGINNING:
+            settled = came.batch.stable if in_order else BEGINNING
+            out = without_interest(rows, instant, insert_only=insert_only, settled=settled)
+            counts["skipped"] += int(np.count_nonzero(out))
+            rows = rows.where(~out)
+        if outbox.put(rows):
             yield from flush()
     if outbox.has_to_speak or counts["rows"]:
         yield from flush()

@@ -22,11 +22,13 @@ class SourceProgress:
         sources: How far each of them has.
         silent: For how many microseconds those with a heartbeat have been silent.
         copies: What is known of the copies of a source, by number.
+        interest: What of the output ends before this is of no interest.
     """
 
     sources: dict[str, int]
     silent: dict[str, int]
     copies: dict[str, dict[str, CopyState]]
+    interest: int
 
 
 def source_progress(
@@ -71,7 +73,9 @@ def source_progress(
         for name in reads
         if job.plan.sources[name].copies
     }
-    return SourceProgress(progress, silent, copies)
+    known_interest = before.interest if before else int(BEGINNING)
+    said = [each["value"] for each in commands_in(parcels) if each["verb"] == "feedback"]
+    return SourceProgress(progress, silent, copies, max([known_interest, *said]))
 
 
 def _copies(

@@ -100,6 +100,7 @@ def _step(
         sources=known.sources,
         silent=known.silent,
         copies=known.copies,
+        interest=known.interest,
         counters=counters,
     )
     reached("manifest written", batch)
@@ -167,6 +168,8 @@ def _count(
                 )
                 for name in ("rows", "late", "adjusted"):
                     seen[name] += parcel.head[name]
+                if parcel.head.get("skipped"):
+                    seen["skipped"] = seen.get("skipped", 0) + parcel.head["skipped"]
                 seen["reached"] = max(seen["reached"], parcel.head["reached"])
                 for copy in parcel.head.get("copies", {}).values():
                     own = seen.setdefault("copies", {}).setdefault(copy["name"], Counter())

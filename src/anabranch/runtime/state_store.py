@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from anabranch.errors import EngineError
 from anabranch.kernels.kernel import Run, Trace
-from anabranch.model.time import Time
+from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.folder import PARTIAL, Folder
 from anabranch.runtime.phases import reached
 
@@ -57,6 +57,7 @@ class Manifest:
         sources: How far each source that the stage reads had promised.
         silent: For how many microseconds sources with a heartbeat had been silent.
         copies: For sources with copies, what was known of each copy, by its number.
+        interest: Of the output of the query, what ends before this was of no interest.
         counters: What was counted in this batch, for metrics.
     """
 
@@ -65,6 +66,7 @@ class Manifest:
     sources: Mapping[str, int] = field(default_factory=dict)
     silent: Mapping[str, int] = field(default_factory=dict)
     copies: Mapping[str, Mapping[str, CopyState]] = field(default_factory=dict)
+    interest: int = BEGINNING
     counters: Mapping[str, Any] = field(default_factory=dict)
 
     def files(self) -> Iterable[RunFile]:
@@ -97,6 +99,7 @@ class Manifest:
                 }
                 for source, copies in self.copies.items()
             },
+            "interest": self.interest,
             "counters": dict(self.counters),
         }
 
@@ -127,6 +130,7 @@ class Manifest:
                 source: {number: CopyState(*copy) for number, copy in copies.items()}
                 for source, copies in content.get("copies", {}).items()
             },
+            interest=content.get("interest", int(BEGINNING)),
             counters=content["counters"],
         )
 
@@ -217,6 +221,7 @@ class ShardStore:
         counters: Mapping[str, Any],
         silent: Mapping[str, int] | None = None,
         copies: Mapping[str, Mapping[str, CopyState]] | None = None,
+        interest: int = BEGINNING,
     ) -> Manifest:
         """Write the runs that are new, then the manifest, whose appearance is the commit."""
         known = {file.name: file for file in before.files()} if before else {}
@@ -243,6 +248,7 @@ class ShardStore:
             sources=sources,
             silent=silent or {},
             copies=copies or {},
+            interest=int(interest),
             counters=counters,
         )
         reached("runs written", batch)
