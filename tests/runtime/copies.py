@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from anabranch.algebra.source import Source
 from anabranch.kernels.kernel import COPY, ID, Arrived, Progress, Stateful, Trace, with_copy
+from anabranch.kernels.route import BY_ID, Routing
 from anabranch.kernels.stage import Edge, PhysicalPlan, Stage
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Element, Insert, Stable, batch_of
@@ -46,6 +47,10 @@ class Shown(Stateful):
     @property
     def takes_copies(self) -> bool:
         return True
+
+    def routing(self, name: str) -> Routing:
+        del name
+        return BY_ID
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         del side

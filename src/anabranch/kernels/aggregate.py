@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
@@ -31,11 +31,13 @@ from anabranch.kernels.holistic import (
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.measures import Measures
+from anabranch.kernels.multiplicity import routes_of
 from anabranch.kernels.output import changed_events
 from anabranch.kernels.peaks import Peaks, find_peaks
 from anabranch.kernels.per_window import has_window_end
 from anabranch.kernels.ranked_events import ranked_merger
 from anabranch.kernels.results import Results
+from anabranch.kernels.route import BY_CHECK, Route, Routing, by_id_or, like, routed_checks
 from anabranch.kernels.runs import add_run
 from anabranch.kernels.timeline import CHECK, Lanes, Moves, Revision, revise, settle
 from anabranch.kernels.timeline_rows import COUNT, add_rows
@@ -46,6 +48,7 @@ Runs = dict[str, tuple[Run, ...]]
 START: Final = "__start"
 END: Final = "__end"
 NEW_END: Final = "__new_end"
+TIMELINE: Final = "timeline"
 
 
 @final
@@ -71,6 +74,11 @@ class AggregateKernel(Stateful):
         keeps = bool(measures.extremes) and not node.input.properties.insert_only
         return AggregateKernel(node, measures, measures.lanes(checked), keeps)
 
+    def routed(self, route: Route) -> AggregateKernel:
+        """The same; where ids do not tell the shard, second hashes have to."""
+        checked = self.lanes.checked or not route.is_own
+        return replace(self, route=route, lanes=replace(self.lanes, checked=checked))
+
     @property
     def label(self) -> str:
         """The node's, and whether events are kept."""
@@ -94,6 +102,17 @@ class AggregateKernel(Stateful):
         names = [part.is_column for _, part in self.node.group_by]
         return end if has_window_end(self.node.input, names) else BEGINNING
 
+    @property
+    def looks_back(self) -> bool:
+        """Texts that leave are written as they were."""
+        return any(measure.texts for measure in self.measures.holistic)
+
+    def routing(self, name: str) -> Routing:
+        """Whatever is alive has a row in the timeline; different values have ids of their own."""
+        if name.startswith("distinct"):
+            return BY_CHECK
+        return by_id_or(self.route, BY_CHECK) if name == TIMELINE else like(self.route, TIMELINE)
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Ids, weights and values; rows of one group with the same ends are added up already."""
         del side
@@ -104,7 +123,8 @@ class AggregateKernel(Stateful):
         keys = found[: len(parts)]
         columns: dict[str, pa.Array] = {ID: pa.array(key_ids(keys, length))}
         if self.lanes.checked:
-            columns[CHECK] = pa.array(key_checks(keys, length))
+            check = key_checks(keys, length)
+            columns[CHECK] = pa.array(routed_checks(self.route, batch.payload, check))
         arguments = {
             measure.place: values
             for measure, values in zip(self.measures.arguments, found[len(parts) :], strict=True)
@@ -206,10 +226,9 @@ class AggregateKernel(Stateful):
         for measure in self.measures.arguments:
             if measure.distinct:
                 name = f"distinct{measure.place}"
-                runs[name], moves = count_distinct(
-                    runs.get(name, ()), arrived, moves, measure, stable
-                )
-        timeline = runs.get("timeline", ())
+                held, route = runs.get(name, ()), routes_of(self.route, arrived)
+                runs[name], moves = count_distinct(held, arrived, moves, measure, route, stable)
+        timeline = runs.get(TIMELINE, ())
         revision, peaks = self._revise(runs, moves, arrived, stable)
         self._empty_what_is_gone(revision)
         kept = self._keep_values(runs, moves, arrived, trace.stable, stable)
@@ -218,7 +237,7 @@ class AggregateKernel(Stateful):
             events = kept[measure.place].after
             new_values |= revise_statistics(measure, revision, arrived, moves, events)
         # What else the value lanes hold changes only where the lane `mix` does.
-        runs["timeline"], new_row = settle(
+        runs[TIMELINE], new_row = settle(
             timeline,
             self.lanes,
             revision,
@@ -233,7 +252,7 @@ class AggregateKernel(Stateful):
     def _revise(
         self, runs: Runs, moves: Moves, arrived: pa.RecordBatch, stable: Time
     ) -> tuple[Revision, Peaks]:
-        timeline = runs.get("timeline", ())
+        timeline = runs.get(TIMELINE, ())
         if not self.measures.extremes:
             return revise(timeline, self.lanes, moves), Peaks.none()
         held, fresh = runs.get("events", ()), self._fresh_events(arrived)

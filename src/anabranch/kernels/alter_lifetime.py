@@ -13,6 +13,7 @@ from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.kernels.kernel import Arrived, Stateful, Trace
 from anabranch.kernels.multiplicity import MultiplicityKernel
+from anabranch.kernels.route import Routing
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER, Duration, Time, TimeArray, add_saturating
 
@@ -41,7 +42,11 @@ class AlterLifetimeKernel(Stateful):
 
     @property
     def _longest(self) -> MultiplicityKernel:
-        return MultiplicityKernel(Coalesce(input=self.node.input))
+        return MultiplicityKernel(Coalesce(input=self.node.input), route=self.route)
+
+    def routing(self, name: str) -> Routing:
+        """As for other counts of payloads."""
+        return self._longest.routing(name)
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Moves of equal payloads and ends are added up."""

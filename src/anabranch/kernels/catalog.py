@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
+
+import pyarrow as pa
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.alter_lifetime import AlterLifetime
@@ -35,6 +37,7 @@ from anabranch.kernels.alter_lifetime import AlterLifetimeKernel
 from anabranch.kernels.cleanse import CleanseKernel
 from anabranch.kernels.count_window import CountWindowKernel
 from anabranch.kernels.filter import FilterKernel
+from anabranch.kernels.final import FinalKernel
 from anabranch.kernels.from_signed import FromSignedKernel
 from anabranch.kernels.join import JoinKernel
 from anabranch.kernels.kernel import Stateful, Stateless
@@ -42,6 +45,7 @@ from anabranch.kernels.map import MapKernel
 from anabranch.kernels.merge import MergeKernel
 from anabranch.kernels.multiplicity import MultiplicityKernel
 from anabranch.kernels.retime import RetimeKernel
+from anabranch.kernels.route import Route
 from anabranch.kernels.session_window import SessionWindowKernel
 from anabranch.kernels.split import KeepKernel, SplitKernel
 from anabranch.kernels.time_window import TimeWindowKernel
@@ -60,12 +64,16 @@ class Placement:
         together: Columns of the output; rows that agree in them are in one shard. None: nothing
             is known. Empty: everything is in one shard.
         keys: What the rows of the input are grouped by; None: by the columns in `together`.
+        route: How rows of the output tell the shard, if the stage begins with this kernel.
+        names: What columns of the input are called in the output; None: all as they were.
     """
 
     kernel: Stateful
     kind: str
     together: frozenset[str] | None
     keys: Mapping[str, Expression] | None = None
+    route: Route | None = None
+    names: Mapping[str, str] | None = None
 
 
 def kernel_of(node: Node) -> Stateless | Placement:
@@ -87,6 +95,8 @@ def kernel_of(node: Node) -> Stateless | Placement:
                 kind="aggregate",
                 together=frozenset(name for name, _ in node.group_by),
                 keys=dict(node.group_by),
+                route=_columns(node.schema, [name for name, _ in node.group_by]),
+                names={part.is_column: name for name, part in node.group_by if part.is_column},
             )
         case Join():
             return _join(node)
@@ -101,6 +111,7 @@ def kernel_of(node: Node) -> Stateless | Placement:
                 kind="top-k",
                 together=frozenset().union(*parts),
                 keys=dict(node.partition_by),
+                route=Route(tuple(key for _, key in node.partition_by)),
             )
         case Coalesce() | Distinct():
             return _by_payload(MultiplicityKernel(node), type(node).__name__.lower())
@@ -112,9 +123,13 @@ def kernel_of(node: Node) -> Stateless | Placement:
             points = node.input.properties.only_points
             return KeepKernel(node) if points else _by_payload(SplitKernel(node), "split")
         case ToStream() | ToSigned():
-            names = frozenset(node.input.schema.names)
-            kind = node.label.split()[0].lower()
-            return Placement(kernel=ToStreamKernel(node), kind=kind, together=names)
+            names = node.input.schema.names
+            return Placement(
+                kernel=ToStreamKernel(node),
+                kind=node.label.split()[0].lower(),
+                together=frozenset(names),
+                route=_columns(node.schema, names),
+            )
         case FromSigned():
             return _by_payload(FromSignedKernel(node), "fromsigned")
         case Merge():
@@ -142,7 +157,7 @@ def _join(node: Join) -> Placement:
         together = frozenset(key for key in keys if key is not None) if known else None
         if not kernel.keys.left:
             together = None if kernel.spreads else frozenset()
-    return Placement(kernel=kernel, kind="join", together=together)
+    return Placement(kernel=kernel, kind="join", together=together, route=kernel.sent_by)
 
 
 def _by_parts(kernel: Stateful, kind: str, parts: tuple[tuple[str, Expression], ...]) -> Placement:
@@ -150,8 +165,21 @@ def _by_parts(kernel: Stateful, kind: str, parts: tuple[tuple[str, Expression], 
     columns = [key.is_column for _, key in parts]
     known = frozenset(name for name in columns if name is not None)
     together = None if None in columns else known
-    return Placement(kernel=kernel, kind=kind, together=together, keys=dict(parts))
+    route = Route(tuple(key for _, key in parts))
+    return Placement(kernel=kernel, kind=kind, together=together, keys=dict(parts), route=route)
 
 
 def _by_payload(kernel: Stateful, kind: str) -> Placement:
-    return Placement(kernel=kernel, kind=kind, together=frozenset(kernel.schema.names))
+    names = kernel.schema.names
+    route = _columns(kernel.schema, names)
+    return Placement(kernel=kernel, kind=kind, together=frozenset(names), route=route)
+
+
+def final_placement(payload: pa.Schema) -> Placement:
+    """Final emission, which needs nothing together: what comes to it may stay where it is."""
+    route = _columns(payload, payload.names)
+    return Placement(kernel=FinalKernel(payload), kind="final", together=None, route=route)
+
+
+def _columns(schema: pa.Schema, names: Sequence[str]) -> Route:
+    return Route(tuple(Expression.column(name, schema) for name in names))

@@ -14,6 +14,7 @@ from anabranch.kernels.event_trace import END, add_up, events_merger
 from anabranch.kernels.final import FinalKernel
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.packed_events import concat_where, pack, payload_of, run_of, unpack
+from anabranch.kernels.route import Routing, by_payload
 from anabranch.kernels.runs import TIME, add_run
 from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch
@@ -40,6 +41,21 @@ class CleanseKernel(Stateful):
     def schema(self) -> pa.Schema:
         """Unchanged."""
         return self.node.schema
+
+    @property
+    def promises_by_state(self) -> bool:
+        """What may still change holds back whole events."""
+        return not self.node.cut
+
+    @property
+    def looks_back(self) -> bool:
+        """What was released is not released again."""
+        return self.node.cut
+
+    def routing(self, name: str) -> Routing:
+        """Events have their payload."""
+        del name
+        return by_payload(self.route, self.schema)
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the hash of their payload."""

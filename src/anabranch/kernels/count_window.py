@@ -18,6 +18,7 @@ from anabranch.kernels.element_trace import Layout, add_elements, forget
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.renumber import Revision, changed_lifetimes, revise
+from anabranch.kernels.route import Routing, by_payload, like
 from anabranch.kernels.runs import TIME, column
 from anabranch.kernels.time_window import MOST_LAYERS
 from anabranch.kernels.timeline import CHECK
@@ -76,6 +77,17 @@ class CountWindowKernel(Stateful):
     def spread(self) -> str:
         """The partitioning."""
         return ", ".join(key.sql for _, key in self.node.partition_by)
+
+    @property
+    def looks_back(self) -> bool:
+        """Instants with several elements count from there on."""
+        return True
+
+    def routing(self, name: str) -> Routing:
+        """Elements have their payload, and at instants with several there are elements."""
+        if name == ELEMENTS:
+            return by_payload(self.route, self.schema)
+        return like(self.route, ELEMENTS)
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the ids of their groups."""
@@ -154,7 +166,7 @@ class CountWindowKernel(Stateful):
         """Elements of one group at one instant are an error once that instant is settled."""
         if not ties:
             return
-        ids, times = column(ties[0], ID), column(ties[0], TIME)
+        ids, times = (np.concatenate([column(run, name) for run in ties]) for name in (ID, TIME))
         settled = np.flatnonzero(times < stable)
         if not len(settled):
             return
@@ -203,8 +215,8 @@ def _ties(held: tuple[Run, ...], revision: Revision, stable: Time) -> tuple[Run,
     if held:
         # What was seen again is known anew: of the earlier ones, the others stay.
         before = len(ids)
-        ids = np.concatenate([ids, column(held[0], ID)])
-        times = np.concatenate([times, column(held[0], TIME)])
+        ids = np.concatenate([ids, *(column(run, ID) for run in held)])
+        times = np.concatenate([times, *(column(run, TIME) for run in held)])
         order = order_by_id_and_time(ids, times)
         others = order[is_first(ids[order], times[order])]
         tied = np.concatenate([tied, others[others >= before]])

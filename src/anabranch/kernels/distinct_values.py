@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.columns import is_first
+from anabranch.kernels.columns import Ids, is_first
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.measures import Measure
+from anabranch.kernels.route import marked
 from anabranch.kernels.timeline import Lanes, Moves, revise, settle
 from anabranch.kernels.timeline_rows import COUNT
 from anabranch.model.hashing import stable_hash
@@ -19,15 +20,20 @@ def count_distinct(
     arrived: pa.RecordBatch,
     moves: Moves,
     measure: Measure,
+    route: Ids | None,
     stable: Time,
 ) -> tuple[tuple[Run, ...], Moves]:
-    """Keep a timeline per group and value; where a value comes or goes, the group's lanes move."""
+    """Keep a timeline per group and value; where a value comes or goes, the group's lanes move.
+
+    `route` has the ids by which the rows came to their shard, where that is to be remembered.
+    """
     values = arrived.column(f"value{measure.place}")
     rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     values = values.take(pa.array(rows))
     groups = arrived.column(ID).to_numpy()[rows]
     both = [pa.array(groups), values]
     ids = stable_hash(both, len(rows))
+    check = stable_hash(both, len(rows), salt=1)
     lanes = Lanes(checked=True)
     revision = revise(
         runs,
@@ -38,7 +44,7 @@ def count_distinct(
             new_end=moves.new_end[rows],
             whole={COUNT: np.ones(len(rows), np.int64)},
             doubled={},
-            check=stable_hash(both, len(rows), salt=1),
+            check=check if route is None else marked(route[rows], check),
         ),
     )
     nothing = np.zeros(len(revision.ids), np.bool_)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from anabranch.kernels.event_trace import END, add_up, event_rows, events_merger
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids
+from anabranch.kernels.route import Routing, by_payload
 from anabranch.kernels.runs import TIME, add_run
 from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch
@@ -39,6 +40,16 @@ class FinalKernel(Stateful):
     def schema(self) -> pa.Schema:
         """Unchanged."""
         return self.payload
+
+    @property
+    def looks_back(self) -> bool:
+        """What was released is not released again."""
+        return True
+
+    def routing(self, name: str) -> Routing:
+        """Events have their payload."""
+        del name
+        return by_payload(self.route, self.payload)
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the hash of their payload."""

@@ -13,8 +13,23 @@ from anabranch.errors import StreamError
 from anabranch.kernels.columns import Ids, Ints, is_first, positions_of
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
-from anabranch.kernels.multiplicity import Runs, Steps, first_rows, forget, revise_levels
+from anabranch.kernels.multiplicity import (
+    Runs,
+    Steps,
+    first_rows,
+    forget,
+    revise_levels,
+    routes_of,
+)
 from anabranch.kernels.packed_events import concat_where, payload_names, payload_of
+from anabranch.kernels.route import (
+    BY_CHECK,
+    Routing,
+    by_id_or,
+    by_payload,
+    is_own,
+    routed_checks,
+)
 from anabranch.kernels.runs import TIME
 from anabranch.kernels.timeline import CHECK, Lanes, Moves, revise, settle
 from anabranch.kernels.timeline_rows import COUNT, REMOVED, newest_rows
@@ -52,7 +67,18 @@ class FromSignedKernel(Stateful):
     @property
     def _lanes(self) -> Lanes:
         checked = needs_check([field.type for field in self.schema])
-        return Lanes(whole=(COUNT, NET), checked=checked)
+        return Lanes(whole=(COUNT, NET), checked=checked or not is_own(self.route))
+
+    @property
+    def looks_back(self) -> bool:
+        """What is settled is looked at once more."""
+        return True
+
+    def routing(self, name: str) -> Routing:
+        """Sums of payloads, their levels, and payloads."""
+        if name == "suspects":
+            return by_payload(self.route, self.schema)
+        return by_id_or(self.route, BY_CHECK) if name == "sums" else BY_CHECK
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Points of one payload and instant are added up."""
@@ -65,7 +91,8 @@ class FromSignedKernel(Stateful):
         offset, row = positions_of(np.zeros(len(batch), np.int64), instants.astype(np.int64))
         payload = _without(batch.payload, self.node.place)
         columns = list(payload.columns)
-        ids, checks = key_ids(columns, len(batch)), key_checks(columns, len(batch))
+        ids = key_ids(columns, len(batch))
+        checks = routed_checks(self.route, payload, key_checks(columns, len(batch)))
         instant = low[row] + offset
         order = np.lexsort((instant, checks[row], ids[row]))
         row, instant = row[order], instant[order]
@@ -117,7 +144,8 @@ class FromSignedKernel(Stateful):
         same = np.zeros(len(sums.ids), np.bool_)
         # What the new stable point settles is looked at once more before it is forgotten.
         runs["sums"], _ = settle(held, lanes, sums, {}, same, same, before)
-        steps = Steps(ids, check, instant, forever, nothing)
+        route = routes_of(self.route, rows)
+        steps = Steps(ids, check, instant, forever, nothing, route=route)
         was, now = np.maximum(sums.old[NET], 0), np.maximum(sums.new[NET], 0)
         found = revise_levels(runs, "", steps, sums, was, now, stable)
         payload = payload_of(take_rows(rows, found.rows), self.schema)

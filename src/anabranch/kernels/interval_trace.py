@@ -27,6 +27,9 @@ CLASS: Final = "__class"
 ROW: Final = "__row"
 """A hash of the payload that tells the events of one key apart; not there if none ever goes."""
 
+ROW_CHECK: Final = f"{ROW}.check"
+"""A second one."""
+
 _ENDLESS: Final = 40
 BLOCK: Final = 1 << 20
 """About so many candidates are looked at together."""
@@ -97,7 +100,7 @@ def interval_merger(stable: Time) -> Merge:
 
 def _hashes(rows: pa.RecordBatch) -> list[str]:
     """The columns that tell the events of one key apart, where there are any."""
-    return [name for name in (ROW, f"{ROW}.check") if name in rows.schema.names]
+    return [name for name in (ROW, ROW_CHECK) if name in rows.schema.names]
 
 
 def overlapping(

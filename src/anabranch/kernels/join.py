@@ -9,7 +9,7 @@ from typing import Final, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.expression import evaluate_all
+from anabranch.algebra.expression import Expression, evaluate_all
 from anabranch.algebra.join import Join
 from anabranch.algebra.join_band import Band
 from anabranch.algebra.join_keys import JoinKeys
@@ -17,6 +17,7 @@ from anabranch.kernels.columns import Ints, order_by_id
 from anabranch.kernels.event_trace import END
 from anabranch.kernels.interval_trace import (
     ROW,
+    ROW_CHECK,
     interval_merger,
     interval_rows,
     overlapping,
@@ -25,6 +26,7 @@ from anabranch.kernels.join_pairs import Moves, Pairs, pair, payload_of
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.multiplicity import Result, Runs, Steps, forget, revise_multiplicity
+from anabranch.kernels.route import BY_CHECK, BY_ID, EVERYWHERE, Route, Routing, by_payload, marked
 from anabranch.kernels.runs import add_run
 from anabranch.kernels.stretches import near_stretches
 from anabranch.kernels.timeline import CHECK
@@ -42,6 +44,7 @@ JOINS: Final = "__joins"
 """Whether a row has a key at all: NULL equals nothing."""
 
 _SIDES: Final = ("left", "right")
+_EXIST: Final = "exist."
 
 
 @final
@@ -116,6 +119,27 @@ class JoinKernel(Stateful):
         return self.keys.band if fits else None
 
     @property
+    def sent_by(self) -> Route | None:
+        """How pairs, and what has none, tell the shard that they are found in.
+
+        NULLs pad what has no partner, so the key is that of a side which is always there, or of
+        either one.
+        """
+        kind, schema = self.node.kind, self.schema
+        if self._band is not None:
+            return Route(band=self._band)
+        if self.broadcast:
+            names = self.node.inputs[1 - min(self.broadcast)].schema.names
+            return Route(tuple(Expression.column(name, schema) for name in names))
+        if kind != "full":
+            return Route(self.keys.right if kind == "right" else self.keys.left)
+        both = list(zip(self.keys.left, self.keys.right, strict=True))
+        if any(one.is_column is None or other.is_column is None for one, other in both):
+            return None
+        texts = [f"COALESCE({one.sql}, {other.sql})" for one, other in both]
+        return Route(tuple(Expression.parse(text, schema) for text in texts))
+
+    @property
     def _checked(self) -> bool:
         return needs_check([key.type for key in self.keys.left])
 
@@ -137,11 +161,26 @@ class JoinKernel(Stateful):
         del side
         return end if self.node.kind == "inner" else BEGINNING
 
+    def routing(self, name: str) -> Routing:
+        """Sides by key, unless all shards have them; counts of payloads are marked."""
+        if name in _SIDES:
+            side = _SIDES.index(name)
+            if not self.broadcast:
+                return BY_ID
+            schema = self.node.inputs[side].schema
+            keys = tuple(Expression.column(column, schema) for column in schema.names)
+            return EVERYWHERE if side in self.broadcast else by_payload(Route(keys), schema)
+        if name.startswith(_EXIST):
+            if self.broadcast:
+                return EVERYWHERE
+            return BY_ID if name == f"{_EXIST}counts" else BY_CHECK
+        return BY_CHECK
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the hash of their key; what equals nothing stays behind."""
         stretch: Ints | None = None
         if self._band is not None:
-            rows, stretch = near_stretches(self._band, batch, side)
+            rows, stretch = near_stretches(self._band, batch.payload, side)
             batch = batch.take(rows)
         payload = batch.payload
         parts = evaluate_all((self.keys.left, self.keys.right)[side], payload, len(batch))
@@ -159,11 +198,15 @@ class JoinKernel(Stateful):
         only_key = side == 1 and self._only_exists
         if self._hashes_rows(side) and not only_key:
             columns[ROW] = pa.array(stable_hash(values, len(batch)))
-            columns[f"{ROW}.check"] = pa.array(stable_hash(values, len(batch), salt=1))
+            columns[ROW_CHECK] = pa.array(stable_hash(values, len(batch), salt=1))
         if self.broadcast:
             columns[KEY] = columns[ID]
             if side not in self.broadcast:
                 columns[ID] = columns.get(ROW) or pa.array(stable_hash(values, len(batch)))
+        if self.route is not None and ROW_CHECK in columns:
+            columns[ROW_CHECK] = pa.array(
+                marked(columns[ID].to_numpy(), columns[ROW_CHECK].to_numpy())
+            )
         if self._checked:
             columns[CHECK] = pa.array(key_checks(parts, len(batch)))
         if self._keeps(side):
@@ -231,12 +274,13 @@ class JoinKernel(Stateful):
     def _existing(self, runs: Runs, moves: Moves, stable: Time) -> Moves:
         """In place of the right side the stretches on which a key is there at all."""
         if not len(moves.ids):
-            held = {name: some for name, some in runs.items() if name.startswith("exist.")}
+            held = {name: some for name, some in runs.items() if name.startswith(_EXIST)}
             runs |= dict.fromkeys(held, ()) | forget(held, stable)
             return moves
         one = np.ones(len(moves.ids), np.int64)
-        steps = Steps(moves.ids, moves.check, moves.end, moves.new_end, one)
-        found = revise_multiplicity(runs, "exist.", steps, "distinct", stable, self.label)
+        route = None if self.route is None else moves.ids
+        steps = Steps(moves.ids, moves.check, moves.end, moves.new_end, one, route=route)
+        found = revise_multiplicity(runs, _EXIST, steps, "distinct", stable, self.label)
         return Moves(
             ids=moves.ids[found.rows],
             check=None if moves.check is None else moves.check[found.rows],
@@ -316,13 +360,15 @@ class JoinKernel(Stateful):
         rows = concat_rows(
             [moves.values, *(each.select(moves.values.schema.names) for each in pairs)]
         )
+        check = rows.column(ROW_CHECK).to_numpy()
         steps = Steps(
             ids=rows.column(ROW).to_numpy(),
-            check=rows.column(f"{ROW}.check").to_numpy(),
+            check=check,
             end=np.concatenate([moves.end, *(each.end for each in found)]),
             new_end=np.concatenate([moves.new_end, *(each.new_end for each in found)]),
             count=np.ones(rows.num_rows, np.int64),
             right=np.arange(rows.num_rows) >= len(moves.ids),
+            route=None if self.route is None else check,
         )
         if not rows.num_rows:
             name = f"{_SIDES[side]}."

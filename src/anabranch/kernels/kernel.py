@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, final
 
 import pyarrow as pa
 
+from anabranch.kernels.route import Route, Routing
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
 
@@ -116,15 +117,19 @@ class Stateless(Kernel):
         return stable
 
 
+@dataclass(frozen=True, slots=True)
 class Stateful(Kernel):
     """A step with memory, for one shard, with one input or two (its sides).
 
     `prepare` runs before the exchange, where the rows are: it turns events into what the step
     needs, as small as it can (rows of one key may already be added up). Its result has the
     column `__id`; rows with one id meet in one shard. `step` runs after the exchange.
+
+    `route` says how its rows tell by which ids the stage got them. Plans of queries that began
+    before this was written down have none.
     """
 
-    __slots__ = ()
+    route: Route | None = field(default=None, repr=False, kw_only=True)
 
     @property
     def sides(self) -> int:
@@ -145,6 +150,24 @@ class Stateful(Kernel):
     def takes_copies(self) -> bool:
         """Whether a side may be a source with copies, whose rows have the column `__copy`."""
         return False
+
+    def routed(self, route: Route) -> Stateful:
+        """The same kernel in a stage whose rows tell where they belong."""
+        return replace(self, route=route)
+
+    @property
+    def promises_by_state(self) -> bool:
+        """Whether how far the output is settled depends on what a shard holds."""
+        return False
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether a step depends on the stable point of the one before."""
+        return False
+
+    @abstractmethod
+    def routing(self, name: str) -> Routing:
+        """How the rows of one of the lists of runs tell in which shard they belong."""
 
     @abstractmethod
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:

@@ -26,6 +26,7 @@ from anabranch.kernels.merge_ordered import (
     step_ordered,
 )
 from anabranch.kernels.packed_events import payload_names
+from anabranch.kernels.route import BY_CHECK, EVERYWHERE, Routing, by_id_or
 from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
@@ -73,6 +74,12 @@ class MergeKernel(Stateful):
     def spread(self) -> str:
         """Elements of one start are together where that is all that tells them apart."""
         return "start" if self.node.chosen in ("r0", "r1") else "payload"
+
+    def routing(self, name: str) -> Routing:
+        """Events by their payload; what is known of the copies is known everywhere."""
+        if name in (COPIES, REPORT):
+            return EVERYWHERE
+        return by_id_or(self.route, BY_CHECK)
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with what tells them apart, and who says so."""

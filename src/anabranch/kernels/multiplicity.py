@@ -27,6 +27,15 @@ from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.output import changed_events
 from anabranch.kernels.per_window import has_window_end
+from anabranch.kernels.route import (
+    BY_CHECK,
+    Route,
+    Routing,
+    by_id_or,
+    is_own,
+    marked,
+    routed_checks,
+)
 from anabranch.kernels.timeline import CHECK, Lanes, Moves, Revision, revise, settle
 from anabranch.kernels.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
@@ -55,7 +64,10 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """What arrived, as moves of multiplicities: `right` says that a row is of the second input."""
+    """What arrived, as moves of multiplicities: `right` says that a row is of the second input.
+
+    `route` has the ids by which the rows came to their shard, where that is to be remembered.
+    """
 
     ids: Ids
     check: Ids | None
@@ -63,6 +75,7 @@ class Steps:
     new_end: Ints
     count: Ints
     right: Mask | None = None
+    route: Ids | None = None
 
 
 @final
@@ -136,6 +149,8 @@ def revise_levels(
         extra = named if steps.check is None else [*named, pa.array(check[upper])]
         check[upper] = stable_hash(extra, len(upper), salt=1)
         ids[upper] = stable_hash(named, len(upper))
+    if steps.route is not None:
+        check = marked(steps.route[row], check)
     held = runs.get(f"{name}levels", ())
     lanes = Lanes(checked=True)
     rising = np.where(rises, begin, finish), np.where(rises, finish, begin)
@@ -151,6 +166,14 @@ def revise_levels(
     )
     rows = row[levels.move[changes.places]]
     return Result(rows, changes.start, changes.end, changes.new_end)
+
+
+def routes_of(route: Route | None, rows: pa.RecordBatch) -> Ids | None:
+    """The ids by which prepared rows came to their shard (or what has the same upper half)."""
+    if route is None:
+        return None
+    found: Ids = rows.column(ID if route.is_own else CHECK).to_numpy()
+    return found
 
 
 def first_rows(ids: Ids, wanted: Ids) -> Ints:
@@ -206,7 +229,11 @@ class MultiplicityKernel(Stateful):
 
     @property
     def _checked(self) -> bool:
-        return needs_check([field.type for field in self.schema])
+        return needs_check([field.type for field in self.schema]) or not is_own(self.route)
+
+    def routing(self, name: str) -> Routing:
+        """Levels have ids of their own, but all of them are marked."""
+        return by_id_or(self.route, BY_CHECK) if name == "counts" else BY_CHECK
 
     def interest(self, end: Time, side: int = 0) -> Time:
         """Any row may begin a longer one of its payload, unless payloads name their window."""
@@ -221,7 +248,8 @@ class MultiplicityKernel(Stateful):
         columns = list(batch.payload.columns)
         named = {ID: pa.array(key_ids(columns, len(batch)))}
         if self._checked:
-            named[CHECK] = pa.array(key_checks(columns, len(batch)))
+            check = key_checks(columns, len(batch))
+            named[CHECK] = pa.array(routed_checks(self.route, batch.payload, check))
         named |= {END: pa.array(batch.end), NEW_END: pa.array(batch.new_end)}
         if mostly_different(named[ID].to_numpy(), batch.end, batch.new_end):
             named[COUNT] = pa.array(np.ones(len(batch), np.int64))
@@ -255,6 +283,7 @@ class MultiplicityKernel(Stateful):
             new_end=rows.column(NEW_END).to_numpy(),
             count=rows.column(COUNT).to_numpy(),
             right=right,
+            route=routes_of(self.route, rows),
         )
         found = revise_multiplicity(runs, "", steps, self._function, stable, self.label)
         columns = [

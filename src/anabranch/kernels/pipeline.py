@@ -15,11 +15,13 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
-from anabranch.kernels.catalog import Placement, kernel_of
-from anabranch.kernels.final import FinalKernel
+from anabranch.kernels.catalog import Placement, final_placement, kernel_of
+from anabranch.kernels.filter import FilterKernel
 from anabranch.kernels.kernel import COPY, Kernel, Stateful, Stateless, Trace
 from anabranch.kernels.lookup import LookupKernel
+from anabranch.kernels.map import MapKernel
 from anabranch.kernels.pruning import needed_columns, prune
+from anabranch.kernels.route import OWN, Route
 from anabranch.kernels.stage import (
     Copies,
     Edge,
@@ -41,16 +43,22 @@ class _Part:
     """A way into the operator that is being compiled.
 
     `shared` says that others read the upstream, too, so that its stage must stay as it is.
+    `sent` is how the rows of the upstream tell their shard, `route` how they do after the chain.
     """
 
     upstream: str
     chain: tuple[Stateless, ...]
     together: frozenset[str] | None
     shared: bool = False
+    sent: Route | None = None
+    route: Route | None = None
 
 
 def compile_plan(
-    *nodes: Node, emit: Emission = "speculative", tables: frozenset[str] = frozenset()
+    *nodes: Node,
+    emit: Emission = "speculative",
+    tables: frozenset[str] = frozenset(),
+    routed: bool = True,
 ) -> PhysicalPlan:
     """Cut a plan at its exchanges; several plans become one, with as many outputs.
 
@@ -60,14 +68,15 @@ def compile_plan(
     A stateful operator starts a stage, unless all its rows come from one stage whose partitioning
     keeps the operator's keys together. Steps without memory run where their input is. What occurs
     in several places runs once.
+
+    What is remembered tells in which shard it belongs, so that there may be another number of
+    them; without `routed` the plan is that of queries which began before this was so.
     """
-    compiler = _Compiler(nodes, tables)
+    compiler = _Compiler(nodes, tables, routed=routed)
     for node in nodes:
         parts = compiler.parts(node)
         if emit == "final":
-            final_kernel = FinalKernel(node.schema)
-            placement = Placement(kernel=final_kernel, kind="final", together=None)
-            parts = compiler.keyed(placement, [parts], anywhere=True)
+            parts = compiler.final(parts, node.schema)
         compiler.finish(parts, node)
     needed = needed_columns(*nodes)
     stages = tuple(
@@ -80,8 +89,9 @@ def compile_plan(
 
 
 class _Compiler:
-    def __init__(self, roots: Sequence[Node], tables: frozenset[str]) -> None:
+    def __init__(self, roots: Sequence[Node], tables: frozenset[str], *, routed: bool) -> None:
         self._tables = tables
+        self._routed = routed
         self.stages: list[Stage] = []
         self.outputs: list[str] = []
         self.sources: dict[str, Source] = {}
@@ -122,6 +132,7 @@ class _Compiler:
                 part,
                 chain=(*part.chain, kernel),
                 together=_renamed(part.together, renames) if renames else part.together,
+                route=_rerouted(part.route, renames) if renames else part.route,
             )
             for part in self.parts(input)
         ]
@@ -130,17 +141,36 @@ class _Compiler:
         self, placement: Placement, sides: list[list[_Part]], *, anywhere: bool = False
     ) -> list[_Part]:
         """Put a stateful kernel behind its inputs, in a stage of its own or in the input's."""
-        kernel, together = placement.kernel, placement.together
+        together = placement.together
         if len(sides) == 1 and len(sides[0]) == 1 and self._stays(sides[0][0], placement, anywhere):
             (part,) = sides[0]
             at = self._place(part.upstream)
             stage = self.stages[at]
+            kernel = self._in_stage(stage, placement, part.route)
             kernels = (*stage.kernels, *part.chain, kernel)
             self.stages[at] = replace(stage, kernels=kernels, schema=kernel.schema)
-            return [_Part(part.upstream, (), part.together if together is None else together)]
+            together = part.together if together is None else together
+            route = _carried(part.route, placement)
+            return [_Part(part.upstream, (), together, sent=route, route=route)]
+        kernel = placement.kernel.routed(OWN) if self._routed else placement.kernel
         sharded = together is None or bool(together)
         parts = [(part, side) for side, some in enumerate(sides) for part in some]
-        return [self._new_stage(placement.kind, parts, (kernel,), sharded, kernel.schema, together)]
+        stage = Stage("", (), (kernel,), sharded, kernel.schema)
+        return [self._new_stage(placement.kind, parts, stage, together, placement.route)]
+
+    def _in_stage(self, stage: Stage, placement: Placement, route: Route | None) -> Stateful:
+        """A kernel that goes on where its input is, which knows how rows tell their shard."""
+        if not self._routed:
+            return placement.kernel
+        if not stage.sharded:
+            return placement.kernel.routed(OWN)
+        assert route is not None
+        # What is not grouped goes by its payload, which leaves as it came.
+        whole = placement.route
+        own = whole.keys if whole is not None and placement.keys is None else None
+        own = tuple(placement.keys.values()) if placement.keys is not None else own
+        is_own = own is not None and route.same_as(own)
+        return placement.kernel.routed(OWN if is_own else route)
 
     def _place(self, upstream: str) -> int:
         names = [f"stage:{stage.name}" for stage in self.stages]
@@ -150,7 +180,12 @@ class _Compiler:
         """Whether rows of one key are together already, in the stage they come from."""
         if not part.upstream.startswith("stage:") or part.shared:
             return False
-        if anywhere or not self.stages[self._place(part.upstream)].sharded:
+        stage = self.stages[self._place(part.upstream)]
+        if not stage.sharded:
+            return True
+        if self._routed and (part.route is None or _is_apart(stage, placement.kernel)):
+            return False
+        if anywhere:
             return True
         if part.together is None or placement.together is None:
             return False
@@ -186,23 +221,40 @@ class _Compiler:
         self,
         kind: str,
         parts: list[tuple[_Part, int]],
-        kernels: tuple[Kernel, ...],
-        sharded: bool,
-        schema: pa.Schema,
+        stage: Stage,
         together: frozenset[str] | None,
+        route: Route | None,
     ) -> _Part:
-        self._check_copies(parts, kernels)
+        self._check_copies(parts, stage.kernels)
         edges = tuple(Edge(part.upstream, part.chain, side=side) for part, side in parts)
         name = f"{len(self.stages)}-{kind}"
-        self.stages.append(Stage(name, edges, kernels, sharded, schema))
-        return _Part(f"stage:{name}", (), together)
+        self.stages.append(replace(stage, name=name, edges=edges))
+        return _Part(f"stage:{name}", (), together, sent=route, route=route)
+
+    def final(self, parts: list[_Part], schema: pa.Schema) -> list[_Part]:
+        """Let only what is final pass, where it is; before what would take its key away."""
+        only = parts[0] if len(parts) == 1 else None
+        if (
+            self._routed
+            and only is not None
+            and only.sent is not None
+            and only.route is None
+            and all(isinstance(step, MapKernel | FilterKernel) for step in only.chain)
+            and not only.shared
+        ):
+            before = replace(only, chain=(), route=only.sent)
+            held = final_placement(self.stages[self._place(only.upstream)].schema)
+            (part,) = self.keyed(held, [[before]], anywhere=True)
+            return [replace(part, chain=only.chain)]
+        return self.keyed(final_placement(schema), [parts], anywhere=True)
 
     def finish(self, parts: list[_Part], node: Node) -> None:
         """The tail: in the stage that all comes from, else a stage that collects."""
         only = parts[0] if len(parts) == 1 else None
         if only is None or only.upstream.startswith("source:") or (only.shared and only.chain):
             some = [(part, 0) for part in parts]
-            only = self._new_stage("collect", some, (), True, node.schema, None)
+            stage = Stage("", (), (), True, node.schema)
+            only = self._new_stage("collect", some, stage, None, None)
         elif not only.shared:
             at = self._place(only.upstream)
             kernels = (*self.stages[at].kernels, *only.chain)
@@ -233,6 +285,25 @@ def _renamed(names: frozenset[str] | None, map_: Map) -> frozenset[str] | None:
     if not names <= kept.keys():
         return None
     return frozenset(kept[name] for name in names)
+
+
+def _rerouted(route: Route | None, map_: Map) -> Route | None:
+    """The route after a projection, if all that it needs is still there."""
+    kept = {part.is_column: name for name, part in map_.columns if part.is_column is not None}
+    return None if route is None else route.renamed(kept, map_.schema)
+
+
+def _carried(route: Route | None, placement: Placement) -> Route | None:
+    """The route behind an operator that went on where its input was."""
+    if route is None or placement.names is None:
+        return route
+    return route.renamed(placement.names, placement.kernel.schema)
+
+
+def _is_apart(stage: Stage, kernel: Stateful) -> bool:
+    """Whether shards of a stage may be settled differently, which matters to a kernel."""
+    before = [each for each in stage.kernels if isinstance(each, Stateful)]
+    return kernel.looks_back and any(each.promises_by_state for each in before)
 
 
 def tables_of(plan: PhysicalPlan) -> dict[str, Source]:

@@ -24,7 +24,7 @@ TOGETHER: Final = 3
 CROWD: Final = 6
 """So many runs are merged even if some of them are shorter than that."""
 
-_TIMES: Final = b"anabranch.times"
+TIMES: Final = b"anabranch.times"
 _QUANTILES: Final = 16
 _SAMPLE: Final = 4_096
 
@@ -121,7 +121,7 @@ def with_times(rows: pa.RecordBatch, times: Ints, per_key: int = 1) -> pa.Record
         sizes = np.diff(ends, prepend=-1, append=len(times) - 1)
         anchors = int(np.minimum(sizes, per_key).sum())
     note = json.dumps({"spread": spread.tolist(), "ids": anchors})
-    return rows.replace_schema_metadata({_TIMES: note})
+    return rows.replace_schema_metadata({TIMES: note})
 
 
 def expired_rows(run: Run, stable: Time, *, anchors: bool) -> int:
@@ -129,7 +129,7 @@ def expired_rows(run: Run, stable: Time, *, anchors: bool) -> int:
 
     With `anchors`, some rows of each key are needed however old they are.
     """
-    note = (run.rows.schema.metadata or {}).get(_TIMES)
+    note = (run.rows.schema.metadata or {}).get(TIMES)
     if note is None:
         return 0
     known = json.loads(note)

@@ -18,6 +18,7 @@ from anabranch.kernels.element_trace import refuse_collisions
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.packed_events import payload_of
+from anabranch.kernels.route import Routing, by_payload, like
 from anabranch.kernels.runs import TIME
 from anabranch.kernels.session_trace import (
     ROW,
@@ -110,6 +111,17 @@ class SessionWindowKernel(Stateful):
     def spread(self) -> str:
         """The partitioning."""
         return ", ".join(key.sql for _, key in self.node.partition_by)
+
+    @property
+    def promises_by_state(self) -> bool:
+        """Sessions that are open hold back the stable point."""
+        return True
+
+    def routing(self, name: str) -> Routing:
+        """Points have their payload, and sessions have points."""
+        if name == POINTS:
+            return by_payload(self.route, self.layout.payload)
+        return like(self.route, POINTS)
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Points that come or go, with the ids of their groups."""

@@ -17,6 +17,7 @@ from anabranch.kernels.columns import positions_of
 from anabranch.kernels.event_trace import add_up, events_merger
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Stateless, Trace
 from anabranch.kernels.packed_events import concat_where, pack, payload_of, run_of, unpack
+from anabranch.kernels.route import Routing, by_payload
 from anabranch.kernels.runs import TIME, add_run
 from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch
@@ -82,6 +83,16 @@ class SplitKernel(Stateful):
     @property
     def _length(self) -> np.uint64:
         return np.uint64(self.node.length if isinstance(self.node, Split) else 1)
+
+    @property
+    def looks_back(self) -> bool:
+        """What was cut is not cut again."""
+        return True
+
+    def routing(self, name: str) -> Routing:
+        """Open lifetimes have their payload."""
+        del name
+        return by_payload(self.route, self.schema)
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the hash of their payload."""

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from anabranch.algebra.join_band import Band
 from anabranch.kernels.columns import Ints, positions_of
-from anabranch.model.batch import EventBatch
 
 _FAR: Final = 2.0**40
 """So many stretches away from 0 values are no longer told apart."""
@@ -17,14 +16,14 @@ _FAR: Final = 2.0**40
 _FAR_AWAY: Final = np.int64(2**62)
 
 
-def near_stretches(band: Band, batch: EventBatch, side: int) -> tuple[Ints, Ints]:
+def near_stretches(band: Band, payload: pa.RecordBatch, side: int) -> tuple[Ints, Ints]:
     """Rows and the stretches of values that they are in: right rows in one, left ones in several.
 
     A stretch is as wide as the band, so a left row looks into two. What is too large to be
     counted in stretches, or no number, is in a stretch of its own.
     """
     width = band.below + band.above or 1.0
-    given = (band.left, band.right)[side].evaluate(batch.payload, len(batch))
+    given = (band.left, band.right)[side].evaluate(payload, payload.num_rows)
     values = given.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
         values = values / width

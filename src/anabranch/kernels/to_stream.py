@@ -16,6 +16,7 @@ from anabranch.kernels.jumps import Jumps, changed_points, revise_jumps
 from anabranch.kernels.kernel import Arrived, Stateful, Trace
 from anabranch.kernels.multiplicity import MultiplicityKernel, forget
 from anabranch.kernels.packed_events import payload_names
+from anabranch.kernels.route import Routing
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time
 
@@ -40,9 +41,17 @@ class ToStreamKernel(Stateful):
         """That of the input; a sign may follow."""
         return self.node.schema
 
+    @property
+    def _counts(self) -> MultiplicityKernel:
+        return MultiplicityKernel(Coalesce(input=self.node.input), route=self.route)
+
+    def routing(self, name: str) -> Routing:
+        """As for other counts of payloads."""
+        return self._counts.routing(name)
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Moves of equal payloads and ends are added up."""
-        return MultiplicityKernel(Coalesce(input=self.node.input)).prepare(batch, side)
+        return self._counts.prepare(batch, side)
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Revise the jumps of the payloads that something arrived for."""

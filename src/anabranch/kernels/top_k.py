@@ -35,6 +35,7 @@ from anabranch.kernels.memberships import (
 )
 from anabranch.kernels.pile import Part, Pile
 from anabranch.kernels.ranked_events import unknown_event
+from anabranch.kernels.route import Routing, by_payload
 from anabranch.kernels.row_order import rank_rows
 from anabranch.kernels.runs import TIME, add_run
 from anabranch.kernels.timeline_rows import COUNT
@@ -130,6 +131,11 @@ class TopKKernel(Stateful):
     @property
     def _insert_only(self) -> bool:
         return self.node.input.properties.insert_only
+
+    def routing(self, name: str) -> Routing:
+        """Both lists have payloads."""
+        del name
+        return by_payload(self.route, self.schema)
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with their payloads; if nothing ever goes, without what never gets in."""

@@ -25,10 +25,13 @@ class Randomness:
 
     seed: int
 
+    def words(self, name: str, positions: Integers) -> npt.NDArray[np.uint64]:
+        """Uniform in all 64 bits."""
+        return stable_hash([pa.array(positions)], len(positions), self._salt(name))
+
     def floats(self, name: str, positions: Integers) -> Floats:
         """Uniform in [0, 1)."""
-        words = stable_hash([pa.array(positions)], len(positions), self._salt(name))
-        return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return (self.words(name, positions) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def integers(self, name: str, positions: Integers, below: int | Integers) -> Integers:
         """Uniform in [0, below)."""
