@@ -63,8 +63,9 @@ class Engine:
 
         Args:
             spark: A session to use; None starts one in this process when it is needed.
-            shards: Into how many shards keyed state is cut, for the life of a query; as many tasks
-                can work on it. None: one per core.
+            shards: Into how many shards keyed state is cut; as many tasks can work on it. A query
+                that began with another number gets this one when it is started. None: one per
+                core, and a query that has begun keeps the number that it has.
             cores: How many cores a session of our own uses; None: all, at most 8.
             settings: More settings for a session of our own.
             versions: How many versions of its state a query keeps: after so many batches what is
@@ -382,6 +383,11 @@ class Engine:
         if known:
             self._registry.add_leaf(leaf, source)
         return Stream(engine=self, node=leaf, sources={leaf.name: source})
+
+    @property
+    def has_shards(self) -> bool:
+        """Whether somebody said into how many."""
+        return self._shards is not None
 
     def shard_count(self) -> int:
         """Into how many shards keyed state is cut."""

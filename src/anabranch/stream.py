@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
@@ -42,6 +43,10 @@ class Host(Protocol):
     @property
     def spark(self) -> Any:
         """The Spark session."""
+
+    @property
+    def has_shards(self) -> bool:
+        """Whether somebody said into how many."""
 
     def shard_count(self) -> int:
         """Into how many shards keyed state is cut."""
@@ -227,6 +232,7 @@ def start_together(
         [make for _, make in queries],
         checkpoint=checkpoint,
         shards=engine.shard_count(),
+        reshard=engine.has_shards,
         trigger=every,
         available_now=available_now,
         changed=changed,
@@ -259,7 +265,8 @@ def _work(
     nodes, pushed = push_down(optimize_together([each.node for each in streams]), frames)
     for node in nodes:
         refuse_spark_only(node)
-    plan = compile_plan(*nodes, emit=emit, tables=tables)
+    compiled = partial(compile_plan, *nodes, emit=emit, tables=tables)
+    plan = compiled()
     return Work(
         plan=plan,
         tables={name: files[name] for name in tables},
@@ -268,6 +275,7 @@ def _work(
         parts=parallelism(streams[0].engine.spark),
         timestamps=any(source.timestamps for source in plan.sources.values()),
         keep=streams[0].engine.versions,
+        older=partial(compiled, routed=False),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.file_planner import CLOCK, CONTROL
+from anabranch.runtime.folder import Folder
 from anabranch.runtime.job import Delivery, Job
+from anabranch.runtime.layout import Home, Layout
+from anabranch.runtime.rescale import Rescale, rescaled
 from anabranch.runtime.sinks import Result
 from anabranch.runtime.source_spec import Promise
 from anabranch.runtime.source_task import send_commands, send_source, send_time
@@ -72,6 +76,20 @@ class ShardedRunner:
         self.heads: list[Mapping[str, Any]] = []
         self.outputs: list[EventBatch] = []
         self._random = random.Random(seed)
+        self._changes = 0
+
+    def rescale(self, shards: int) -> None:
+        """Go on with another number of shards."""
+        homes = {
+            stage.name: self.job.homes.get(stage.name, Home(stage.name, ""))
+            for stage in self.job.plan.stages
+        }
+        self._changes += 1
+        change = Rescale(
+            before=self.job.shards, after=shards, batch=self.batch, epoch=self._changes
+        )
+        layout = rescaled(self.job.plan, Layout(homes), Folder.at(self.job.state), change)
+        self.job = replace(self.job, shards=shards, homes=layout.stages)
 
     def step(
         self,

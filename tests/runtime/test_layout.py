@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall
+from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.node import Node
+from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.source import Source
 from anabranch.errors import EngineError, PlanError
 from anabranch.kernels.pipeline import compile_plan
+from anabranch.model.time import Duration
 from anabranch.runtime.checkpoint import Checkpoint, read_facts
 from anabranch.runtime.folder import Folder
 
 SCHEMA = pa.schema([("k", pa.int64())])
 ROWS = Source(name="rows", schema=SCHEMA, insert_only=True)
 CORRECTED = Source(name="corrected", schema=SCHEMA)
+POINTS = Source(name="points", schema=SCHEMA, only_points=True)
+K = Expression.parse("k", SCHEMA)
 TABLE = Source(name="table", schema=SCHEMA, insert_only=True, relation=True)
 
 
@@ -111,5 +117,67 @@ def test_a_checkpoint_of_a_later_format_is_refused(tmp_path: Path) -> None:
     folder = Folder.at(str(tmp_path))
     about = folder.read_json("query.json") or {}
     folder.write_json("query.json", {**about, "format": 99})
-    with pytest.raises(EngineError, match="format 99, this version knows those up to 2"):
+    with pytest.raises(EngineError, match="format 99, this version knows those up to 3"):
         opened(tmp_path, counted(ROWS))
+
+
+def test_a_query_of_an_earlier_format_goes_on_as_it_began(tmp_path: Path) -> None:
+    node = SessionWindow(input=POINTS, gap=Duration(3), partition_by=(("k", K),))
+    older = compile_plan(node, emit="final", routed=False)
+    began = Checkpoint(str(tmp_path), older, 2)
+    began.close()
+    folder = Folder.at(str(tmp_path))
+    about = folder.read_json("query.json") or {}
+    new = ("routed", "epoch")
+    old = {key: value for key, value in about.items() if key not in new}
+    folder.write_json("query.json", {**old, "format": 2})
+    now = compile_plan(node, emit="final")
+    assert [stage.name for stage in now.stages] == ["0-session-window", "1-final"]
+
+    def again(**options: Any) -> Checkpoint:
+        found = Checkpoint(str(tmp_path), now, 3, older=lambda: older, **options)
+        found.close()
+        return found
+
+    assert (again().plan, again().shards, again().query) == (older, 2, began.query)
+    assert (folder.read_json("query.json") or {})["format"] == 3
+    with pytest.raises(PlanError, match="the number of shards of this query is fixed: 2"):
+        again(reshard=True)
+    assert again(reshard=False).shards == 2
+
+
+def test_the_number_of_shards_changes_before_the_first_batch(tmp_path: Path) -> None:
+    first = opened(tmp_path, counted(ROWS))
+    found = Checkpoint(str(tmp_path), compile_plan(counted(ROWS)), 7, reshard=True)
+    found.close()
+    assert (found.shards, found.query) == (7, first.query)
+    assert found.layout.stages["0-aggregate"].folder == "0-aggregate.s1"
+
+
+def test_another_query_and_another_number_at_once(tmp_path: Path) -> None:
+    opened(tmp_path, counted(ROWS), Distinct(input=ROWS))
+    plan = compile_plan(Distinct(input=ROWS))
+    found = Checkpoint(str(tmp_path), plan, 3, changed=True, reshard=True)
+    found.close()
+    about = Folder.at(str(tmp_path)).read_json("query.json") or {}
+    assert (found.shards, about["left"]) == (3, ["0-aggregate", "1-distinct"])
+
+
+def test_whole_events_are_not_spread_anew_in_the_middle_of_a_batch(tmp_path: Path) -> None:
+    plan = compile_plan(Cleanse(input=CORRECTED, cut=False))
+    Checkpoint(str(tmp_path), plan, 2).close()
+    spark = Folder.at(f"{tmp_path}/spark")
+    spark.child("offsets").write("0", b"")
+    with pytest.raises(PlanError, match="in the middle of a batch"):
+        Checkpoint(str(tmp_path), plan, 3, reshard=True)
+    facts = read_facts(str(tmp_path))
+    assert facts is not None
+    assert facts.shards == 2
+
+
+def test_what_an_interrupted_change_has_left_is_removed(tmp_path: Path) -> None:
+    state = Folder.at(f"{tmp_path}/state")
+    for name in ("0-aggregate", "0-aggregate.s1"):
+        state.child(name).child("0").write("0.json", b"{}")
+    opened(tmp_path, counted(ROWS))
+    assert state.folders() == ["0-aggregate"]

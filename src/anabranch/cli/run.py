@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Any
 
 import typer
@@ -47,6 +48,10 @@ def run(
     trigger: Annotated[
         str | None, typer.Option(help="With --follow: the time between two batches.")
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(help="Into how many shards state is cut, now that the run begins or goes on."),
+    ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve metrics for Prometheus at this port; 0 for any.")
     ] = None,
@@ -81,13 +86,15 @@ def run(
     from anabranch.engine import Engine
     from anabranch.runtime.sink_choice import shown_place
 
-    with Engine() as own:
+    if shards is not None:
+        _tell_what_happens()
+    with Engine(shards=shards) as own:
         options: dict[str, Any] = {"emit": emit, "allow_unbounded": allow_unbounded}
         if engine == "local":
-            if follow or every or checkpoint is not None:
+            if follow or every or checkpoint is not None or shards is not None:
                 raise PlanError(
                     "the local engine reads what is there, once, for one query",
-                    where="option --follow, --all or --checkpoint",
+                    where="option --follow, --all, --checkpoint or --shards",
                     hint="leave the option out, or use --engine spark",
                 )
             query = last_query(own, file)
@@ -117,6 +124,13 @@ def run(
             _report(each.metrics(), f"{each.name}: " if every else "")
         if code:
             raise typer.Exit(code)
+
+
+def _tell_what_happens() -> None:
+    """What takes long at the start is told on standard error."""
+    log = logging.getLogger("anabranch")
+    log.addHandler(logging.StreamHandler())
+    log.setLevel(logging.INFO)
 
 
 def _refuse_no_folder(to: str) -> None:

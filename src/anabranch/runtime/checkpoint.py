@@ -6,7 +6,7 @@ import fcntl
 import shutil
 import tempfile
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, final
@@ -15,9 +15,11 @@ from anabranch.errors import EngineError, PlanError
 from anabranch.kernels.kernel import Stateful
 from anabranch.kernels.pipeline import PhysicalPlan, Stage, plan_fingerprint, tables_of
 from anabranch.runtime.folder import Folder
-from anabranch.runtime.layout import Home, Layout, changed_layout, first_layout
+from anabranch.runtime.layout import Layout, changed_layout, first_layout
+from anabranch.runtime.phases import reached
+from anabranch.runtime.rescale import Rescale, refuse_unfinished, rescaled, sweep_unfinished
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _ABOUT: Final = "query.json"
 
 
@@ -92,7 +94,8 @@ class Checkpoint:
     Attributes:
         path: The folder.
         query: The identity of the query, the same for its whole life.
-        shards: How many shards it has, fixed when it began.
+        shards: How many shards it has.
+        plan: The stages, as the query began with them.
         fresh: Whether it begins just now.
         layout: Where each part of it keeps what it has to remember.
     """
@@ -105,21 +108,31 @@ class Checkpoint:
         frames: Collection[str] = (),
         *,
         changed: bool = False,
+        reshard: bool = False,
+        older: Callable[[], PhysicalPlan] | None = None,
     ) -> None:
         """Open the checkpoint of a query, or begin a new one.
 
         `frames` are those of its sources that are streaming DataFrames. With `changed` the plan
-        may be another one than before: what is the same in it keeps its state.
+        may be another one than before: what is the same in it keeps its state. With `reshard` a
+        query that has another number of shards gets this one. `older` gives the plan as it was
+        for queries that began before state told its shard.
 
         Raises:
-            PlanError: It belongs to another query, or one that is running.
+            PlanError: It belongs to another query, or one that is running; or its number of
+                shards cannot change.
         """
+        self.plan = plan
         self._temporary = path is None
         self.path = tempfile.mkdtemp(prefix="anabranch-") if path is None else _absolute(path)
         self._lock: IO[bytes] | None = self._locked()
         folder = Folder.at(self.path)
         try:
-            about = self._about(folder, plan, shards, frames, changed=changed)
+            about = read_about(self.path)
+            self.fresh = about is None
+            if about is not None and not about.get("routed") and older is not None:
+                self.plan = older()
+            about = self._about(folder, about, shards, frames, changed=changed, reshard=reshard)
         except BaseException:
             self.close()
             raise
@@ -132,16 +145,15 @@ class Checkpoint:
     def _about(
         self,
         folder: Folder,
-        plan: PhysicalPlan,
+        known: dict[str, Any] | None,
         shards: int,
         frames: Collection[str],
         *,
         changed: bool,
+        reshard: bool,
     ) -> dict[str, Any]:
         """What is written down about the query, brought up to date."""
-        known = read_about(self.path)
-        self.fresh = known is None
-        gone: set[Home] = set()
+        plan, state = self.plan, Folder.at(self.state)
         now: dict[str, Any] = {
             "format": _FORMAT,
             "plan": plan_fingerprint(plan),
@@ -155,6 +167,7 @@ class Checkpoint:
             query = uuid.uuid4().hex
             layout = first_layout(plan, query)
             about = {**now, "query": query, "shards": shards, "layout": layout.to_json()}
+            about |= {"routed": True, "epoch": 0}
         elif known["plan"] == now["plan"]:
             # One of the first format has all its state where a new query has it.
             layout_now = first_layout(plan, known["query"]).to_json()
@@ -180,12 +193,37 @@ class Checkpoint:
             )
             sources = {**known["sources"], **now["sources"]}
             about = {**known, **now, "sources": sources, "layout": layout.to_json()}
-            gone = set(before.stages.values()) - set(layout.stages.values())
+        sweep_unfinished(state, about.get("epoch", 0))
+        if reshard and about["shards"] != shards:
+            about = self._resharded(about, shards)
+        left = _folders(known) - _folders(about)
+        if left:
+            about["left"] = sorted(left)
         if about != known:
             folder.write_json(_ABOUT, about)
-        for home in gone:
-            Folder.at(self.state).drop(home.folder)
+            reached("written down", self.next_batch)
+        # Again and again: whoever should have done it may have been interrupted.
+        for name in about.get("left", ()):
+            state.drop(name)
         return about
+
+    def _resharded(self, about: dict[str, Any], shards: int) -> dict[str, Any]:
+        """The state for another number of shards, which counts when `query.json` says so."""
+        before, batch = about["shards"], self.next_batch
+        if not about.get("routed"):
+            raise PlanError(
+                f"the number of shards of this query is fixed: {before}",
+                where=self.path,
+                hint="it began with a version of Anabranch whose state does not tell where keys "
+                "belong; leave the number out, or start the query with a new checkpoint",
+            )
+        if str(batch) in Folder.at(f"{self.spark}/offsets").names():
+            refuse_unfinished(self.plan, self.path)
+        epoch = about["epoch"] + 1
+        change = Rescale(before=before, after=shards, batch=batch, epoch=epoch)
+        layout = Layout.of_json(about["layout"])
+        layout = rescaled(self.plan, layout, Folder.at(self.state), change)
+        return {**about, "shards": shards, "epoch": epoch, "layout": layout.to_json()}
 
     def _refuse_other_frames(self, before: Mapping[str, bool], now: Mapping[str, bool]) -> None:
         """Spark counts its own sources, and wants the same ones again."""
@@ -261,6 +299,12 @@ class Checkpoint:
                 hint="stop it first, or use another checkpoint",
             ) from None
         return lock
+
+
+def _folders(about: Mapping[str, Any] | None) -> set[str]:
+    """The folders of the state."""
+    homes = about["layout"]["stages"] if about is not None and "layout" in about else {}
+    return {home["folder"] for home in homes.values()}
 
 
 def _remembering(stage: Stage) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.kernel import ID
+from anabranch.kernels.route import shard_of
 from anabranch.model.batch import concat_rows
 
 PARCELS: Final = pa.schema(
@@ -61,11 +62,10 @@ class Parcel:
 
 
 def split(rows: pa.RecordBatch, shards: int) -> list[pa.RecordBatch]:
-    """The rows of each shard, in the order they had; ids are hashes, so any bits will do."""
+    """The rows of each shard, in the order they had."""
     if shards == 1:
         return [rows]
-    ids = rows.column(ID).to_numpy()
-    shard = ((ids >> np.uint64(32)) % np.uint64(shards)).astype(np.uint16)
+    shard = shard_of(rows.column(ID).to_numpy(), shards).astype(np.uint16)
     order = np.argsort(shard, kind="stable")
     cuts = np.searchsorted(shard[order], np.arange(shards + 1))
     ordered = rows.take(pa.array(order))

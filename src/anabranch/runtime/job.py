@@ -58,7 +58,7 @@ class Job:
 
     Attributes:
         plan: The stages.
-        shards: How many shards keyed stages have; fixed for the life of a query.
+        shards: How many shards keyed stages have; the same for as long as a query runs.
         state: The folder of the state.
         promises: What each source promises.
         deliveries: What becomes of each output of the plan.
@@ -83,7 +83,7 @@ class Job:
 
     def shards_of(self, stage: Stage) -> int:
         """The number of shards of a stage."""
-        return self.shards if stage.sharded or not is_keyed(stage) else 1
+        return self.shards if is_spread(stage) else 1
 
     def levels(self) -> list[tuple[int, ...]]:
         """The places of the stages that run together."""
@@ -247,6 +247,11 @@ class Job:
 def is_keyed(stage: Stage) -> bool:
     """Whether rows of a stage have to go to the shard of their key."""
     return bool(stage.kernels) and isinstance(stage.kernels[0], Stateful)
+
+
+def is_spread(stage: Stage) -> bool:
+    """Whether a stage has as many shards as the query, not just one."""
+    return stage.sharded or not is_keyed(stage)
 
 
 def seal(job: Job) -> bytes:

@@ -20,6 +20,9 @@ PHASES: Final = (
     "committed",
 )
 
+STARTING: Final = ("state rewritten", "written down")
+"""Steps before the first batch of a run, when the number of shards changes."""
+
 
 def reached(phase: str, batch: int) -> None:
     """Note that a step is done; nothing happens unless the environment says so."""

@@ -45,6 +45,7 @@ class Work:
         parts: How many tasks run at once: into so many parts a batch of a file source is cut.
         timestamps: Whether times are microseconds.
         keep: How many versions of the state stay.
+        older: The stages of a query that began before its state told its shard.
     """
 
     plan: PhysicalPlan
@@ -54,6 +55,7 @@ class Work:
     parts: int = 2
     timestamps: bool = False
     keep: int = KEEP
+    older: Callable[[], PhysicalPlan] | None = None
 
 
 def start_query(
@@ -66,6 +68,7 @@ def start_query(
     trigger: str | None = None,
     available_now: bool = False,
     changed: bool = False,
+    reshard: bool = False,
 ) -> list[Run]:
     """Start a query of Spark, and with it as many queries as the plan has outputs.
 
@@ -75,13 +78,23 @@ def start_query(
         make_sinks: Where the results go, one for each output; a sink gets a folder for what it
             has to remember.
         checkpoint: The folder the query lives in; None for one that ends with it.
-        shards: How many shards keyed stages have, if the query begins now.
+        shards: How many shards keyed stages have, if the query begins now, or with `reshard`.
         trigger: The time between two batches, such as `1 second`; None: as fast as it goes.
         available_now: Process what is there, then end.
         changed: The plan may be another one than before.
+        reshard: A query that has another number of shards gets this one.
     """
     streaming = tuple(frame.name for frame in work.frames if frame.frame.isStreaming)
-    opened = Checkpoint(checkpoint, work.plan, shards, streaming, changed=changed)
+    opened = Checkpoint(
+        checkpoint,
+        work.plan,
+        shards,
+        streaming,
+        changed=changed,
+        reshard=reshard,
+        older=work.older,
+    )
+    work = replace(work, plan=opened.plan)
     try:
         sinks = [make(folder) for make, folder in zip(make_sinks, opened.outs, strict=True)]
         schemas = [work.plan.stages[place].schema for place in work.plan.outputs]
@@ -126,7 +139,8 @@ def stream_rows(
 ) -> tuple[DataFrame, Checkpoint]:
     """The elements of a query as a streaming DataFrame, and where its state is."""
     rows = from_arrow_schema(element_schema(work.plan.schema))
-    opened = Checkpoint(checkpoint, work.plan, shards)
+    opened = Checkpoint(checkpoint, work.plan, shards, older=work.older)
+    work = replace(work, plan=opened.plan)
     try:
         files = _all_files(work, opened)
         # Spark's query is not known yet, and somebody may start two of them.

@@ -231,7 +231,7 @@ class ShardStore:
             nonlocal written
             if run.name:
                 return known[run.name]
-            file = self._write_run(f"{batch}-{written}.arrow", run.rows, batch)
+            file = self.write_run(batch, written, run.rows)
             written += 1
             return file
 
@@ -252,8 +252,19 @@ class ShardStore:
             counters=counters,
         )
         reached("runs written", batch)
-        self.folder.write_json(f"{batch}.json", manifest.to_json(), mark=str(batch))
+        self.commit(manifest)
         return manifest
+
+    def write_run(self, batch: int, number: int, rows: pa.RecordBatch) -> RunFile:
+        """Write one of the runs that a batch adds; it counts when a manifest names it."""
+        name, data = f"{batch}-{number}.arrow", arrow_file(rows)
+        self.folder.write(name, data, mark=str(batch))
+        return RunFile(name, rows.num_rows, data.size, zlib.crc32(data))
+
+    def commit(self, manifest: Manifest) -> None:
+        """Put a version in place, whose runs are there already."""
+        batch = manifest.batch
+        self.folder.write_json(f"{batch}.json", manifest.to_json(), mark=str(batch))
 
     def clean(self, batch: int) -> None:
         """Remove versions that nobody goes back to, and the runs that only they needed."""
@@ -273,11 +284,6 @@ class ShardStore:
                 is_old = name.startswith(PARTIAL) and mark.isdigit() and int(mark) < batch
             if is_old:
                 self.folder.remove(name)
-
-    def _write_run(self, name: str, rows: pa.RecordBatch, batch: int) -> RunFile:
-        data = arrow_file(rows)
-        self.folder.write(name, data, mark=str(batch))
-        return RunFile(name, rows.num_rows, data.size, zlib.crc32(data))
 
     def _manifest(self, version: int) -> Manifest | None:
         content = self.folder.read_json(f"{version}.json") if version >= 0 else None
