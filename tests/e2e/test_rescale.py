@@ -80,9 +80,9 @@ def test_shards_are_added_and_taken_away(
     ]
     # What is not needed any more is gone.
     kept = {path.name for path in (checkpoint / "state").iterdir()}
-    facts = read_facts(str(checkpoint))
-    assert facts is not None
-    assert kept == set(facts.folders.values())
+    left = read_facts(str(checkpoint))
+    assert left is not None
+    assert kept == set(left.folders.values())
     shown = CliRunner().invoke(app, ["state", str(checkpoint)])
     assert "1 shards" in shown.output or "1 shards" in shown.stderr
 
@@ -103,7 +103,7 @@ def test_a_change_that_is_killed_has_not_happened_or_has(
 ) -> None:
     go_on(engine, 2, tmp_path, 3)
     checkpoint, said = tmp_path / "checkpoint", tmp_path / "said"
-    numbers = []
+    numbers: list[int] = []
     for phase in STARTING:
         halted = tmp_path / f"halted-{len(numbers)}"
         process = start(tmp_path, 5, 5, **{HALT: f"{phase}@3={halted}"})

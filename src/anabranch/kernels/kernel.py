@@ -161,6 +161,11 @@ class Stateful(Kernel):
         return False
 
     @property
+    def can_be_shared_anew(self) -> bool:
+        """Whether what shards remember can be shared out to another number of them."""
+        return True
+
+    @property
     def looks_back(self) -> bool:
         """Whether a step depends on the stable point of the one before."""
         return False

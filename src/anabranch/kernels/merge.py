@@ -75,6 +75,11 @@ class MergeKernel(Stateful):
         """Elements of one start are together where that is all that tells them apart."""
         return "start" if self.node.chosen in ("r0", "r1") else "payload"
 
+    @property
+    def can_be_shared_anew(self) -> bool:
+        """A shard that knows the order of its elements knows nothing of those of others."""
+        return not self._by_order
+
     def routing(self, name: str) -> Routing:
         """Events by their payload; what is known of the copies is known everywhere."""
         if name in (COPIES, REPORT):

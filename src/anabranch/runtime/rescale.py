@@ -43,6 +43,7 @@ class Rescale:
 def rescaled(plan: PhysicalPlan, layout: Layout, state: Folder, change: Rescale) -> Layout:
     """Write the state of all stages anew, and say where it is; nothing that counts is touched."""
     began = time.perf_counter()
+    _refuse_order(plan)
     homes = dict(layout.stages)
     rows = 0
     for stage in plan.stages:
@@ -60,6 +61,17 @@ def rescaled(plan: PhysicalPlan, layout: Layout, state: Folder, change: Rescale)
         time.perf_counter() - began,
     )
     return replace(layout, stages=homes)
+
+
+def _refuse_order(plan: PhysicalPlan) -> None:
+    for stage in plan.stages:
+        for kernel in stage.kernels:
+            if isinstance(kernel, Stateful) and not kernel.can_be_shared_anew:
+                raise PlanError(
+                    "the number of shards cannot change",
+                    where=kernel.label,
+                    hint="merge the copies as r3 or r4, or keep the number of shards",
+                )
 
 
 def sweep_unfinished(state: Folder, epoch: int) -> None:
@@ -147,6 +159,8 @@ def _manifest(
         kernels=kernels,
         sources={name: min(each.sources[name] for each in before) for name in before[0].sources},
         silent={name: min(each.silent[name] for each in before) for name in before[0].silent},
+        copies=before[0].copies,
+        interest=max(each.interest for each in before),
         counters=counters,
     )
 
