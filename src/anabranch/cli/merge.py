@@ -43,6 +43,10 @@ def merge(
         bool,
         typer.Option("--follow", help="On Spark: go on with what the copies, old and new, get."),
     ] = False,
+    feedback: Annotated[
+        bool,
+        typer.Option("--feedback", help="With --follow: let copies skip what is settled already."),
+    ] = False,
     trigger: Annotated[
         str | None, typer.Option(help="With --follow: the time between two batches.")
     ] = None,
@@ -81,6 +85,7 @@ def merge(
             {**words, "lag": lag, "divergence": divergence or "warn"},
             trigger,
             checkpoint,
+            feedback=feedback,
         )
         return
     names = [name if files.count(name) == 1 else f"{name} ({n})" for n, name in enumerate(files, 1)]
@@ -104,6 +109,8 @@ def _follow(
     options: dict[str, str | None],
     trigger: str | None,
     checkpoint: str | None,
+    *,
+    feedback: bool,
 ) -> None:
     """Merge on Spark, until somebody ends it."""
     if len(files) != 1:
@@ -125,6 +132,7 @@ def _follow(
             lag=None if lag.strip() == "0" else int(lag) if lag.isdigit() else lag,
             trigger=trigger,
             checkpoint=checkpoint,
+            feedback=feedback,
             **options,  # type: ignore[arg-type]
         )
         with announced(run, script="merge", to=to) as announcement:

@@ -68,7 +68,13 @@ def jumpstart(
     schema, timestamps = origin.about()
     stable, events = _alive(origin, last)
     fresh = LogFolder(str(new))
-    fresh.create(schema, query=facts.query, timestamps=timestamps, since=int(stable))
+    fresh.create(
+        schema,
+        query=facts.query,
+        timestamps=timestamps,
+        since=int(stable),
+        home=str(target.absolute()),
+    )
     files = []
     if len(events):
         files = [write_part(str(new), last, "begin", events, timestamps=timestamps)]

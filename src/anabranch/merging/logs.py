@@ -9,6 +9,7 @@ from anabranch.algebra.merge import Case
 from anabranch.engine import Engine, Run
 from anabranch.errors import StreamError
 from anabranch.fluent import Span
+from anabranch.merging.feedback import send_feedback
 from anabranch.runtime.copies import list_copies
 from anabranch.stream import Place, Target
 
@@ -30,6 +31,7 @@ def merge_logs(
     trigger: Span | None = None,
     available_now: bool = False,
     patience: float = 600.0,
+    feedback: bool = False,
 ) -> Run:
     """Merge whatever a pattern matches, now and later: every match is a copy of one stream.
 
@@ -47,6 +49,8 @@ def merge_logs(
         trigger: The time between two batches.
         available_now: Merge what is there, then end.
         patience: So many seconds the first copy is waited for.
+        feedback: Tell copies that are behind what is settled already, so that they can skip it.
+            Then their logs are for this merge only: they lack what nobody waits for.
 
     Raises:
         StreamError: No copy has appeared.
@@ -57,7 +61,10 @@ def merge_logs(
         case=case, inserts=inserts, adjusts=adjusts, lag=lag, divergence=divergence
     )
     options: dict[str, Any] = {"checkpoint": checkpoint, "trigger": trigger}
-    return merged.start(to, available_now=available_now, **options)
+    run = merged.start(to, available_now=available_now, **options)
+    if feedback:
+        engine.closes(send_feedback(run, str(pattern)))
+    return run
 
 
 def await_copy(pattern: Place, patience: float) -> None:

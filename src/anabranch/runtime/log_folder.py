@@ -48,9 +48,15 @@ class LogFolder:
     path: str
 
     def create(
-        self, schema: pa.Schema, *, query: str, timestamps: bool, since: int | None = None
+        self,
+        schema: pa.Schema,
+        *,
+        query: str,
+        timestamps: bool,
+        since: int | None = None,
+        home: str = "",
     ) -> None:
-        """Make a new log, or take up the one of the same query.
+        """Make a new log, or take up the one of the same query, whose checkpoint is `home`.
 
         A log that begins in the middle of a stream has all events that end at `since` or later.
 
@@ -76,6 +82,8 @@ class LogFolder:
             )
         encoded = base64.b64encode(schema.serialize()).decode()
         content = {"format": _FORMAT, "query": query, "timestamps": timestamps, "schema": encoded}
+        if home:
+            content["home"] = home
         if since is not None:
             content["since"] = since
         self._log.write_json(ABOUT, content, seal=False)
@@ -88,6 +96,12 @@ class LogFolder:
         """Make the files of a batch part of the stream."""
         entry = {"format": _FORMAT, "batch": batch, "stable": int(stable), "files": files}
         self._log.write_json(f"{batch}.json", entry, seal=False)
+
+    def home(self) -> str | None:
+        """The checkpoint of the query that writes it, if that is known."""
+        about = self._log.read_json(ABOUT) or {}
+        home: str | None = about.get("home")
+        return home
 
     def about(self) -> tuple[pa.Schema, bool]:
         """The payload columns, and whether times are timestamps."""

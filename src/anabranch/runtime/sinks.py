@@ -61,7 +61,7 @@ class Begin:
     """What a sink has to know of the query.
 
     `query` is its identity, and that of one output where there are several; `fresh` says that no
-    batch has been committed yet, `first` which one is the first.
+    batch has been committed yet, `first` which one is the first. `home` is its checkpoint.
     """
 
     schema: pa.Schema
@@ -69,6 +69,7 @@ class Begin:
     timestamps: bool
     fresh: bool
     first: int = 0
+    home: str = ""
 
 
 class Sink(ABC):
@@ -124,7 +125,9 @@ class LogSink(Sink):
                 where=self.out,
                 hint="use the same folder, or a new checkpoint",
             )
-        self.log.create(begin.schema, query=begin.query, timestamps=begin.timestamps)
+        self.log.create(
+            begin.schema, query=begin.query, timestamps=begin.timestamps, home=begin.home
+        )
 
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
         """List the files."""

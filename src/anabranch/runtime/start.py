@@ -100,7 +100,7 @@ def start_query(
         schemas = [work.plan.stages[place].schema for place in work.plan.outputs]
         for sink, schema, home in zip(sinks, schemas, opened.layout.outputs, strict=True):
             fresh = opened.fresh or home.since >= opened.next_batch
-            sink.open(Begin(schema, home.identity, work.timestamps, fresh, home.since))
+            sink.open(Begin(schema, home.identity, work.timestamps, fresh, home.since, opened.path))
         places = store_tables(work.plan, work.tables, opened.tables)
         work = replace(work, plan=with_tables(work.plan, places))
         files = _all_files(work, opened)
