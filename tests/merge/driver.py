@@ -131,6 +131,11 @@ def _row(kernel: MergeKernel, payload: Payload, start: int) -> pa.RecordBatch:
     return kernel.prepare(batch.with_payload(payload_and_copy))
 
 
+def forget_rows() -> None:
+    """Prepare all rows again."""
+    _row.cache_clear()
+
+
 def batches(
     script: MergeScript, sizes: Iterator[int], *, one_leads: bool = False
 ) -> Iterator[list[Action]]:

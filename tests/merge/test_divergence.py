@@ -184,7 +184,7 @@ def test_a_copy_that_begins_again_without_a_word_repeats_itself(case: Case) -> N
 @pytest.mark.parametrize("case", ["R3", "R4"])
 def test_a_copy_with_one_event_spoiled_is_found_out(case: MergeCase) -> None:
     dice = Random(f"spoiled {case}")
-    for _ in range(10):
+    for _ in range(6):
         right, wrong, event = spoiled(case, dice)
         actions = iter(interleaved(dice, right, wrong))
         driver = attached(cast(Case, case.lower()), "one", "two", divergence="fail")
@@ -196,7 +196,7 @@ def test_a_copy_with_one_event_spoiled_is_found_out(case: MergeCase) -> None:
 @pytest.mark.parametrize("case", ["R3", "R4"])
 def test_what_is_settled_stays_and_all_who_differ_are_left_out(case: MergeCase) -> None:
     dice = Random(f"left out {case}")
-    for _ in range(10):
+    for _ in range(6):
         right, wrong, _ = spoiled(case, dice)
         again = draw_replica(case, events_of(right), dice.randrange)
         driver = attached(cast(Case, case.lower()), "one", "two", "three", divergence="quarantine")

@@ -53,7 +53,7 @@ def test_memory_does_not_grow_with_the_stream(case: Case, small: int) -> None:
     driver = attached(case, *NAMES)
     held = []
     with patch.object(runs, "SMALL", small):
-        for wave in waves(40):
+        for wave in waves(24):
             for name in NAMES:
                 driver.step(says(name, wave))
             held.append(sum(rows_of(driver).values()))
@@ -86,7 +86,7 @@ def test_what_a_slow_copy_can_contradict_stays_until_it_has_passed_or_left(
 @pytest.mark.parametrize("case", MERGE_CASES)
 def test_at_the_end_nothing_is_left_but_who_took_part(case: MergeCase) -> None:
     dice = Random(f"state {case}")
-    for _ in range(8):
+    for _ in range(3):
         policy = draw_policy(case, dice)
         script = make_script(case, dice.randrange, lag=policy.lag, gaps=False)
         driver = Driver(kernel_case(case), policy, shards=2)
@@ -104,7 +104,7 @@ def test_at_the_end_nothing_is_left_but_who_took_part(case: MergeCase) -> None:
 @pytest.mark.parametrize("case", MERGE_CASES)
 def test_a_merge_goes_on_from_what_was_stored(case: MergeCase, tmp_path: Path) -> None:
     dice = Random(f"stored {case}")
-    for number in range(8):
+    for number in range(3):
         policy = draw_policy(case, dice)
         script = make_script(case, dice.randrange, lag=policy.lag)
         steps = list(batches(script, any_sizes(dice, 4), one_leads=True))
