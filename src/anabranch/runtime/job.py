@@ -210,25 +210,24 @@ class Job:
         folder = Folder.at(self.state).child(home.folder).child(str(shard))
         return ShardStore(folder=folder, keep=self.keep, since=home.since)
 
-    def promised(self, source: str, batch: int) -> Time:
-        """How far a source had promised before a batch, as stages that read it remember."""
+    def known(self, source: str, batch: int) -> tuple[Time, Time]:
+        """What stages that read a source remember of it from before a batch.
+
+        How far it had promised, and what of it matters: rows that end before that instant do not.
+        """
         places = {route.target for route in self.routes(f"source:{source}")}
         # Those that came later may not have heard of it.
         oldest = min(places, key=lambda place: self.store(place, 0).since)
         manifest = self.store(oldest, 0).load(batch)
-        return Time(manifest.sources.get(source, BEGINNING)) if manifest else BEGINNING
-
-    def interest(self, source: str, batch: int) -> Time:
-        """Rows of a source that end before this matter to nobody, as was known before a batch."""
-        places = {route.target for route in self.routes(f"source:{source}")}
-        manifests = [self.store(place, 0).newest_before(batch) for place in places]
-        known = max((each.interest for each in manifests if each), default=int(BEGINNING))
-        if known == BEGINNING:
-            return BEGINNING
-        return interest(self.plan, Time(known))[source]
+        if manifest is None:
+            return BEGINNING, BEGINNING
+        promised = Time(manifest.sources.get(source, BEGINNING))
+        if manifest.interest == BEGINNING:
+            return promised, BEGINNING
+        return promised, interest(self.plan, Time(manifest.interest))[source]
 
     def promised_copies(self, source: str, batch: int) -> dict[int, Time]:
-        """The same of the copies of a source, by number."""
+        """What the copies of a source had promised before a batch, by number."""
         (target,) = {route.target for route in self.routes(f"source:{source}")}
         manifest = self.store(target, 0).load(batch)
         known = manifest.copies.get(source, {}) if manifest else {}

@@ -91,10 +91,10 @@ def send_source(
         in_order: What a piece promises holds for the pieces behind it.
     """
     promise = job.promises[source]
-    promised = job.promised(source, batch)
+    promised, instant = job.known(source, batch)
     progress = FOREVER if ends else BEGINNING
     counts = {"rows": 0, "late": 0, "adjusted": 0, "skipped": 0}
-    instant, insert_only = job.interest(source, batch), job.plan.sources[source].insert_only
+    insert_only = job.plan.sources[source].insert_only
     outbox = Outbox(job, source, part, batch)
 
     def flush() -> Iterator[pa.RecordBatch]:
