@@ -25,7 +25,8 @@ pytestmark = pytest.mark.spark
 
 SCHEMA = pa.schema([("payload", pa.string())])
 QUERY = """
-CREATE STREAM rows (k INT, v INT, ts INT) SOURCE '{folder}/rows/*.jsonl' ORDERED BY ts DELAY 5;
+CREATE OR REPLACE STREAM rows (k INT, v INT, ts INT)
+  SOURCE '{folder}/rows/*.jsonl' ORDERED BY ts DELAY 5;
 SELECT k, COUNT(*) AS n, SUM(v) AS total FROM rows WINDOW(RANGE 20 SLIDE 10) GROUP BY k
 """
 
@@ -140,7 +141,7 @@ def right(folder: Path) -> LogicalStream:
 def copy_of(engine: Engine, folder: Path, name: str) -> Run:
     """A copy of the query, that goes on where it was."""
     query: Stream = engine.sql(QUERY.format(folder=folder))
-    return query.canonical().start(to=folder / "copies" / name)
+    return query.canonical().start(to=folder / "copies" / name, share=False)
 
 
 def test_a_copy_begins_where_another_is_and_takes_its_place(engine: Engine, tmp_path: Path) -> None:
