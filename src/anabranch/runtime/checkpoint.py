@@ -193,6 +193,9 @@ class Checkpoint:
             )
             sources = {**known["sources"], **now["sources"]}
             about = {**known, **now, "sources": sources, "layout": layout.to_json()}
+        # Whoever should have done that may have been interrupted.
+        for name in about.pop("left", ()):
+            state.drop(name)
         sweep_unfinished(state, about.get("epoch", 0))
         if reshard and about["shards"] != shards:
             about = self._resharded(about, shards)
@@ -202,8 +205,7 @@ class Checkpoint:
         if about != known:
             folder.write_json(_ABOUT, about)
             reached("written down", self.next_batch)
-        # Again and again: whoever should have done it may have been interrupted.
-        for name in about.get("left", ()):
+        for name in left:
             state.drop(name)
         return about
 
