@@ -92,9 +92,7 @@ def test_what_is_near_enough_shares_a_stretch(
     stretches = []
     for side, values in enumerate((lefts, rights)):
         payload = pa.RecordBatch.from_arrays([pa.array(values)], schema=schemas[side])
-        start = np.zeros(len(values), np.int64)
-        batch = EventBatch(payload, start, start, start + 1)
-        rows, stretch = near_stretches(band, batch, side)
+        rows, stretch = near_stretches(band, payload, side)
         stretches.append(set(zip(rows.tolist(), stretch.tolist(), strict=True)))
     for i, left in enumerate(lefts):
         for j, right in enumerate(rights):
