@@ -67,8 +67,13 @@ def order_by_place_and_time(places: Ints, times: Ints) -> Ints:
         return np.lexsort((times, places))
     low = int(times.min())
     span, bits = int(times.max()) - low + 1, length.bit_length()
-    if (int(places.max()) + 1) * span >= 2 ** (64 - bits):
-        return np.lexsort((times, places))
+    most = int(places.max()) + 1
+    if most * span >= 2 ** (64 - bits):
+        if most >= 2 ** (64 - bits):
+            return np.lexsort((times, places))
+        by_time = order_by_time(times)
+        key = places[by_time].astype(np.uint64) << np.uint64(bits)
+        return by_time[_ride(key, np.uint64(bits))]
     offset = times.view(np.uint64) - np.uint64(low % 2**64)
     key = places.astype(np.uint64) * np.uint64(span) + offset
     return _ride(key << np.uint64(bits), np.uint64(bits))

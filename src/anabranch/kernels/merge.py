@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
@@ -11,12 +12,12 @@ import pyarrow as pa
 from anabranch.algebra.merge import Merge
 from anabranch.algebra.source import Source
 from anabranch.kernels.kernel import COPY, ID, Arrived, Progress, Run, Stateful, Trace
-from anabranch.kernels.keys import key_checks, key_ids
+from anabranch.kernels.keys import ids_and_checks, key_ids
 from anabranch.kernels.merge_contradictions import Note, contradiction, report_run
 from anabranch.kernels.merge_copies import Copies
 from anabranch.kernels.merge_keyed import Lead, Outcome, Runs, step_keyed
 from anabranch.kernels.merge_multiset import step_multiset
-from anabranch.kernels.merge_nodes import Elements
+from anabranch.kernels.merge_nodes import Elements, Payloads
 from anabranch.kernels.merge_ordered import (
     SAID,
     TWICE,
@@ -25,7 +26,7 @@ from anabranch.kernels.merge_ordered import (
     refuse_twice,
     step_ordered,
 )
-from anabranch.kernels.packed_events import payload_names
+from anabranch.kernels.packed_events import payload_names, payload_of
 from anabranch.kernels.route import BY_CHECK, EVERYWHERE, Routing, by_id_or
 from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch
@@ -90,14 +91,17 @@ class MergeKernel(Stateful):
         """The moves with what tells them apart, and who says so."""
         rows = len(batch)
         columns = [batch.payload.column(name) for name in self.schema.names]
-        none = pa.array(np.zeros(rows, np.uint64))
         by_start = self.node.chosen in ("r0", "r1")
         copy = np.full(rows, side, np.int64)
         if COPY in batch.schema.names:
             copy = batch.payload.column(COPY).to_numpy().astype(np.int64)
+        if by_start:
+            ids, check = key_ids([pa.array(batch.start)], rows), np.zeros(rows, np.uint64)
+        else:
+            ids, check = ids_and_checks(columns, rows)
         arrays = {
-            ID: pa.array(key_ids([pa.array(batch.start)] if by_start else columns, rows)),
-            CHECK: none if by_start else pa.array(key_checks(columns, rows)),
+            ID: pa.array(ids),
+            CHECK: pa.array(check),
             COPY: pa.array(copy),
             **{
                 name: pa.array(times)
@@ -121,7 +125,7 @@ class MergeKernel(Stateful):
         if trace.stable == FOREVER and not runs and before.are_over:
             return replace(trace, runs={COPIES: trace.runs[COPIES]}), self._nothing
         copies = before.advanced(self._names, progress, trace.stable)
-        came = pa.concat_batches(arrived)
+        came = _Rows.of(arrived, self.schema)
         since, outputs, notes = trace.stable, list[EventBatch](), list[Note]()
         while True:
             now, until, outcome = self._heard(runs, came, before, copies, since, notes)
@@ -130,7 +134,7 @@ class MergeKernel(Stateful):
             if copies == now:
                 break
             # Who has joined by that may lead further.
-            before, since, came = now, until, came.slice(0, 0)
+            before, since, came = now, until, came.take(np.empty(0, np.int64))
         after = {**runs, COPIES: (now.run(),)}
         if notes:
             after[REPORT] = (report_run(notes),)
@@ -159,7 +163,7 @@ class MergeKernel(Stateful):
     def _heard(
         self,
         runs: Runs,
-        rows: pa.RecordBatch,
+        rows: _Rows,
         before: Copies,
         copies: Copies,
         since: Time,
@@ -178,8 +182,8 @@ class MergeKernel(Stateful):
             notes += [(names[each.by], each.text(names[each.by])) for each in outcome.found]
             if not guilty:
                 held = {name: it for name, it in outcome.runs.items() if it and name != WAITING}
-                if waiting.num_rows:
-                    held[WAITING] = (Run(waiting),)
+                if waiting:
+                    held[WAITING] = waiting
                 return now, until, replace(outcome, runs=held)
             # It is as if they had not been listened to in this batch.
             for number in guilty:
@@ -233,48 +237,88 @@ class MergeKernel(Stateful):
         return {heard[place].number for place in outcome.by.tolist()}
 
     def _came(
-        self, runs: Runs, rows: pa.RecordBatch, copies: Copies, before: Copies
-    ) -> tuple[Copies, Elements, pa.RecordBatch]:
+        self, runs: Runs, rows: _Rows, copies: Copies, before: Copies
+    ) -> tuple[Copies, Elements, tuple[Run, ...]]:
         """What those say who are heard, in the order of each of them, and what has to wait.
 
         What a copy says against its own promise is a repetition, or nonsense: it does not count.
         Where elements are told apart by their order, those who are joining have to wait: they may
         lack what others have yet to say.
         """
-        number = rows.column(COPY).to_numpy()
         column, heard, promised = copies.columns(before)
-        start, end, new_end = (rows.column(name).to_numpy() for name in _TIMES)
+        number = rows.column(COPY)
+        start, end, new_end = (rows.column(name) for name in _TIMES)
         bound = promised[number]
-        fine = (start >= bound) | ((end >= bound) & (new_end >= bound))
+        fine = start >= bound
+        if not fine.all():
+            fine |= (end >= bound) & (new_end >= bound)
         counts = np.bincount(number, minlength=len(column))
-        late = counts - np.bincount(number[fine], minlength=len(column))
+        late = np.zeros(len(column), np.int64)
+        if not fine.all():
+            late = np.bincount(number[~fine], minlength=len(column))
         each = tuple(
             replace(c, rows=c.rows + int(counts[c.number]), ignored=c.ignored + int(late[c.number]))
             for c in copies.each
         )
         keep = heard[number] & fine
         if not keep.all():
-            rows = rows.take(pa.array(np.flatnonzero(keep)))
-        held = rows.slice(0, 0)
+            rows = rows.take(np.flatnonzero(keep))
+        held: tuple[Run, ...] = ()
         if self._by_order:
-            rows = pa.concat_batches([*(run.rows for run in runs.get(WAITING, ())), rows])
-            joining = [c.number for c in copies.each if c.status == "joining"]
-            here = heard[rows.column(COPY).to_numpy()]
-            waits = np.isin(rows.column(COPY).to_numpy(), joining) & here
-            held = rows.take(pa.array(np.flatnonzero(waits)))
-            rows = rows.take(pa.array(np.flatnonzero(~waits & here)))
-        payload = pa.RecordBatch.from_arrays(
-            [rows.column(name) for name in payload_names(self.schema)], schema=self.schema
-        )
-        start, end, new_end = (rows.column(name).to_numpy() for name in _TIMES)
-        ids, check = rows.column(ID).to_numpy(), rows.column(CHECK).to_numpy()
-        place = column[rows.column(COPY).to_numpy()]
-        came = Elements(ids, check, start, end, new_end, place, payload)
+            rows, held = self._those_who_wait(runs, rows, copies, heard)
+        ids, check, number = rows.column(ID), rows.column(CHECK), rows.column(COPY)
+        start, end, new_end = (rows.column(name) for name in _TIMES)
+        came = Elements(ids, check, start, end, new_end, column[number], rows.payload)
         return replace(copies, each=each), came, held
+
+    def _those_who_wait(
+        self, runs: Runs, rows: _Rows, copies: Copies, heard: np.ndarray
+    ) -> tuple[_Rows, tuple[Run, ...]]:
+        """What is to be looked at now, and what waits: that of those who are joining."""
+        joining = [c.number for c in copies.each if c.status == "joining"]
+        waited = runs.get(WAITING, ())
+        if not joining and not waited:
+            return rows, ()
+        rows = _Rows.of([*(run.rows for run in waited), rows.as_batch()], self.schema)
+        number = rows.column(COPY)
+        here = heard[number]
+        waits = np.isin(number, joining) & here
+        held = rows.take(np.flatnonzero(waits)).as_batch()
+        return rows.take(np.flatnonzero(~waits & here)), (Run(held),) if held.num_rows else ()
 
     @property
     def _by_order(self) -> bool:
         return self.node.chosen in ("r0", "r1", "r2")
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """What the exchange brought, with payloads left where they are."""
+
+    columns: dict[str, np.ndarray]
+    payload: Payloads
+
+    @staticmethod
+    def of(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> _Rows:
+        columns = {
+            name: np.concatenate([part.column(name).to_numpy() for part in parts])
+            for name in (ID, CHECK, COPY, *_TIMES)
+        }
+        return _Rows(columns, Payloads(tuple(payload_of(part, schema) for part in parts)))
+
+    def column(self, name: str) -> np.ndarray:
+        return self.columns[name]
+
+    def take(self, rows: np.ndarray) -> _Rows:
+        some = {name: column[rows] for name, column in self.columns.items()}
+        return _Rows(some, self.payload.select(rows))
+
+    def as_batch(self) -> pa.RecordBatch:
+        payload = self.payload.take(np.arange(len(self.columns[ID])))
+        names = payload_names(payload.schema)
+        arrays = {name: pa.array(column) for name, column in self.columns.items()}
+        return pa.RecordBatch.from_pydict({**arrays, **dict(zip(names, payload.columns))})
 
 
 def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:

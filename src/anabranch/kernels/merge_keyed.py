@@ -139,7 +139,7 @@ def step_keyed(
 
     That no input has an event of a payload and start twice is looked at where it is `asserted`.
     """
-    parts = select(runs.get(NODES, ()), np.unique(came.ids), lead.before)
+    parts = select(runs.get(NODES, ()), came.ids, lead.before)
     nodes, known, out, ends = _resolve(parts, came, lead)
     of_state = sum(part.num_rows for part in parts)
     node = nodes.node[of_state:]
@@ -168,14 +168,11 @@ def step_keyed(
     first = np.full(len(nodes), -1, np.int64)
     first[node[::-1]] = np.arange(len(came))[::-1]
     new = np.flatnonzero(fresh)
-    payload = came.payload
-    if payload.num_columns:
-        payload = payload.take(pa.array(first[new]))
     after[PAYLOADS] = add_payloads(
         runs.get(PAYLOADS, ()),
         nodes,
         new,
-        payload,
+        came.payload.take(first[new]),
         most[new],
         lead.slow,
         lambda ids, check, start: needed_until(after[NODES], ids, check, start, lead.slow),
@@ -365,7 +362,7 @@ def _merger(stable: Time) -> MergeRuns:
 
 def needed_until(runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Time) -> Ints:
     """How long nodes seem to matter; BEGINNING: they are over, or not remembered."""
-    parts = select(runs, np.unique(ids), None)
+    parts = select(runs, ids, None)
     nodes = number_nodes(
         np.concatenate([fixed(parts, ID, np.uint64), ids]),
         np.concatenate([fixed(parts, CHECK, np.uint64), check]),

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.merge import MergePolicy
-from anabranch.kernels.columns import Ids, Ints, Mask, is_first
+from anabranch.kernels.columns import Ids, Ints, Mask, is_first, order_by_place_and_time
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.merge_contradictions import describe
 from anabranch.kernels.merge_keyed import NODES, OUT, PAYLOADS, Lead, Outcome, Runs
@@ -76,7 +76,7 @@ def step_multiset(
     runs: Runs, came: Elements, lead: Lead, policy: MergePolicy, schema: pa.Schema
 ) -> Outcome:
     """Take in a batch, then the stable point that the leader has reached."""
-    parts = select(runs.get(NODES, ()), np.unique(came.ids), lead.before)
+    parts = select(runs.get(NODES, ()), came.ids, lead.before)
     held = sum(part.num_rows for part in parts)
     nodes = number_nodes(
         np.concatenate([fixed(parts, ID, np.uint64), came.ids]),
@@ -115,7 +115,7 @@ def step_multiset(
         runs.get(PAYLOADS, ()),
         nodes,
         new,
-        came.payload.take(pa.array(first[new])) if came.payload.num_columns else came.payload,
+        came.payload.take(first[new]),
         table.latest(np.ones(len(table.end), np.int64))[new],
         lead.slow,
         lambda ids, check, start: needed_until(after[NODES], ids, check, start, lead.slow),
@@ -161,26 +161,28 @@ def _add_up(
     end = np.concatenate(
         [fixed(parts, END, np.int64)[current], came.end[gone], came.new_end[come], nodes.start]
     )
-    width = len(lead.keys)
-    values = np.zeros((len(owner), width + 1), np.int64)
+    order = order_by_place_and_time(owner, end)
+    first = is_first(owner[order], end[order])
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(first) - 1
+    owner, end = owner[order][first], end[order][first]
+    kept, width = len(current), len(lead.keys)
+    sums, out = np.zeros((len(owner), width), np.int64), np.zeros(len(owner), np.int64)
 
     def nothing(part: pa.RecordBatch) -> Ints:
         return np.zeros(part.num_rows, np.int64)
 
-    kept = len(current)
+    # A version has every end of a node once.
+    out[group[:kept]] = fixed(parts, OUT, np.int64)[current]
     for place, key in enumerate(lead.keys):
-        values[:kept, place] = columns_of(parts, f"c{key}", nothing)[current]
-    values[:kept, width] = fixed(parts, OUT, np.int64)[current]
-    rows = np.arange(kept, kept + len(gone) + len(come))
-    signs = np.repeat([-1, 1], [len(gone), len(come)])
-    values[rows, np.concatenate([came.column[gone], came.column[come]])] = signs
-    order = np.lexsort((end, owner))
-    first = np.flatnonzero(is_first(owner[order], end[order]))
-    sums = np.add.reduceat(values[order], first, axis=0) if len(first) else values
-    owner, end = owner[order][first], end[order][first]
+        sums[group[:kept], place] = columns_of(parts, f"c{key}", nothing)[current]
+    went, arrived = group[kept : kept + len(gone)], group[kept + len(gone) :][: len(come)]
+    for rows, which, sign in ((went, gone, -1), (arrived, come, 1)):
+        cells = np.bincount(rows * width + came.column[which], minlength=sums.size)
+        sums += sign * cells.reshape(sums.shape)
     begins = np.flatnonzero(is_first(owner))
     # An input that adjusts what it never had has at least what it says now.
-    return Counts(owner, end, sums[:, width], np.maximum(sums[:, :width], 0), begins)
+    return Counts(owner, end, out, np.maximum(sums, 0), begins)
 
 
 def choose_counts(
@@ -314,7 +316,8 @@ def _pair(table: Counts, start: Ints, wanted: Ints) -> tuple[Ints, Ints, Ints]:
     # Pairs have one node and one rank among those of the node.
     width = int(max(from_rank.max(initial=0), to_rank.max(initial=0))) + 1
     from_key, to_key = from_node * width + from_rank, to_node * width + to_rank
-    keys = np.union1d(from_key, to_key)
+    keys = np.sort(np.concatenate([from_key, to_key]))
+    keys = keys[is_first(keys)]
     which = keys // width
     end, new_end = start[which].copy(), start[which].copy()
     end[np.searchsorted(keys, from_key)] = table.end[lost]
@@ -339,7 +342,8 @@ def _write(
 ) -> tuple[Run, ...]:
     """New versions of some nodes; a version without events says that there are none."""
     some = (wanted != 0) | (table.counts != 0).any(axis=1)
-    some |= (table.end == nodes.start[table.node]) & ~_any(some, table)[table.node]
+    none = table.totals(some.astype(np.int64)) == 0
+    some |= (table.end == nodes.start[table.node]) & none[table.node]
     rows = np.flatnonzero(some & written[table.node])
     which = table.node[rows]
     values = {END: table.end[rows], OUT: wanted[rows]}
@@ -347,10 +351,6 @@ def _write(
         values[f"c{key}"] = table.counts[rows, place]
     version = version_rows(nodes, which, values, table.end[rows])
     return add_run(runs, version, lead.slow, _merger(lead.slow), anchors=False)
-
-
-def _any(mask: Mask, table: Counts) -> Mask:
-    return np.asarray(table.totals(mask.astype(np.int64)) > 0)
 
 
 def _merger(stable: Time) -> MergeRuns:
@@ -381,7 +381,7 @@ def _merger(stable: Time) -> MergeRuns:
 
 def needed_until(runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Time) -> Ints:
     """How long nodes seem to matter; BEGINNING: they are over, or not remembered."""
-    parts = select(runs, np.unique(ids), None)
+    parts = select(runs, ids, None)
     nodes = number_nodes(
         np.concatenate([fixed(parts, ID, np.uint64), ids]),
         np.concatenate([fixed(parts, CHECK, np.uint64), check]),

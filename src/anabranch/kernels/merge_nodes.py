@@ -8,18 +8,79 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
+from itertools import pairwise
+from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.columns import Ids, Ints, Mask, is_first, order_by_id_and_time, positions_of
+from anabranch.kernels.columns import (
+    Ids,
+    Ints,
+    Mask,
+    is_first,
+    order_by_id_and_time,
+    order_by_time,
+    positions_of,
+)
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.packed_events import payload_names
 from anabranch.kernels.runs import TIME, Slices, add_run, with_times
 from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.time import BEGINNING, Time
+
+_PIECES: Final = 64
+"""Payloads that change between parts more often are brought together first."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Payloads:
+    """Payloads where they arrived; only those that are needed are copied, once.
+
+    `rows` says which rows of the parts, put one behind the other; None: all of them.
+    """
+
+    parts: tuple[pa.RecordBatch, ...]
+    rows: Ints | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The user's columns."""
+        return self.parts[0].schema
+
+    def select(self, rows: Ints) -> Payloads:
+        """Some of them, none copied."""
+        return Payloads(self.parts, rows if self.rows is None else self.rows[rows])
+
+    def take(self, rows: Ints) -> pa.RecordBatch:
+        """Some of them. It is faster where those of one part are next to each other."""
+        if not len(rows) or not len(self.schema):
+            return self.parts[0].slice(0, 0)
+        rows = rows if self.rows is None else self.rows[rows]
+        cuts = np.cumsum([0, *(part.num_rows for part in self.parts)])
+        part = np.searchsorted(cuts, rows, side="right") - 1
+        changes = np.flatnonzero(part[1:] != part[:-1]) + 1
+        if len(changes) < _PIECES:
+            bounds = [0, *changes.tolist(), len(rows)]
+            return concat_rows(
+                _take(self.parts[part[low]], rows[low:high] - cuts[part[low]])
+                for low, high in pairwise(bounds)
+            )
+        grouped = np.argsort(part, kind="stable")
+        back = np.empty(len(rows), np.int64)
+        back[grouped] = np.arange(len(rows))
+        together = Payloads(self.parts).take(rows[grouped])
+        return together.take(pa.array(back))
+
+
+def _take(part: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
+    """Some rows of a part; neighbours stay where they are."""
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first + 1 == len(rows) and (rows[1:] - rows[:-1] == 1).all():
+        return part.slice(first, len(rows))
+    return part.take(pa.array(rows))
 
 
 @final
@@ -33,7 +94,7 @@ class Elements:
     end: Ints
     new_end: Ints
     column: Ints
-    payload: pa.RecordBatch
+    payload: Payloads
 
     def __len__(self) -> int:
         return len(self.start)
@@ -69,8 +130,10 @@ def number_nodes(ids: Ids, check: Ids, start: Ints) -> Numbered:
 
 
 def select(runs: Sequence[Run], touched: Ids, before: Time | None) -> list[pa.RecordBatch]:
-    """From each run the rows of some ids (sorted), and all that start before an instant."""
+    """From each run the rows of some ids, and all that start before an instant."""
     found = []
+    touched = np.sort(touched) if len(runs) else touched
+    touched = touched[is_first(touched)]
     for run in runs:
         slices = Slices(run, touched)
         places, _ = positions_of(slices.low, slices.high)
@@ -203,9 +266,9 @@ def moves_of(
     """Moves of some nodes, with payloads from what came, or else from what is remembered."""
     here = np.flatnonzero(first[which] >= 0)
     there = np.flatnonzero(first[which] < 0)
-    rows = first[which[here]]
-    new = came.payload.take(pa.array(rows)) if came.payload.num_columns else came.payload
-    new = pa.RecordBatch.from_arrays(new.columns, schema=schema)
+    # In the order of arrival: what lies together is copied together.
+    here = here[order_by_time(first[which[here]])]
+    new = came.payload.take(first[which[here]])
     at = which[there]
     order = np.concatenate([here, there])
     payload = new

@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import Case
 from anabranch.errors import StreamError
-from anabranch.kernels.columns import Ids, Ints, is_first, order_by_time
+from anabranch.kernels.columns import Ids, Ints, group_starts, is_first, order_by_time
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.merge_copies import Copies, Copy
 from anabranch.kernels.merge_keyed import Outcome, Runs
 from anabranch.kernels.merge_nodes import Elements
 from anabranch.kernels.runs import TIME
 from anabranch.kernels.timeline import CHECK
-from anabranch.model.batch import EventBatch, take_rows
+from anabranch.model.batch import EventBatch
 from anabranch.model.payload import payloads, show_payload
 from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
 
@@ -44,8 +44,7 @@ def step_ordered(
     places = np.flatnonzero(fresh)
     start = came.start[places]
     ids, check = _identity(came, case, places, ordinal)
-    order = order_by_time(start) if case == "r0" else np.lexsort((check, ids, start))
-    order = order[is_first(start[order], ids[order], check[order])]
+    order = _first_ones(start, ids, check, case)
     # At the largest start so far some have passed already.
     again = np.flatnonzero(start[order] == last)
     if len(again) and len(seen):
@@ -54,10 +53,33 @@ def step_ordered(
         known = [pair in passed for pair in zip(ids[at].tolist(), check[at].tolist())]
         order = np.delete(order, again[np.array(known, np.bool_)])
     out = places[order]
-    after = _remember(runs, came.start[out], ids[order], check[order], last, seen, checks, until)
     starts = came.start[out]
-    output = EventBatch(take_rows(came.payload, out), starts, starts, came.new_end[out], until)
+    after = _remember(runs, starts, ids[order], check[order], last, seen, checks, until)
+    output = EventBatch(came.payload.take(out), starts, starts, came.new_end[out], until)
     return Outcome(after, output, np.flatnonzero(~fresh), np.empty(0, np.int64))
+
+
+def _first_ones(start: Ints, ids: Ids, check: Ids, case: Case) -> Ints:
+    """The first row of every start and identity, by start.
+
+    Rows of one start nearly always have one identity, too: only the others are sorted by that.
+    """
+    order = order_by_time(start)
+    by_start = start[order]
+    first = is_first(by_start)
+    if case == "r0":
+        return order[first]
+    group = group_starts(first)
+    by_id, by_check = ids[order], check[order]
+    differs = (by_id != by_id[group]) | (by_check != by_check[group])
+    if differs.any():
+        mixed = np.zeros(len(order), np.bool_)
+        mixed[group[differs]] = True
+        some = np.flatnonzero(mixed[group])
+        again = np.lexsort((by_check[some], by_id[some], group[some]))
+        some = some[again]
+        first[some] = is_first(group[some], by_id[some], by_check[some])
+    return order[first]
 
 
 def _identity(came: Elements, case: Case, places: Ints, ordinal: Ints) -> tuple[Ids, Ids]:
@@ -177,7 +199,7 @@ def refuse_twice(runs: Runs, came: Elements, copies: Copies) -> tuple[Run, ...]:
 
 def broken(copy: Copy, came: Elements, row: int, case: Case, what: str) -> StreamError:
     """An input is not what the user says it is."""
-    (payload,) = payloads(came.payload.slice(row, 1), 1)
+    (payload,) = payloads(came.payload.take(np.array([row])), 1)
     times = f"[{format_time(int(came.start[row]))}, {format_time(int(came.new_end[row]))})"
     return StreamError(
         f"input '{copy.name}' {what}",
