@@ -69,12 +69,14 @@ def _first_ones(start: Ints, ids: Ids, check: Ids, case: Case) -> Ints:
     first = is_first(by_start)
     if case == "r0":
         return order[first]
-    group = group_starts(first)
-    by_id, by_check = ids[order], check[order]
-    differs = (by_id != by_id[group]) | (by_check != by_check[group])
+    by_id = ids[order]
+    by_check = check if case == "r1" else check[order]
+    differs = (by_id[1:] != by_id[:-1]) | (by_check[1:] != by_check[:-1])
+    differs &= ~first[1:]
     if differs.any():
+        group = group_starts(first)
         mixed = np.zeros(len(order), np.bool_)
-        mixed[group[differs]] = True
+        mixed[group[1:][differs]] = True
         some = np.flatnonzero(mixed[group])
         again = np.lexsort((by_check[some], by_id[some], group[some]))
         some = some[again]
@@ -138,13 +140,18 @@ def in_order(came: Elements, copies: Copies, case: Case, *, known: bool) -> tupl
         rows = np.flatnonzero(came.column == place)
         if not len(rows):
             continue
-        moved = (came.end[rows] != came.start[rows]) | (came.new_end[rows] <= came.start[rows])
+        # Mostly an input's rows are next to each other, and in order.
+        together = rows[-1] - rows[0] + 1 == len(rows)
+        some = slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
+        starts = came.start[some]
+        moved = (came.end[some] != starts) | (came.new_end[some] <= starts)
         if moved.any():
             row = int(rows[moved.argmax()])
             raise broken(copy, came, row, case, "adjusts, but is declared insert-only")
-        if known:
-            rows = rows[np.argsort(came.start[rows], kind="stable")]
-        start = np.concatenate([[np.int64(copy.last)], came.start[rows]])
+        if known and (starts[1:] < starts[:-1]).any():
+            rows = some = rows[np.argsort(starts, kind="stable")]
+            starts = came.start[rows]
+        start = np.concatenate([[np.int64(copy.last)], starts])
         back = np.flatnonzero(start[1:] < start[:-1])
         if len(back) and not known:
             row = int(rows[back[0]])
@@ -153,12 +160,11 @@ def in_order(came: Elements, copies: Copies, case: Case, *, known: bool) -> tupl
         same = np.flatnonzero((start[1:] == start[:-1]) & (start[1:] > BEGINNING))
         if case == "r0" and len(same) and not known:
             raise broken(copy, came, int(rows[same[0]]), case, "has two elements of one start")
-        first = np.concatenate([[True], start[1:] != start[:-1]])
-        group = np.maximum.accumulate(np.where(first, np.arange(len(start)), 0))
+        group = group_starts(is_first(start))
         number = np.arange(len(start)) - group
         # The row before the first one stands for those seen in earlier batches.
-        number += np.where(group == 0, copy.ties - 1 if copy.ties else 0, 0)
-        ordinal[rows] = number[1:]
+        number[: int(np.searchsorted(group, 0, side="right"))] += max(copy.ties - 1, 0)
+        ordinal[some] = number[1:]
         copies = copies.changed(copy.number, last=int(start[-1]), ties=int(number[-1]) + 1)
     return copies, ordinal
 
