@@ -62,7 +62,7 @@ check: setup ## formatting, lint, types, layers
 	$(BIN)/lint-imports
 
 bench: setup ## benchmarks in their quick form; NAME=tumbling runs that one in full
-	@for name in $(or $(NAME),tumbling latency growth operators pipes); do \
+	@for name in $(or $(NAME),tumbling latency growth operators pipes merge); do \
 	  $(BIN)/anabranch bench $$name $(if $(NAME),,--quick) --json || exit 1; \
 	done
 

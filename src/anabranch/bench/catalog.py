@@ -10,6 +10,8 @@ from typing import Any, Final, final
 from anabranch.bench.endtoend import endtoend
 from anabranch.bench.growth import growth
 from anabranch.bench.latency import latency
+from anabranch.bench.merge import merge
+from anabranch.bench.merge_plots import write_plots as write_merge_plots
 from anabranch.bench.nexmark import nexmark
 from anabranch.bench.operators import operators
 from anabranch.bench.pipes import pipes
@@ -47,6 +49,11 @@ BENCHES: Final[Mapping[str, Bench]] = {
         "the experiments of PIPES: intervals beside positive and negative elements",
         pipes,
         write_plots,
+    ),
+    "merge": Bench(
+        "the experiments of logical merge: copies of a stream by every case, beside naive ways",
+        merge,
+        write_merge_plots,
     ),
     "restart": Bench("from a new process to the first result, with 10M live events", restart),
     "scale": Bench("more cores and many events: throughput, cost per event, memory", scale),

@@ -15,8 +15,8 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="The benchmark: tumbling, latency, endtoend, operators, growth, scale, pipes or "
-            "nexmark."
+            help="The benchmark: tumbling, latency, endtoend, operators, growth, scale, restart, "
+            "pipes, merge or nexmark."
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A small form, under a minute.")] = False,
@@ -24,7 +24,7 @@ def bench(
         bool, typer.Option("--json", help="One JSON object per measurement, the figures last.")
     ] = False,
     plots: Annotated[
-        Path | None, typer.Option(help="Draw what was measured into a folder (pipes only).")
+        Path | None, typer.Option(help="Draw what was measured into a folder (pipes and merge).")
     ] = None,
     queries: Annotated[
         str | None, typer.Option(help="Only these, such as q0,q5 (nexmark only).")
