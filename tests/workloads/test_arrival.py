@@ -15,10 +15,12 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Element, Stable, elements_of
 from anabranch.model.history import History
 from anabranch.model.legality import LegalityChecker
+from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER, SECOND, Duration
 from anabranch.workloads.arrival import (
     BID_PAYLOAD,
     Disturbance,
+    bid_copy,
     bid_elements,
     bid_rows,
     write_bid_rows,
@@ -157,3 +159,28 @@ def test_senseless_options_are_refused() -> None:
     for options in ({"late": 2.0}, {"corrections": -1.0}, {"stable_every": 0}, {"disorder": -1}):
         with pytest.raises(QueryError):
             Disturbance(**options)
+
+
+def copy_of(number: int, how: Disturbance) -> list[EventBatch]:
+    return list(bid_copy(Nexmark(bids=3_000, rate=50.0), number, how))
+
+
+def test_copies_mean_the_same_and_arrive_differently() -> None:
+    calm = LogicalStream.of_batches(bid_elements(Nexmark(bids=3_000, rate=50.0)))
+    hasty = Disturbance(disorder=Duration(SECOND), corrections=0.02, stable_every=40)
+    copies = [copy_of(1, ROUGH), copy_of(2, ROUGH), copy_of(2, hasty)]
+    for copy in copies:
+        assert LogicalStream.of_batches(copy).agrees_with(calm) is None
+    told = [[element for batch in copy for element in elements_of(batch)] for copy in copies]
+    assert len({len(each) for each in told}) == 3
+    assert told[0][:100] != told[1][:100]
+
+
+def test_copies_are_legal_and_repeatable() -> None:
+    checker = LegalityChecker()
+    copy = copy_of(7, ROUGH)
+    for piece in arrivals(copy):
+        assert checker.feed(piece) == []
+    again = copy_of(7, ROUGH)
+    assert [elements_of(one) for one in again] == [elements_of(one) for one in copy]
+    assert copy[-1].stable == FOREVER

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -20,11 +22,20 @@ from anabranch.workloads.disturbance import (
     Clock,
     Disturbance,
     arrivals,
+    corrected,
     rechunked,
 )
 from anabranch.workloads.nexmark import BID, Nexmark
+from anabranch.workloads.random_access import Randomness
 
-__all__ = ["BID_PAYLOAD", "Disturbance", "bid_elements", "bid_rows", "write_bid_rows"]
+__all__ = [
+    "BID_PAYLOAD",
+    "Disturbance",
+    "bid_copy",
+    "bid_elements",
+    "bid_rows",
+    "write_bid_rows",
+]
 
 BID_PAYLOAD: Final = pa.schema([field for field in BID if field.name != "bidTS"])
 """A bid as an event: its time is the start of its lifetime."""
@@ -52,7 +63,8 @@ def bid_rows(
             where=f"corrections {how.corrections}",
             hint="write elements (JSON lines, or Parquet of elements), or leave corrections out",
         )
-    return (config.bid_rows(part.event) for part in rechunked(_arrivals(config, how), chunk_rows))
+    parts = rechunked(arrivals(_clock(config), how), chunk_rows)
+    return (config.bid_rows(part.event) for part in parts)
 
 
 def bid_elements(
@@ -69,18 +81,28 @@ def bid_elements(
         chunk_rows: At most so many rows per batch; has no influence on the elements.
     """
     how = disturbance or Disturbance()
-    every = how.stable_every
-    for part in rechunked(_arrivals(config, how), every * max(1, _BLOCK // every)):
-        events = _events(config, part)
-        count = len(events)
-        for first in range(0, count, every):
-            end = min(first + every, count)
-            for low in range(first, end, chunk_rows):
-                high = min(low + chunk_rows, end)
-                is_last = high == first + every
-                stable = int(part.time[high - 1]) - how.patience if is_last else BEGINNING
-                yield _slice(events, low, high, Time(stable))
-    yield EventBatch.empty(BID_PAYLOAD, FOREVER)
+    parts = _parts(_clock(config), how)
+    events = ((part, _events(config, part, part.kind == REPLACE)) for part in parts)
+    return _batches(events, how, chunk_rows)
+
+
+def bid_copy(config: Nexmark, number: int, disturbance: Disturbance) -> Iterator[EventBatch]:
+    """The stream Bid as one of many copies, which arrive differently and mean the same.
+
+    What is corrected was wrong on its way: such a bid comes with another price, is withdrawn, and
+    comes again as it is. So in the end there are the bids of `config`, whatever the disturbance.
+    Copies of other numbers have another order, and other bids are wrong at first.
+    """
+    how = replace(disturbance, replaced=1.0)
+    (seed,) = config.random.integers("copy", np.array([number], np.int64), 2**53)
+    clock = replace(_clock(config), random=Randomness(int(seed)))
+
+    def events() -> Iterator[tuple[Arrived, EventBatch]]:
+        for part in _parts(clock, how):
+            wrong = corrected(clock, how, part.event) & (part.kind != REPLACE)
+            yield part, _events(config, part, wrong)
+
+    return _batches(events(), how, _BLOCK)
 
 
 def write_bid_rows(
@@ -114,6 +136,29 @@ def write_bid_rows(
         pq.write_table(pa.Table.from_batches([part]), target / f"part-{number:05}.parquet")
 
 
+def _parts(clock: Clock, how: Disturbance) -> Iterator[Arrived]:
+    """What arrives, in pieces that end where a stable point is said."""
+    every = how.stable_every
+    return rechunked(arrivals(clock, how), every * max(1, _BLOCK // every))
+
+
+def _batches(
+    parts: Iterator[tuple[Arrived, EventBatch]], how: Disturbance, chunk_rows: int
+) -> Iterator[EventBatch]:
+    """The events of parts, each batch with its stable point; at last that the stream has ended."""
+    every = how.stable_every
+    for part, events in parts:
+        count = len(events)
+        for first in range(0, count, every):
+            end = min(first + every, count)
+            for low in range(first, end, chunk_rows):
+                high = min(low + chunk_rows, end)
+                is_last = high == first + every
+                stable = int(part.time[high - 1]) - how.patience if is_last else BEGINNING
+                yield _slice(events, low, high, Time(stable))
+    yield EventBatch.empty(BID_PAYLOAD, FOREVER)
+
+
 def _slice(events: EventBatch, low: int, high: int, stable: Time) -> EventBatch:
     return EventBatch(
         events.payload.slice(low, high - low),
@@ -124,14 +169,15 @@ def _slice(events: EventBatch, low: int, high: int, stable: Time) -> EventBatch:
     )
 
 
-def _events(config: Nexmark, part: Arrived) -> EventBatch:
+def _events(config: Nexmark, part: Arrived, other: npt.NDArray[np.bool_]) -> EventBatch:
+    """The elements of a part; `other` are those with another price than the bid has."""
     rows = config.bid_rows(part.event)
     price = rows.column("price").to_numpy()
-    other = np.round(price * (0.5 + config.random.floats("other price", part.event)), 2)
+    factor = 0.5 + config.random.floats("other price", part.event)
     columns = [
         rows.column("itemID"),
         rows.column("bidderID"),
-        pa.array(np.where(part.kind == REPLACE, other, price)),
+        pa.array(np.where(other, np.round(price * factor, 2), price)),
     ]
     start = config.bid_times(part.event)
     withdrawn = part.kind == WITHDRAW
@@ -143,6 +189,5 @@ def _events(config: Nexmark, part: Arrived) -> EventBatch:
     )
 
 
-def _arrivals(config: Nexmark, how: Disturbance) -> Iterator[Arrived]:
-    clock = Clock(config.bids, config.random, config.bid_times, config.time_of)
-    return arrivals(clock, how)
+def _clock(config: Nexmark) -> Clock:
+    return Clock(config.bids, config.random, config.bid_times, config.time_of)
