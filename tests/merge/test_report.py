@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from anabranch.algebra.merge import Case, Divergence, MergePolicy
+from anabranch.algebra.source import Source
+from anabranch.errors import StreamError
+from anabranch.kernels.merge import MergeKernel
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.testing import insert, stable
 from tests.merge.driver import Driver
@@ -84,3 +90,26 @@ def test_of_many_contradictions_a_few_are_told_and_all_are_counted() -> None:
     for each in report["divergent"]:
         assert each["event"].endswith(f"settled until 9, but '{each['copy']}' says there is none")
         assert each["copy"] == "two" or each["event"].startswith("('p00') from 5: ")
+
+
+@pytest.mark.parametrize("case", KEYED_AND_NOT)
+def test_times_of_a_clock_are_told_as_such(case: Case) -> None:
+    for divergence in ("warn", "fail"):
+        driver = attached(case, "one", "two", divergence=divergence)
+        (source,) = driver.kernel.node.inputs
+        assert isinstance(source, Source)
+        clocked = replace(driver.kernel.node, inputs=(replace(source, timestamps=True),))
+        driver.kernel = MergeKernel(clocked)
+        driver.step(says("one", LONG))
+        event = (
+            "('a') from 1970-01-01T00:00:00.000005: settled until 1970-01-01T00:00:00.000009, "
+            "but 'two' says until 1970-01-01T00:00:00.000007"
+        )
+        if divergence == "fail":
+            with pytest.raises(StreamError, match=re.escape(event)):
+                driver.step(says("two", SHORT))
+        else:
+            driver.step(says("two", SHORT))
+            assert driver.kernel.report(driver.traces[0])["divergent"] == [
+                {"copy": "two", "event": event}
+            ]

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import Merge
 from anabranch.algebra.source import Source
+from anabranch.algebra.window_columns import has_clock
 from anabranch.kernels.kernel import COPY, ID, Arrived, Progress, Run, Stateful, Trace
 from anabranch.kernels.keys import ids_and_checks, key_ids
 from anabranch.kernels.merge_contradictions import Note, contradiction, report_run
@@ -179,7 +180,10 @@ class MergeKernel(Stateful):
             now, outcome = self._merge(runs, came, before, now, since, until)
             guilty = self._judge(now, outcome)
             names = [copy.name for copy in now.heard]
-            notes += [(names[each.by], each.text(names[each.by])) for each in outcome.found]
+            notes += [
+                (names[each.by], each.text(names[each.by], timestamps=self._clock))
+                for each in outcome.found
+            ]
             if not guilty:
                 held = {name: it for name, it in outcome.runs.items() if it and name != WAITING}
                 if waiting:
@@ -233,7 +237,7 @@ class MergeKernel(Stateful):
         if self.node.policy.divergence == "fail":
             first = int(outcome.by[0])
             found = [each for each in outcome.found if each.by == first]
-            raise contradiction(heard[first].name, found)
+            raise contradiction(heard[first].name, found, timestamps=self._clock)
         return {heard[place].number for place in outcome.by.tolist()}
 
     def _came(
@@ -285,6 +289,11 @@ class MergeKernel(Stateful):
         waits = np.isin(number, joining) & here
         held = rows.take(np.flatnonzero(waits)).as_batch()
         return rows.take(np.flatnonzero(~waits & here)), (Run(held),) if held.num_rows else ()
+
+    @property
+    def _clock(self) -> bool:
+        """Whether times are those of a clock."""
+        return has_clock(self.node)
 
     @property
     def _by_order(self) -> bool:

@@ -32,21 +32,23 @@ class Contradiction:
     ours: tuple[int, ...]
     theirs: tuple[int, ...]
 
-    def text(self, name: str) -> str:
+    def text(self, name: str, *, timestamps: bool = False) -> str:
         """For people: `('a') from 5: settled until 9, but 'two' says until 7`."""
-        ours = _view(self.ours)
+        ours, theirs = (_view(ends, timestamps=timestamps) for ends in (self.ours, self.theirs))
         settled = ours if self.ours else f"that {ours}"
-        event = f"{show_payload(self.payload)} from {format_time(self.start)}"
-        return f"{event}: settled {settled}, but '{name}' says {_view(self.theirs)}"
+        start = format_time(self.start, timestamps=timestamps)
+        event = f"{show_payload(self.payload)} from {start}"
+        return f"{event}: settled {settled}, but '{name}' says {theirs}"
 
 
-def _view(ends: Sequence[int]) -> str:
+def _view(ends: Sequence[int], *, timestamps: bool) -> str:
     counts = sorted(Counter(ends).items())
     if not counts:
         return "there is none"
+    times = [format_time(end, timestamps=timestamps) for end, _ in counts]
     if counts == [(ends[0], 1)]:
-        return f"until {format_time(ends[0])}"
-    return ", ".join(f"{many} until {format_time(end)}" for end, many in counts)
+        return f"until {times[0]}"
+    return ", ".join(f"{many} until {time}" for time, (_, many) in zip(times, counts))
 
 
 Events = Callable[[Ints], EventBatch]
@@ -80,11 +82,13 @@ def describe(
     )
 
 
-def contradiction(name: str, found: Sequence[Contradiction]) -> StreamError:
+def contradiction(
+    name: str, found: Sequence[Contradiction], *, timestamps: bool = False
+) -> StreamError:
     """An input says something else than what is settled."""
     return StreamError(
         f"input '{name}' contradicts what is settled",
-        where="\n".join(each.text(name) for each in found[:SHOWN]),
+        where="\n".join(each.text(name, timestamps=timestamps) for each in found[:SHOWN]),
         hint="find out which copy is right; divergence='quarantine' goes on without this one",
     )
 
