@@ -21,19 +21,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.aggregate_functions import AggregateCall
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.node import Node
-from anabranch.algebra.source import Source
-from anabranch.algebra.time_window import TimeWindow
-from anabranch.bench.demo_query import SLIDE, WINDOW
+from anabranch.bench.demo_answer import compare, right_answer
 from anabranch.errors import EngineError
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.stream_file import read_batches, write_stream
-from anabranch.model.time import BEGINNING, Duration, format_time, parse_duration
-from anabranch.workloads.arrival import BID_PAYLOAD, Disturbance, bid_elements
+from anabranch.model.time import BEGINNING, Duration, format_time
+from anabranch.workloads.arrival import Disturbance, bid_elements
 from anabranch.workloads.nexmark import Nexmark
 
 BIDS: Final = Nexmark(bids=24_000, rate=50.0, seed=2026)
@@ -89,7 +83,7 @@ def run_demo(folder: Path | None = None) -> None:
     )
     console.print("[bold]4.[/] Every snapshot is compared with an independent computation.")
     answer = tuple(read_batches(root / "highest.jsonl"))
-    instants = _compare(feed, answer)
+    instants = compare(right_answer(feed.legal), answer)
     elements = sum(map(len, answer))
     console.print(
         f"   {instants:,} instants at which the answer changes: all equal. The output log has\n"
@@ -99,23 +93,6 @@ def run_demo(folder: Path | None = None) -> None:
     seconds = time.monotonic() - began
     console.print(f"[bold green]The demo's answer is right.[/] It took {seconds:.0f} seconds.")
     console.print(f"Look at the files: anabranch show {root / 'highest.jsonl'}\n")
-
-
-def query_plan() -> Node:
-    """The logical plan of the demo's query; its meaning is what the answer is compared with."""
-    bids = Source(name="Bid", schema=BID_PAYLOAD, timestamps=True)
-    held = TimeWindow(input=bids, size=parse_duration(WINDOW), slide=parse_duration(SLIDE))
-    return Aggregate(
-        input=held,
-        group_by=(("itemID", Expression.parse("itemID", BID_PAYLOAD)),),
-        aggregates=(
-            (
-                "highest",
-                AggregateCall(function="max", argument=Expression.parse("price", BID_PAYLOAD)),
-            ),
-            ("bids", AggregateCall(function="count", argument=None)),
-        ),
-    )
 
 
 def _generate(root: Path) -> Feed:
@@ -183,20 +160,6 @@ def _run_query(root: Path, console: Console, stop_after: int | None) -> list[dic
             hint="please report this with the text above",
         )
     return batches
-
-
-def _compare(feed: Feed, answer: Sequence[EventBatch]) -> int:
-    meaning = LogicalStream.of_batches(feed.legal)
-    for node in query_plan().walk():
-        meaning = meaning if isinstance(node, Source) else node.denote(meaning)
-    got = LogicalStream.of_batches(answer)
-    if got.agrees_with(meaning) is not None:
-        raise EngineError(
-            "the demo's answer is wrong",
-            where=got.difference(meaning),
-            hint="please report this with the text above",
-        )
-    return len(meaning.change_points())
 
 
 def _show(console: Console, answer: Sequence[EventBatch]) -> None:

@@ -1,0 +1,59 @@
+"""What the demo asks, and what the right answer is: the meaning of the query, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate_functions import AggregateCall
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.bench.demo_query import SLIDE, WINDOW
+from anabranch.errors import EngineError
+from anabranch.model.batch import EventBatch
+from anabranch.model.logical import LogicalStream
+from anabranch.model.time import parse_duration
+from anabranch.workloads.arrival import BID_PAYLOAD
+
+
+def query_plan() -> Node:
+    """The logical plan of the demo's query; its meaning is what the answer is compared with."""
+    bids = Source(name="Bid", schema=BID_PAYLOAD, timestamps=True)
+    held = TimeWindow(input=bids, size=parse_duration(WINDOW), slide=parse_duration(SLIDE))
+    return Aggregate(
+        input=held,
+        group_by=(("itemID", Expression.parse("itemID", BID_PAYLOAD)),),
+        aggregates=(
+            (
+                "highest",
+                AggregateCall(function="max", argument=Expression.parse("price", BID_PAYLOAD)),
+            ),
+            ("bids", AggregateCall(function="count", argument=None)),
+        ),
+    )
+
+
+def right_answer(bids: Iterable[EventBatch]) -> LogicalStream:
+    """What the query means over a legal stream of bids."""
+    meaning = LogicalStream.of_batches(bids)
+    for node in query_plan().walk():
+        meaning = meaning if isinstance(node, Source) else node.denote(meaning)
+    return meaning
+
+
+def compare(right: LogicalStream, answer: Sequence[EventBatch]) -> int:
+    """Compare an answer at every instant; at how many the right one changes.
+
+    Raises:
+        EngineError: The answer is not the one that the meaning of the query demands.
+    """
+    got = LogicalStream.of_batches(answer)
+    if got.agrees_with(right) is not None:
+        raise EngineError(
+            "the demo's answer is wrong",
+            where=got.difference(right),
+            hint="please report this with the text above",
+        )
+    return len(right.change_points())
