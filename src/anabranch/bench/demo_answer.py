@@ -12,9 +12,12 @@ from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.bench.demo_query import SLIDE, WINDOW
 from anabranch.errors import EngineError
+from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
+from anabranch.model.elements import elements_of, show_element
+from anabranch.model.legality import LegalityChecker
 from anabranch.model.logical import LogicalStream
-from anabranch.model.time import parse_duration
+from anabranch.model.time import Time, parse_duration
 from anabranch.workloads.arrival import BID_PAYLOAD
 
 
@@ -57,3 +60,26 @@ def compare(right: LogicalStream, answer: Sequence[EventBatch]) -> int:
             hint="please report this with the text above",
         )
     return len(right.change_points())
+
+
+def check_promises(answer: Iterable[EventBatch]) -> None:
+    """Check that nothing was changed that a stable point had settled.
+
+    Raises:
+        EngineError: Something was.
+    """
+    checker = LegalityChecker(timestamps=True, unit="element")
+    for batch in answer:
+        for found in checker.feed(Arrivals.of(elements_of(batch), batch.schema)):
+            raise EngineError(
+                "the demo's answer breaks a promise",
+                where=f"{show_element(found.element, timestamps=True)}\n{found.promise}",
+                hint="please report this with the text above",
+            )
+
+
+def settled(node: Node, stable: Time) -> Time:
+    """How far the answer of a plan over one source is settled when that is settled so far."""
+    if isinstance(node, Source):
+        return stable
+    return node.promise(*(settled(each, stable) for each in node.inputs))

@@ -18,7 +18,8 @@ def demo(
 
     Generates auction bids out of order, late and corrected, runs a windowed query over them on
     Spark, kills it half way, starts it again, and compares every snapshot with an independent
-    computation. Takes about a minute.
+    computation. Then the query runs as replicas: one is killed, one goes wrong, one joins, and the
+    merged answer is compared as well. Takes about two minutes.
 
     \b
     $ anabranch demo

@@ -1,0 +1,106 @@
+"""The parts of the demo that need no Spark: feeds, plans, what is recorded and drawn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anabranch.bench.demo_answer import (
+    check_promises,
+    compare,
+    query_plan,
+    right_answer,
+)
+from anabranch.bench.demo_feeds import BIDS, PARTS, STEP, TAMPERED, Feed, feed_of, tampered
+from anabranch.bench.demo_replica import PLANS
+from anabranch.errors import EngineError
+from anabranch.fluent import Fluent
+from anabranch.kernels.pipeline import LocalRunner
+from anabranch.model.batch import EventBatch
+from anabranch.model.logical import LogicalStream
+from anabranch.model.time import FOREVER
+from anabranch.optimizer.driver import optimize
+from anabranch.testing.oracle import meaning, sources_of
+from anabranch.workloads.arrival import bid_elements
+
+
+@pytest.fixture(scope="module")
+def feeds() -> dict[int, Feed]:
+    return {number: feed_of(number) for number in PLANS}
+
+
+@pytest.fixture(scope="module")
+def right() -> LogicalStream:
+    return right_answer(bid_elements(BIDS))
+
+
+def all_of(feed: Feed) -> list[EventBatch]:
+    return [batch for part in feed.parts for batch in part]
+
+
+def query_of(number: int) -> Fluent:
+    (source,) = sources_of(query_plan())
+    query: Fluent = PLANS[number][1](Fluent(node=source, sources={})).canonical()
+    return query
+
+
+def test_feeds_differ_and_mean_the_bids(feeds: dict[int, Feed]) -> None:
+    bids = LogicalStream.of_batches(bid_elements(BIDS))
+    for feed in feeds.values():
+        assert LogicalStream.of_batches(all_of(feed)).agrees_with(bids) is None
+    assert len({feed.elements for feed in feeds.values()}) == len(feeds)
+
+
+def test_parts_of_feeds_end_alike(feeds: dict[int, Feed]) -> None:
+    for feed in feeds.values():
+        assert len(feed.ends) == PARTS
+        assert feed.ends[-1] == FOREVER
+        for place, end in enumerate(feed.ends[:-1], 1):
+            assert BIDS.begin + place * STEP <= end < BIDS.begin + (place + 1) * STEP
+
+
+def test_a_tampered_feed_is_legal_and_wrong_for_a_while(feeds: dict[int, Feed]) -> None:
+    honest, other = all_of(feeds[2]), all_of(tampered(feeds[2]))
+    for one, two in zip(honest, other, strict=True):
+        meant = (one.start >= TAMPERED[0]) & (one.start < TAMPERED[1])
+        same = np.equal(one.payload["price"], two.payload["price"])
+        assert (same == ~meant).all()
+    differs = LogicalStream.of_batches(other).agrees_with(LogicalStream.of_batches(honest))
+    assert differs is not None
+    assert TAMPERED[0] <= differs < TAMPERED[1]
+
+
+@pytest.mark.parametrize("number", PLANS)
+def test_plans_mean_the_same(number: int) -> None:
+    query = query_of(number)
+    assert query.schema.names == query_plan().schema.names
+    assert query.schema.types == query_plan().schema.types
+    bids = list(bid_elements(replace(BIDS, bids=1_000)))
+    meant = meaning(query.node, {"Bid": LogicalStream.of_batches(bids)})
+    assert meant.agrees_with(right_answer(bids)) is None
+
+
+@pytest.mark.parametrize("number", PLANS)
+def test_every_replica_gives_the_answer(
+    number: int, feeds: dict[int, Feed], right: LogicalStream
+) -> None:
+    runner = LocalRunner(optimize(query_of(number).node).node)
+    answer = [runner.step({"Bid": EventBatch.concat(part)}) for part in feeds[number].parts]
+    assert answer[-1].stable == FOREVER
+    assert compare(right, answer) > 20
+    check_promises(answer)
+
+
+def test_a_wrong_answer_is_noticed(feeds: dict[int, Feed], right: LogicalStream) -> None:
+    runner = LocalRunner(optimize(query_of(2).node).node)
+    answer = [runner.step({"Bid": EventBatch.concat(part)}) for part in tampered(feeds[2]).parts]
+    with pytest.raises(EngineError, match="the demo's answer is wrong"):
+        compare(right, answer)
+
+
+def test_a_broken_promise_is_noticed(feeds: dict[int, Feed]) -> None:
+    part = EventBatch.concat(feeds[1].parts[0])
+    with pytest.raises(EngineError, match="breaks a promise"):
+        check_promises([part, part])
