@@ -17,7 +17,7 @@ from anabranch.bench.demo_feeds import BIDS, PARTS, STEP, TAMPERED, Feed, feed_o
 from anabranch.bench.demo_replica import PLANS
 from anabranch.errors import EngineError
 from anabranch.fluent import Fluent
-from anabranch.kernels.pipeline import LocalRunner
+from anabranch.kernels.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER

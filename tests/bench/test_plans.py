@@ -12,7 +12,7 @@ import pytest
 
 from anabranch.bench.pipes_queries import BIDS, CLOSED, OPENED, QUERIES, count_window
 from anabranch.bench.pipes_workload import Feed, Points, auction, numbers, steady_numbers
-from anabranch.kernels.pipeline import LocalRunner
+from anabranch.kernels.local_runner import LocalRunner
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import rows_of
 from anabranch.testing.oracle import meaning

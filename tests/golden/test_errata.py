@@ -48,7 +48,7 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.split import Split
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.union import Union
-from anabranch.kernels.pipeline import LocalRunner
+from anabranch.kernels.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time

@@ -43,7 +43,7 @@ from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.source import Source
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.union import Union
-from anabranch.kernels.pipeline import LocalRunner
+from anabranch.kernels.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER

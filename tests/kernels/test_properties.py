@@ -34,7 +34,7 @@ from anabranch.algebra.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
-from anabranch.kernels.pipeline import LocalRunner
+from anabranch.kernels.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import Duration, Time

@@ -35,7 +35,8 @@ from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.top_k import TopK
 from anabranch.kernels import columns, runs
 from anabranch.kernels.kernel import Stateful
-from anabranch.kernels.pipeline import Emission, LocalRunner, compile_plan
+from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.pipeline import Emission, compile_plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.netting import net

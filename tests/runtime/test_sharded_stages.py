@@ -22,7 +22,8 @@ from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
 from anabranch.errors import EngineError
-from anabranch.kernels.pipeline import Emission, LocalRunner, compile_plan
+from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.pipeline import Emission, compile_plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time

@@ -17,7 +17,7 @@ from anabranch.algebra.source import Source
 from anabranch.bench.operator_cases import CASES, LEFT, RIGHT, Case, Inputs
 from anabranch.bench.report import Report
 from anabranch.kernels import columns
-from anabranch.kernels.pipeline import LocalRunner
+from anabranch.kernels.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time
 

@@ -11,7 +11,7 @@ from anabranch.bench.pipes_queries import QUERIES
 from anabranch.bench.pipes_reference import Reference, Runs, time_product, time_together
 from anabranch.bench.pipes_workload import Arrival, Feed
 from anabranch.bench.report import Report
-from anabranch.kernels.pipeline import LocalRunner
+from anabranch.kernels.local_runner import LocalRunner
 
 BOUND: Final = 0.05
 """A count agrees with a formula within so much."""

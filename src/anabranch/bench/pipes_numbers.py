@@ -11,7 +11,7 @@ from typing import Final
 from anabranch.bench.pipes_lab import BOUND, Lab
 from anabranch.bench.pipes_queries import count_window
 from anabranch.bench.pipes_workload import INTERVAL, Feed, numbers, steady_numbers
-from anabranch.kernels.pipeline import LocalRunner
+from anabranch.kernels.local_runner import LocalRunner
 from anabranch.model.time import SECOND
 
 WINDOW: Final = 5 * SECOND

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias, final
 from anabranch.algebra.node import Node
 from anabranch.bench.pipes_workload import Arrival
 from anabranch.errors import QueryError
-from anabranch.kernels.pipeline import LocalRunner
+from anabranch.kernels.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 
 ROOT: Final = Path(__file__).resolve().parents[3]

@@ -12,7 +12,8 @@ import pyarrow as pa
 from anabranch.algebra.node import Node
 from anabranch.errors import PlanError
 from anabranch.kernels.kernel import with_copy
-from anabranch.kernels.pipeline import Emission, LocalRunner
+from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.pipeline import Emission
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import rows_of

@@ -1,6 +1,6 @@
 """Public test kit: streams to draw, the oracle, a runner without Spark."""
 
-from anabranch.kernels.pipeline import LocalRunner
+from anabranch.kernels.local_runner import LocalRunner
 from anabranch.testing.compatible import MergeWatch, Violation, compatible
 from anabranch.testing.merge_inputs import Lag, Quorum
 from anabranch.testing.merge_model import MergeModel

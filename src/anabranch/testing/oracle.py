@@ -10,7 +10,7 @@ from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import columns_of
-from anabranch.kernels.pipeline import LocalRunner
+from anabranch.kernels.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
