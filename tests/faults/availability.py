@@ -118,11 +118,11 @@ def main() -> int:
 
 
 def _victim(replicas: Replication, dice: random.Random) -> str | None:
-    """Who is killed next: anybody, as long as a copy that works is left."""
+    """Who is killed next: anybody who has written since it started, but not the last such copy."""
     working = [
         name
         for name, member in replicas.members.items()
-        if member.is_running and _age(member.output) < 30
+        if member.is_running and _age(member.output) < time.monotonic() - member.since
     ]
     copies = [name for name in working if name != "merge"]
     choice = [name for name in working if name == "merge" or len(copies) > 1]
