@@ -75,9 +75,10 @@ test-deep: setup ## all tests with many examples, 100,000 per operator, the slow
 	$(BIN)/pytest -q -m 'not spark' -n 2
 	$(BIN)/pytest -q -m spark
 
-test-faults: setup ## half an hour of kills, full disks and damaged files; MINUTES=5 for less
+test-faults: setup ## an hour of kills, full disks, damaged files; MINUTES=5 FAULTS=9 for less
 	$(BIN)/python -m tests.faults.campaign --minutes $(or $(MINUTES),30)
 	$(BIN)/python -m tests.faults.campaign --minutes $(or $(MINUTES),30) --cluster
+	$(BIN)/python -m tests.faults.availability --faults $(or $(FAULTS),50)
 
 soak: setup ## only the slow tests: long runs with flat memory and disk
 	$(BIN)/pytest -q -m slow
