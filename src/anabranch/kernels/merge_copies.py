@@ -102,7 +102,7 @@ class Copies:
     @staticmethod
     def of(runs: Sequence[Run]) -> Copies:
         """As they were stored."""
-        if not runs:
+        if not runs or not len(runs[0]):
             return Copies()
         found = runs[0].rows.to_pylist()
         names = [each.name for each in fields(Copy)]
