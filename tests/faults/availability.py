@@ -125,7 +125,7 @@ def _victim(replicas: Replication, dice: random.Random) -> str | None:
         if member.is_running and _age(member.output) < time.monotonic() - member.since
     ]
     copies = [name for name in working if name != "merge"]
-    choice = [name for name in working if name == "merge" or len(copies) > 1]
+    choice = [name for name in working if len(copies) > 1]
     return dice.choice(sorted(choice)) if choice else None
 
 

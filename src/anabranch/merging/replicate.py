@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +27,7 @@ _SOON: Final = 10.0
 """A process that lives for less than so many seconds is given some time before the next one."""
 
 _LONGEST: Final = 30.0
+_MOST_NICE: Final = 15
 _GRACE: Final = 90.0
 """Seconds that processes have to end by themselves."""
 
@@ -79,6 +82,9 @@ class Member:
                 start_new_session=True,
                 env=None if environment is None else dict(environment),
             )
+        # One that comes back gives way to those that live, or they would all stand still.
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self.process.pid, min(_MOST_NICE, 5 * self.starts))
         self.since = time.monotonic()
         self.starts += 1
 
