@@ -39,19 +39,19 @@ FULL: Final = Size(
     spark=(12, 100_000),
 )
 QUICK: Final = Size(
-    events=16_000,
+    events=12_000,
     live=1_500,
     batch=2_000,
     text=1_000,
     inputs=(2, 10),
-    kernel=(100_000, 40_000),
+    kernel=(80_000, 40_000),
     shares=(0.0, 0.5),
     lags=(0, 5),
     stables=(0.0001, 0.01),
     seconds=3,
-    switched=(50_000, 0.3),
+    switched=(50_000, 0.4),
     repeats=1,
-    spark=(5, 30_000),
+    spark=(4, 30_000),
 )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.cleanse import Cleanse
-from anabranch.algebra.merge import Case, Merge
+from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.source import Source
 from anabranch.bench.report import Report
 from anabranch.kernels.cleanse import CleanseKernel
@@ -22,6 +22,8 @@ from anabranch.kernels.merge import MergeKernel
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.workloads.lmerge import PAYLOAD, LMerge, copy_batches
+
+_USUAL: Final = MergePolicy()
 
 
 @final
@@ -75,9 +77,16 @@ class Merger(Protocol):
 class Plain:
     """The product's kernel as one of the five cases."""
 
-    def __init__(self, case: Case, inputs: int, schema: pa.Schema = PAYLOAD) -> None:
+    def __init__(
+        self,
+        case: Case,
+        inputs: int,
+        schema: pa.Schema = PAYLOAD,
+        policy: MergePolicy = _USUAL,
+    ) -> None:
         """Nothing merged yet."""
-        self.kernel = MergeKernel(Merge(inputs=_sources(case, inputs, schema), case=case))
+        node = Merge(inputs=_sources(case, inputs, schema), case=case, policy=policy)
+        self.kernel = MergeKernel(node)
         self.trace = Trace()
 
     def step(self, batches: Sequence[EventBatch], stables: Sequence[int]) -> EventBatch:
@@ -244,8 +253,12 @@ def feeds(config: LMerge, inputs: int, batch: int) -> Iterator[list[EventBatch]]
 def race(
     mergers: Mapping[str, Merger], steps: Iterator[list[EventBatch]], *, ends: bool = True
 ) -> dict[str, Run]:
-    """Feed the same batches to all mergers, in turns."""
+    """Feed the same batches to all mergers, in turns; another one is first every time.
+
+    Whoever is first finds the batches out of the processor's caches.
+    """
     runs = {name: Run() for name in mergers}
+    order = list(mergers)
     stables: list[int] = []
     clock = int(BEGINNING)
     for batches in steps:
@@ -255,11 +268,12 @@ def race(
         clock = max([clock, *(int(b.start.max()) for b in batches if len(b))])
         if not ends and min(stables) == FOREVER:
             break
-        for name, merger in mergers.items():
+        order = [*order[1:], order[0]]
+        for name in order:
             began = time.process_time()
-            output = merger.step(batches, stables)
+            output = mergers[name].step(batches, stables)
             seconds = time.process_time() - began
-            runs[name].note(came, seconds, merger.size(), output, clock)
+            runs[name].note(came, seconds, mergers[name].size(), output, clock)
     return runs
 
 

@@ -28,6 +28,7 @@ LOOKS: Final[Mapping[str, tuple[str, str, str]]] = {
     "r3-": ("R3-", RED, "-"),
     "c+r1": ("C+R1", PURPLE, "-"),
     "no merge": ("no merge", RED, "-"),
+    "no merge, batched": ("no merge, in batches", OCHRE, "-"),
     "output": ("output", BLUE, "-"),
     "input 1": ("input 1", RED, "-"),
     "input 2": ("input 2", OCHRE, "-"),
