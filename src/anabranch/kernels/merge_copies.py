@@ -213,6 +213,9 @@ class Copies:
         reached = best.stable
         if lag and BEGINNING < reached < FOREVER:
             reached = max(reached - lag, int(BEGINNING))
+        # Who joins on the way is heard before the rest of it.
+        joining = [each.since for each in self.each if each.status == "joining"]
+        reached = min([reached, *(since for since in joining if stable < since < reached)])
         return replace(self, leader=best.number), Time(max(stable, reached))
 
 
