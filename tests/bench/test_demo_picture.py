@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -151,7 +152,9 @@ def test_the_picture_is_written(timeline: Timeline, tmp_path: Path) -> None:
     svg = paths[0].read_text()
     for words in ("replica-4", "two aggregates, joined", "killed with kill -9", "10:03:00"):
         assert words in svg
-    assert svg == paths[1].read_text()
+    # What is clipped is named after places in memory.
+    named = re.compile(r"(#|id=\")p[0-9a-f]{10}")
+    assert named.sub("", svg) == named.sub("", paths[1].read_text())
     assert paths[2].read_bytes().startswith(b"\x89PNG")
 
 

@@ -162,7 +162,7 @@ PATTERNS: Final[Mapping[str, Callable[[Node, Node, Pick], Node]]] = {
     ),
     "drop_needless_cuts": lambda x, y, pick: pick(
         Split(input=POINTS, length=TWO),
-        Split(input=Split(input=x, length=Duration(pick(2, 3, 4))), length=TWO),
+        Split(input=Split(input=x, length=Duration(pick(1, 2, 4))), length=TWO),
         Coalesce(input=Split(input=x, length=TWO)),
         Distinct(input=Coalesce(input=x)),
         compare("difference", Split(input=x, length=TWO), Coalesce(input=y)),

@@ -27,7 +27,7 @@ from anabranch.algebra.filter import Filter
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError, StreamError
-from anabranch.kernels import pipeline
+from anabranch.kernels import local_runner
 from anabranch.kernels.kernel import COPY, Progress
 from anabranch.kernels.pipeline import compile_plan
 from anabranch.model.batch import EventBatch
@@ -304,7 +304,7 @@ def test_without_spark_copies_arrive_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Progress] = []
-    monkeypatch.setattr(pipeline, "compile_plan", lambda *_, **__: shown_plan(seen))
+    monkeypatch.setattr(local_runner, "compile_plan", lambda *_, **__: shown_plan(seen))
     append_log(tmp_path / "a", [point(1), point(2), Stable(3)], about={"since": 1})
     append_lines(tmp_path / "b.jsonl", [point(1), Stable(2), point(1), point(2)])
     source = copies_source(tmp_path, rows=2)
