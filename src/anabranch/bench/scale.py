@@ -28,10 +28,12 @@ MASTERS: Final = ("local[1]", "local[2]", "local-cluster[2,1,1024]")
 class Size:
     """How much is measured: batches of so many rows each, and how often throughput is.
 
-    `day` is the number of small batches that stand for a day.
+    Batches for throughput are `times` as large: cores share the rows of a batch, not what a batch
+    costs by itself. `day` is the number of small batches that stand for a day.
     """
 
     rows_per_batch: int
+    times: int
     batches: int
     long_batches: int
     day: int
@@ -40,10 +42,22 @@ class Size:
 
 
 FULL: Final = Size(
-    rows_per_batch=1_000_000, batches=32, long_batches=50, day=24 * 60, repeats=3, masters=MASTERS
+    rows_per_batch=1_000_000,
+    times=4,
+    batches=14,
+    long_batches=50,
+    day=24 * 60,
+    repeats=3,
+    masters=MASTERS,
 )
 QUICK: Final = Size(
-    rows_per_batch=100_000, batches=4, long_batches=8, day=0, repeats=1, masters=MASTERS[:2]
+    rows_per_batch=100_000,
+    times=4,
+    batches=4,
+    long_batches=8,
+    day=0,
+    repeats=1,
+    masters=MASTERS[:2],
 )
 
 
@@ -59,7 +73,7 @@ def scale(report: Report, *, quick: bool) -> None:
     size = QUICK if quick else FULL
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     try:
-        _write(root / "rows", size.batches, size)
+        _write(root / "rows", size.batches * size.times, size)
         speeds = {master: _throughput(report, root, master, size) for master in size.masters}
         report.figure("local2_over_local1", speeds["local[2]"] / speeds["local[1]"])
         if MASTERS[2] in speeds:
@@ -86,7 +100,8 @@ def _write(folder: Path, batches: int, size: Size) -> None:
 def _throughput(report: Report, root: Path, master: str, size: Size) -> float:
     rates = []
     for repeat in range(size.repeats):
-        batches, _ = _run(root / "rows", root / f"{len(master)}-{repeat}", master)
+        files = FILES * size.times
+        batches, _ = _run(root / "rows", root / f"{len(master)}-{repeat}", master, files)
         # While Java still compiles, it competes with the tasks for the cores.
         rates.append(speed(batches[len(batches) // 2 :]))
         report.measured(master, repeat=repeat, rows_per_s=round(rates[-1]), batches=batches)

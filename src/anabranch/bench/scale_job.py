@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Final
 
-from anabranch.engine import Engine
+from anabranch.engine import Engine, Run
+
+LOOK: Final = 20.0
+"""Seconds between two looks at what was done."""
 
 
 def main(rows: Path, work: Path, master: str, files: int) -> None:
@@ -14,17 +18,28 @@ def main(rows: Path, work: Path, master: str, files: int) -> None:
     settings = {"spark.master": master, "spark.sql.streaming.numRecentProgressUpdates": "10000"}
     with Engine(settings=settings) as engine:
         stream = engine.stream(
-            rows, name="rows", start="ts", delay="5 seconds", max_files_per_batch=files
+            rows,
+            name="rows",
+            start="ts",
+            delay="5 seconds",
+            max_files_per_batch=files,
+            max_rows_per_batch=None,
         )
         query = stream.window("10 seconds", slide="10 seconds").group_by("k").agg(n="COUNT(*)")
         run = query.start(to=work / "log", checkpoint=work / "checkpoint", available_now=True)
-        run.await_end()
-        batches = [
-            {"rows": each["rows_in"], "seconds": each["milliseconds"]["triggerExecution"] / 1000}
-            for each in run.metrics()
-            if each["rows_in"]
-        ]
-    sys.stdout.write(json.dumps(batches) + "\n")
+        # A run remembers its last thousand batches, and there may be more.
+        seen: dict[int, dict[str, float]] = {}
+        while not run.await_end(LOOK):
+            _note(run, seen)
+        _note(run, seen)
+    sys.stdout.write(json.dumps([seen[batch] for batch in sorted(seen)]) + "\n")
+
+
+def _note(run: Run, seen: dict[int, dict[str, float]]) -> None:
+    for each in run.metrics():
+        spent = each["milliseconds"].get("triggerExecution")
+        if each["rows_in"] and spent is not None:
+            seen[each["batch"]] = {"rows": each["rows_in"], "seconds": spent / 1000}
 
 
 if __name__ == "__main__":
