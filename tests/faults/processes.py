@@ -30,12 +30,17 @@ _OURS: Final = {"ANABRANCH_CAMPAIGN": str(os.getpid())}
 """By this in their environment all processes below us are known, and left alone all others."""
 
 
+def said_by(folder: Path) -> Path:
+    """What the processes of a scenario say: not on the disk that may be full."""
+    return folder.parent.with_name(f"{folder.name}.said")
+
+
 def start(folder: Path, master: str | None) -> subprocess.Popen[bytes]:
     """Start the scenario in a folder; what it says goes into `said`, what its clock says is in
     `clock`.
     """
     words = [sys.executable, "-m", "tests.faults.process", str(folder)]
-    with (folder.with_name(f"{folder.name}.said")).open("ab") as said:
+    with (said_by(folder)).open("ab") as said:
         return subprocess.Popen(
             words if master is None else [*words, master],
             stdout=said,
