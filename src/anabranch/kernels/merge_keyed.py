@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.merge import MergePolicy
-from anabranch.kernels.columns import Ids, Ints, Mask, is_first, is_last
-from anabranch.kernels.kernel import ID, Run
+from anabranch.kernels.columns import Ints, Mask, is_first
+from anabranch.kernels.kernel import Run
 from anabranch.kernels.merge_contradictions import Contradiction, describe
 from anabranch.kernels.merge_nodes import (
     Elements,
@@ -25,13 +25,13 @@ from anabranch.kernels.merge_nodes import (
     columns_of,
     fixed,
     moves_of,
-    number_nodes,
+    needed_until,
+    number_all,
     select,
     version_rows,
+    versions_merger,
 )
 from anabranch.kernels.runs import TIME, add_run
-from anabranch.kernels.runs import Merge as MergeRuns
-from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
@@ -163,7 +163,11 @@ def step_keyed(
     after = dict(runs)
     version = version_rows(nodes, rows, values, np.maximum(target, nodes.start)[rows])
     after[NODES] = add_run(
-        runs.get(NODES, ()), version, lead.slow, _merger(lead.slow), anchors=False
+        runs.get(NODES, ()),
+        version,
+        lead.slow,
+        versions_merger(lead.slow, last_ends, _absent),
+        anchors=False,
     )
     first = np.full(len(nodes), -1, np.int64)
     first[node[::-1]] = np.arange(len(came))[::-1]
@@ -175,7 +179,9 @@ def step_keyed(
         came.payload.take(first[new]),
         most[new],
         lead.slow,
-        lambda ids, check, start: needed_until(after[NODES], ids, check, start, lead.slow),
+        lambda ids, check, start: needed_until(
+            after[NODES], ids, check, start, lead.slow, last_ends
+        ),
     )
     if lead.slow == FOREVER:
         after[NODES] = after[PAYLOADS] = ()
@@ -220,10 +226,7 @@ def _resolve(
     parts: Sequence[pa.RecordBatch], came: Elements, lead: Lead
 ) -> tuple[Numbered, Mask, Ints, Ints]:
     """The nodes of some versions and of what came; whether they were known, and their ends."""
-    ids = np.concatenate([fixed(parts, ID, np.uint64), came.ids])
-    check = np.concatenate([fixed(parts, CHECK, np.uint64), came.check])
-    start = np.concatenate([fixed(parts, TIME, np.int64), came.start])
-    nodes = number_nodes(ids, check, start)
+    nodes = number_all(parts, came.ids, came.check, came.start)
     count = sum(part.num_rows for part in parts)
     latest = np.full(len(nodes), -1, np.int64)
     # Later runs come later, and the last one wins.
@@ -232,7 +235,7 @@ def _resolve(
     row = latest[known]
 
     def held(name: str) -> Ints:
-        values = columns_of(parts, name, lambda part: part.column(TIME).to_numpy())
+        values = columns_of(parts, name, _absent)
         found = nodes.start.copy()
         found[known] = values[row]
         return found
@@ -335,44 +338,13 @@ def contradictions(state: Ends, target: Ints, lead: Lead) -> Mask:
     return np.asarray(differs & news)
 
 
-def _merger(stable: Time) -> MergeRuns:
-    """Keep the newest version of each node; if no older run is left, only of those that matter."""
-
-    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
-        names = list(dict.fromkeys(n for run in reversed(runs) for n in run.rows.schema.names))
-        parts = [run.rows for run in runs]
-        ids, start = fixed(parts, ID, np.uint64), fixed(parts, TIME, np.int64)
-        check = fixed(parts, CHECK, np.uint64)
-        order = np.lexsort((check, start, ids))
-        keep = order[is_last(ids[order], start[order], check[order])]
-        out = fixed(parts, OUT, np.int64)[keep]
-        if whole:
-            alive = (start[keep] >= stable) | (out >= stable)
-            keep, out = keep[alive], out[alive]
-        values = {
-            name: columns_of(parts, name, lambda part: part.column(TIME).to_numpy())[keep]
-            for name in names
-            if name not in (ID, TIME, CHECK)
-        }
-        every = Numbered(keep, ids[keep], check[keep], start[keep])
-        return version_rows(every, np.arange(len(keep)), values, np.maximum(out, start[keep]))
-
-    return merge
+def last_ends(parts: Sequence[pa.RecordBatch], node: Ints, count: int) -> Ints:
+    """Per node the end that the output has, in its newest version."""
+    found = np.full(count, BEGINNING, np.int64)
+    found[node] = fixed(parts, OUT, np.int64)
+    return found
 
 
-def needed_until(runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Time) -> Ints:
-    """How long nodes seem to matter; BEGINNING: they are over, or not remembered."""
-    parts = select(runs, ids, None)
-    nodes = number_nodes(
-        np.concatenate([fixed(parts, ID, np.uint64), ids]),
-        np.concatenate([fixed(parts, CHECK, np.uint64), check]),
-        np.concatenate([fixed(parts, TIME, np.int64), start]),
-    )
-    out = np.full(len(nodes), BEGINNING, np.int64)
-    there = np.zeros(len(nodes), np.bool_)
-    held = sum(part.num_rows for part in parts)
-    out[nodes.node[:held]] = fixed(parts, OUT, np.int64)
-    there[nodes.node[:held]] = True
-    alive = there & ((nodes.start >= stable) | (out >= stable))
-    until = np.where(alive, np.maximum(nodes.start, out), BEGINNING)
-    return np.asarray(until[nodes.node[held:]])
+def _absent(part: pa.RecordBatch) -> Ints:
+    """An end at the start: no such event."""
+    return np.asarray(part.column(TIME).to_numpy())

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.merge import MergePolicy
-from anabranch.kernels.columns import Ids, Ints, Mask, is_first, order_by_place_and_time
-from anabranch.kernels.kernel import ID, Run
+from anabranch.kernels.columns import Ints, Mask, is_first, order_by_place_and_time
+from anabranch.kernels.kernel import Run
 from anabranch.kernels.merge_contradictions import describe
 from anabranch.kernels.merge_keyed import NODES, OUT, PAYLOADS, Lead, Outcome, Runs
 from anabranch.kernels.merge_nodes import (
@@ -26,17 +26,16 @@ from anabranch.kernels.merge_nodes import (
     columns_of,
     fixed,
     moves_of,
+    needed_until,
     newest,
-    number_nodes,
-    part_numbers,
+    number_all,
     select,
     version_rows,
+    versions_merger,
 )
-from anabranch.kernels.runs import TIME, add_run
-from anabranch.kernels.runs import Merge as MergeRuns
-from anabranch.kernels.timeline import CHECK
+from anabranch.kernels.runs import add_run
 from anabranch.model.batch import EventBatch
-from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.model.time import BEGINNING, FOREVER
 
 END: Final = "__end"
 
@@ -78,19 +77,13 @@ def step_multiset(
     """Take in a batch, then the stable point that the leader has reached."""
     parts = select(runs.get(NODES, ()), came.ids, lead.before)
     held = sum(part.num_rows for part in parts)
-    nodes = number_nodes(
-        np.concatenate([fixed(parts, ID, np.uint64), came.ids]),
-        np.concatenate([fixed(parts, CHECK, np.uint64), came.check]),
-        np.concatenate([fixed(parts, TIME, np.int64), came.start]),
-    )
+    nodes = number_all(parts, came.ids, came.check, came.start)
     old, node = nodes.node[:held], nodes.node[held:]
-    current = newest(old, part_numbers(parts), len(nodes))
+    current = newest(parts, old, len(nodes))
     known = np.zeros(len(nodes), np.bool_)
     known[old] = True
     # The latest end that the output has for a node; what is before the stable point is over.
-    last = np.full(len(nodes), BEGINNING, np.int64)
-    there = current & (fixed(parts, OUT, np.int64) > 0)
-    np.maximum.at(last, old[there], fixed(parts, END, np.int64)[there])
+    last = last_ends(parts, old, len(nodes))
     over = (nodes.start < lead.since) & (last < lead.since)
     table = _add_up(parts, np.flatnonzero(current), nodes, node, came, lead)
     changed = np.zeros((len(nodes), len(lead.keys)), np.bool_)
@@ -118,7 +111,9 @@ def step_multiset(
         came.payload.take(first[new]),
         table.latest(np.ones(len(table.end), np.int64))[new],
         lead.slow,
-        lambda ids, check, start: needed_until(after[NODES], ids, check, start, lead.slow),
+        lambda ids, check, start: needed_until(
+            after[NODES], ids, check, start, lead.slow, last_ends
+        ),
     )
     if lead.slow == FOREVER:
         after[NODES] = after[PAYLOADS] = ()
@@ -169,13 +164,10 @@ def _add_up(
     kept, width = len(current), len(lead.keys)
     sums, out = np.zeros((len(owner), width), np.int64), np.zeros(len(owner), np.int64)
 
-    def nothing(part: pa.RecordBatch) -> Ints:
-        return np.zeros(part.num_rows, np.int64)
-
     # A version has every end of a node once.
     out[group[:kept]] = fixed(parts, OUT, np.int64)[current]
     for place, key in enumerate(lead.keys):
-        sums[group[:kept], place] = columns_of(parts, f"c{key}", nothing)[current]
+        sums[group[:kept], place] = columns_of(parts, f"c{key}", _absent)[current]
     went, arrived = group[kept : kept + len(gone)], group[kept + len(gone) :][: len(come)]
     for rows, which, sign in ((went, gone, -1), (arrived, come, 1)):
         cells = np.bincount(rows * width + came.column[which], minlength=sums.size)
@@ -350,50 +342,19 @@ def _write(
     for place, key in enumerate(lead.keys):
         values[f"c{key}"] = table.counts[rows, place]
     version = version_rows(nodes, which, values, table.end[rows])
-    return add_run(runs, version, lead.slow, _merger(lead.slow), anchors=False)
-
-
-def _merger(stable: Time) -> MergeRuns:
-    """Keep the newest version of each node; if no older run is left, only of those that matter."""
-
-    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
-        parts = [run.rows for run in runs]
-        names = list(dict.fromkeys(n for part in reversed(parts) for n in part.schema.names))
-        ids, start = fixed(parts, ID, np.uint64), fixed(parts, TIME, np.int64)
-        nodes = number_nodes(ids, fixed(parts, CHECK, np.uint64), start)
-        end, out = fixed(parts, END, np.int64), fixed(parts, OUT, np.int64)
-        keep = newest(nodes.node, part_numbers(parts), len(nodes))
-        if whole:
-            last = np.full(len(nodes), BEGINNING, np.int64)
-            np.maximum.at(last, nodes.node[keep & (out > 0)], end[keep & (out > 0)])
-            keep &= ((nodes.start >= stable) | (last >= stable))[nodes.node]
-        kept = np.flatnonzero(keep)
-        kept = kept[np.lexsort((end[kept], nodes.node[kept]))]
-        values = {
-            name: columns_of(parts, name, lambda part: np.zeros(part.num_rows, np.int64))[kept]
-            for name in names
-            if name not in (ID, TIME, CHECK)
-        }
-        return version_rows(nodes, nodes.node[kept], values, end[kept])
-
-    return merge
-
-
-def needed_until(runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Time) -> Ints:
-    """How long nodes seem to matter; BEGINNING: they are over, or not remembered."""
-    parts = select(runs, ids, None)
-    nodes = number_nodes(
-        np.concatenate([fixed(parts, ID, np.uint64), ids]),
-        np.concatenate([fixed(parts, CHECK, np.uint64), check]),
-        np.concatenate([fixed(parts, TIME, np.int64), start]),
+    return add_run(
+        runs, version, lead.slow, versions_merger(lead.slow, last_ends, _absent), anchors=False
     )
-    held = sum(part.num_rows for part in parts)
-    old = nodes.node[:held]
-    current = newest(old, part_numbers(parts), len(nodes)) & (fixed(parts, OUT, np.int64) > 0)
-    last = np.full(len(nodes), BEGINNING, np.int64)
-    np.maximum.at(last, old[current], fixed(parts, END, np.int64)[current])
-    there = np.zeros(len(nodes), np.bool_)
-    there[old] = True
-    alive = there & ((nodes.start >= stable) | (last >= stable))
-    until = np.where(alive, np.maximum(nodes.start, last), BEGINNING)
-    return np.asarray(until[nodes.node[held:]])
+
+
+def last_ends(parts: Sequence[pa.RecordBatch], node: Ints, count: int) -> Ints:
+    """Per node the last end with which the output has events, in its newest version."""
+    there = newest(parts, node, count) & (fixed(parts, OUT, np.int64) > 0)
+    found = np.full(count, BEGINNING, np.int64)
+    np.maximum.at(found, node[there], fixed(parts, END, np.int64)[there])
+    return found
+
+
+def _absent(part: pa.RecordBatch) -> Ints:
+    """No events."""
+    return np.zeros(part.num_rows, np.int64)

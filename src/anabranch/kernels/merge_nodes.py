@@ -25,7 +25,7 @@ from anabranch.kernels.columns import (
 )
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.packed_events import payload_names
-from anabranch.kernels.runs import TIME, Slices, add_run, with_times
+from anabranch.kernels.runs import TIME, Merge, Slices, add_run, with_times
 from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.time import BEGINNING, Time
@@ -156,16 +156,70 @@ def columns_of(
     return np.concatenate([np.empty(0, np.int64), *some])
 
 
-def newest(node: Ints, part: Ints, count: int) -> Mask:
-    """Which rows are of the newest version of their node, given the run each row is from."""
+def newest(parts: Sequence[pa.RecordBatch], node: Ints, count: int) -> Mask:
+    """Which rows of some runs, oldest first, are of the newest version of their node."""
+    part = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
     latest = np.full(count, -1, np.int64)
-    np.maximum.at(latest, node, part)
+    # Later runs come later, and the last one wins.
+    latest[node] = part
     return np.asarray(part == latest[node])
 
 
-def part_numbers(parts: Sequence[pa.RecordBatch]) -> Ints:
-    """For every row of some runs, put one behind the other, which run it is from."""
-    return np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
+def number_all(parts: Sequence[pa.RecordBatch], ids: Ids, check: Ids, start: Ints) -> Numbered:
+    """Number the nodes of some runs and, behind them, of other rows."""
+    return number_nodes(
+        np.concatenate([fixed(parts, ID, np.uint64), ids]),
+        np.concatenate([fixed(parts, CHECK, np.uint64), check]),
+        np.concatenate([fixed(parts, TIME, np.int64), start]),
+    )
+
+
+LastEnds = Callable[[Sequence[pa.RecordBatch], Ints, int], Ints]
+"""From runs, the node of each row, and how many nodes there are: per node the last end that the
+output has, BEGINNING where nothing is remembered."""
+
+Absent = Callable[[pa.RecordBatch], Ints]
+"""What a run says of an input that it does not know."""
+
+
+def versions_merger(stable: Time, last_ends: LastEnds, absent: Absent) -> Merge:
+    """Keep the newest version of each node; if no older run is left, only of those that matter."""
+
+    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+        parts = [run.rows for run in runs]
+        none = np.empty(0, np.int64)
+        nodes = number_all(parts, none.view(np.uint64), none.view(np.uint64), none)
+        last = last_ends(parts, nodes.node, len(nodes))
+        keep = newest(parts, nodes.node, len(nodes))
+        if whole:
+            keep &= ((nodes.start >= stable) | (last >= stable))[nodes.node]
+        kept = np.flatnonzero(keep)
+        kept = kept[np.argsort(nodes.node[kept], kind="stable")]
+        names = dict.fromkeys(n for part in reversed(parts) for n in part.schema.names)
+        values = {
+            name: columns_of(parts, name, absent)[kept]
+            for name in names
+            if name not in (ID, TIME, CHECK)
+        }
+        which = nodes.node[kept]
+        return version_rows(nodes, which, values, np.maximum(last, nodes.start)[which])
+
+    return merge
+
+
+def needed_until(
+    runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Time, last_ends: LastEnds
+) -> Ints:
+    """How long nodes seem to matter; BEGINNING: they are over, or not remembered."""
+    parts = select(runs, ids, None)
+    nodes = number_all(parts, ids, check, start)
+    held = nodes.node[: sum(part.num_rows for part in parts)]
+    last = last_ends(parts, held, len(nodes))
+    there = np.zeros(len(nodes), np.bool_)
+    there[held] = True
+    alive = there & ((nodes.start >= stable) | (last >= stable))
+    until = np.where(alive, np.maximum(nodes.start, last), BEGINNING)
+    return np.asarray(until[nodes.node[len(held) :]])
 
 
 def fixed(parts: Sequence[pa.RecordBatch], name: str, kind: type) -> np.ndarray:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import Case
 from anabranch.errors import StreamError
-from anabranch.kernels.columns import Ids, Ints, group_starts, is_first, order_by_time
+from anabranch.kernels.columns import Ids, Ints, Mask, group_starts, is_first, order_by_time
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.merge_copies import Copies, Copy
 from anabranch.kernels.merge_keyed import Outcome, Runs
@@ -48,15 +48,24 @@ def step_ordered(
     # At the largest start so far some have passed already.
     again = np.flatnonzero(start[order] == last)
     if len(again) and len(seen):
-        passed = set(zip(seen.tolist(), checks.tolist()))
         at = order[again]
-        known = [pair in passed for pair in zip(ids[at].tolist(), check[at].tolist())]
-        order = np.delete(order, again[np.array(known, np.bool_)])
+        known = _among(ids[at], check[at], seen, checks)
+        order = np.delete(order, again[known])
     out = places[order]
     starts = came.start[out]
     after = _remember(runs, starts, ids[order], check[order], last, seen, checks, until)
     output = EventBatch(came.payload.take(out), starts, starts, came.new_end[out], until)
     return Outcome(after, output, np.flatnonzero(~fresh), np.empty(0, np.int64))
+
+
+def _among(ids: Ids, check: Ids, seen: Ids, checks: Ids) -> Mask:
+    """Which identities were seen before; none of them occurs twice."""
+    every, both = np.concatenate([seen, ids]), np.concatenate([checks, check])
+    # Sorting keeps the order of equals, so those that were seen come first.
+    order = np.lexsort((both, every))
+    again = np.empty(len(order), np.bool_)
+    again[order] = ~is_first(every[order], both[order])
+    return again[len(seen) :]
 
 
 def _first_ones(start: Ints, ids: Ids, check: Ids, case: Case) -> Ints:
@@ -194,9 +203,13 @@ def refuse_twice(runs: Runs, came: Elements, copies: Copies) -> tuple[Run, ...]:
         raise broken(copies.heard[came.column[row]], came, row, "r2", TWICE)
     order = order[first]
     # Inputs that have left are not heard, and at earlier starts nothing comes any more.
-    latest = {copy.key: copy.last for copy in copies.heard}
-    recent = [latest.get(k) == t for k, t in zip(key[order].tolist(), start[order].tolist())]
-    kept = order[np.array(recent, np.bool_)]
+    heard = sorted((copy.key, copy.last) for copy in copies.heard)
+    if not heard:
+        return ()
+    known = np.array([one for one, _ in heard], np.int64)
+    last = np.array([time for _, time in heard], np.int64)
+    place = np.minimum(np.searchsorted(known, key[order]), len(known) - 1)
+    kept = order[(known[place] == key[order]) & (last[place] == start[order])]
     if not len(kept):
         return ()
     arrays = [pa.array(column[kept]) for column in (ids, check, start, end, key)]
