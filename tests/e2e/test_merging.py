@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,7 +17,7 @@ from anabranch.merging.feedback import tell
 from anabranch.merging.logs import merge_logs
 from anabranch.model.elements import Adjust, Insert, Stable, element_json
 from anabranch.model.stream_file import read_batches
-from anabranch.model.time import BEGINNING
+from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.log_folder import LogFolder
 from anabranch.testing import MERGE_CASES, MergeCase, MergeScript, MergeWatch, make_script
 from anabranch.testing.physical import Element, Move, elements_of, stable
@@ -138,9 +139,9 @@ def right(folder: Path) -> LogicalStream:
     return LogicalStream.of_batches(list(read_batches(folder / "right.jsonl")))
 
 
-def copy_of(engine: Engine, folder: Path, name: str) -> Run:
+def copy_of(engine: Engine, folder: Path, name: str, text: str = QUERY) -> Run:
     """A copy of the query, that goes on where it was."""
-    query: Stream = engine.sql(QUERY.format(folder=folder))
+    query: Stream = engine.sql(text.format(folder=folder))
     return query.canonical().start(to=folder / "copies" / name, share=False)
 
 
@@ -172,23 +173,43 @@ def test_a_copy_begins_where_another_is_and_takes_its_place(engine: Engine, tmp_
     got = LogicalStream.of_batches(list(LogFolder(str(tmp_path / "merged")).read()))
     assert merged.stable == second.stable > reached
     assert got.difference(right(tmp_path), merged.stable) == ""
-    report = merged.metrics()[-1]
-    assert report["stable"] == merged.stable
+    (stage,) = merged.metrics()[-1]["stages"].values()
+    statuses = [{c["name"]: c["status"] for c in each["copies"]} for each in stage["reports"]]
+    assert statuses == [{"first": "left", "second": "joined"}] * 2
 
 
 def test_a_copy_that_is_behind_skips_what_is_settled(engine: Engine, tmp_path: Path) -> None:
     for number in range(4):
         rows(tmp_path, number, 2)
-    slow = copy_of(engine, tmp_path, "slow")
+    # Rows that are let through one by one can be left out one by one.
+    stream, _ = QUERY.split(";")
+    slow = copy_of(engine, tmp_path, "slow", f"{stream}; SELECT k, v FROM rows WHERE v > 3")
     slow.drain()
     told: dict[str, int] = {}
-    reached = int(slow.stable) + 100
+    reached = int(slow.stable) + 25
     tell(reached, str(tmp_path / "copies"), told)
     assert told == {"slow": reached}
     tell(reached, str(tmp_path / "copies"), told)
-    for number in range(4, 8):
+    # It counts from the batch on that follows the one in which it is heard.
+    rows(tmp_path, 4, 2)
+    slow.drain()
+    for number in range(5, 9):
         rows(tmp_path, number, 2)
     slow.drain()
     commands = [each for batch in slow.metrics() for each in batch.get("control", ())]
     assert [(each["verb"], each["value"]) for each in commands] == [("feedback", reached)]
+    before, after = _rows(tmp_path, range(5)), _rows(tmp_path, range(5, 9))
+    skipped = sum(batch["sources"]["rows"].get("skipped", 0) for batch in slow.metrics())
+    assert skipped == sum(row["ts"] + 1 < reached for row in after) > 0
     slow.stop()
+    # What ends later is all there.
+    got = LogicalStream.of_batches(list(LogFolder(str(tmp_path / "copies" / "slow")).read()))
+    there = [row for row in before + after if row["v"] > 3 and row["ts"] >= reached]
+    for time in {row["ts"] for row in there}:
+        wanted = Counter((row["k"], row["v"]) for row in there if row["ts"] == time)
+        assert got.snapshot(Time(time)) == wanted
+
+
+def _rows(folder: Path, numbers: range) -> list[dict[str, int]]:
+    files = [folder / "rows" / f"{number:03}.jsonl" for number in numbers]
+    return [json.loads(each) for file in files for each in file.read_text().splitlines()]

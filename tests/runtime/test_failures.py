@@ -35,6 +35,10 @@ def test_what_fails_outside_says_what_to_do() -> None:
     found = original_error(SPARK.format(error=full + "\n"))
     assert (found.what, found.where) == ("the disk is full", full)
     assert "start the query again" in found.hint
+    closed = "/data/checkpoint/spark/offsets/.3.tmp (Operation not permitted) SQLSTATE: XXKST"
+    found = original_error(f"[STREAM_FAILED] terminated with exception: {closed}")
+    assert found.what == "something must not be read or written"
+    assert "give the right to write" in found.hint
     found = original_error("Cannot invoke ... because SparkContext.dagScheduler() is null")
     assert found.what == "Spark has ended while the query ran"
 

@@ -30,6 +30,7 @@ _KNOWN: Final = {
     "No space left on device": ("the disk is full", _DISK),
     "Read-only file system": ("the disk cannot be written to", _DISK),
     "Permission denied": ("something must not be read or written", _DISK),
+    "Operation not permitted": ("something must not be read or written", _DISK),
 }
 """What Spark's text says where something outside has failed: what that means, what to do."""
 
