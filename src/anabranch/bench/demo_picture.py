@@ -34,7 +34,7 @@ def write_picture(timeline: Timeline, *paths: Path) -> None:
 
     with mpl.rc_context(_LOOK):
         for path in paths:
-            # Without a date, the same timeline gives the same file.
+            # Without a date, the same timeline gives the same picture.
             dates = {"Date": None} if path.suffix == ".svg" else None
             draw(timeline).savefig(path, dpi=150, metadata=dates)
 
