@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import Case
 from anabranch.errors import StreamError
-from anabranch.kernels.columns import Ids, Ints, Mask, group_starts, is_first, order_by_time
+from anabranch.kernels.columns import Ids, Ints, Mask, group_starts, is_compiled, is_first, native
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.merge_copies import Copies, Copy
 from anabranch.kernels.merge_keyed import Outcome, Runs
@@ -41,9 +41,10 @@ def step_ordered(
         last = rows.column(TIME)[0].as_py()
         seen, checks = rows.column(ID).to_numpy(), rows.column(CHECK).to_numpy()
     fresh = (came.start >= last) & (came.start >= since)
-    places = np.flatnonzero(fresh)
-    start = came.start[places]
-    ids, check = _identity(came, case, places, ordinal)
+    # Mostly all are, and need not be copied.
+    some = slice(None) if fresh.all() else np.flatnonzero(fresh)
+    start = came.start[some]
+    ids, check = _identity(came, case, some, ordinal)
     order = _first_ones(start, ids, check, case)
     # At the largest start so far some have passed already.
     again = np.flatnonzero(start[order] == last)
@@ -51,7 +52,7 @@ def step_ordered(
         at = order[again]
         known = _among(ids[at], check[at], seen, checks)
         order = np.delete(order, again[known])
-    out = places[order]
+    out = order if isinstance(some, slice) else some[order]
     starts = came.start[out]
     after = _remember(runs, starts, ids[order], check[order], last, seen, checks, until)
     output = EventBatch(came.payload.take(out), starts, starts, came.new_end[out], until)
@@ -73,34 +74,39 @@ def _first_ones(start: Ints, ids: Ids, check: Ids, case: Case) -> Ints:
 
     Rows of one start nearly always have one identity, too: only the others are sorted by that.
     """
-    order = order_by_time(start)
-    by_start = start[order]
-    first = is_first(by_start)
+    # Every input is in order already, and this kind of sort merges what is.
+    order = np.argsort(start, kind="stable")
     if case == "r0":
-        return order[first]
-    by_id = ids[order]
-    by_check = check if case == "r1" else check[order]
-    differs = (by_id[1:] != by_id[:-1]) | (by_check[1:] != by_check[:-1])
-    differs &= ~first[1:]
-    if differs.any():
-        group = group_starts(first)
-        mixed = np.zeros(len(order), np.bool_)
-        mixed[group[1:][differs]] = True
-        some = np.flatnonzero(mixed[group])
-        again = np.lexsort((by_check[some], by_id[some], group[some]))
-        some = some[again]
-        first[some] = is_first(group[some], by_id[some], by_check[some])
+        return order[is_first(start[order])]
+    first, mixed = _leaders(start, ids, check, order)
+    some = np.flatnonzero(mixed)
+    if len(some):
+        at = order[some]
+        again = np.lexsort((check[at], ids[at], start[at]))
+        some, at = some[again], at[again]
+        first[some] = is_first(start[at], ids[at], check[at])
     return order[first]
 
 
-def _identity(came: Elements, case: Case, places: Ints, ordinal: Ints) -> tuple[Ids, Ids]:
+def _leaders(start: Ints, ids: Ids, check: Ids, order: Ints) -> tuple[Mask, Mask]:
+    """In that order: the first row of every start, and all rows of starts with two identities."""
+    if is_compiled(len(order)):
+        found: tuple[Mask, Mask] = native().leaders(start, ids, check, order)
+        return found
+    first = is_first(start[order])
+    group = group_starts(first)
+    lead, mixed = order[group], np.zeros(len(order), np.bool_)
+    mixed[group[(ids[order] != ids[lead]) | (check[order] != check[lead])]] = True
+    return first, mixed[group]
+
+
+def _identity(came: Elements, case: Case, some: slice | Ints, ordinal: Ints) -> tuple[Ids, Ids]:
     """What tells elements of one start apart."""
-    none = np.zeros(len(places), np.uint64)
-    if case == "r0":
-        return none, none
-    if case == "r1":
-        return ordinal[places].view(np.uint64), none
-    return came.ids[places], came.check[places]
+    if case == "r2":
+        return came.ids[some], came.check[some]
+    number = ordinal[some].view(np.uint64)
+    none = np.zeros(len(number), np.uint64)
+    return (none if case == "r0" else number), none
 
 
 def _remember(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels.columns import Double, Floats, Ints, Mask
+from anabranch.kernels.columns import Double, Floats, Ids, Ints, Mask
 from anabranch.kernels.native_runs import (
     around,
     meet,
@@ -28,7 +28,7 @@ from anabranch.kernels.native_timeline import (
     resolve,
     weave,
 )
-from anabranch.model.compiled import FLOATS, INTS, MASK, compiled
+from anabranch.model.compiled import FLOATS, IDS, INTS, MASK, compiled
 
 __all__ = [
     "around",
@@ -41,6 +41,7 @@ __all__ = [
     "group_sums",
     "lane",
     "last_marked",
+    "leaders",
     "meet",
     "merge_order",
     "next_marked",
@@ -72,6 +73,24 @@ def group_sums(values: Ints, group_start: Ints) -> Ints:
         total += values[row]
         result[row] = total
     return result
+
+
+@compiled(INTS, IDS, IDS, INTS)
+def leaders(start: Ints, ids: Ids, check: Ids, order: Ints) -> tuple[Mask, Mask]:
+    """By start: the first row of every start, and all rows of starts with two identities."""
+    first = np.empty(len(order), np.bool_)
+    mixed = np.zeros(len(order), np.bool_)
+    begin = 0
+    for row in range(len(order)):
+        at, lead = order[row], order[begin]
+        first[row] = row == 0 or start[at] != start[lead]
+        if first[row]:
+            begin = row
+        elif mixed[begin]:
+            mixed[row] = True
+        elif ids[at] != ids[lead] or check[at] != check[lead]:
+            mixed[begin : row + 1] = True
+    return first, mixed
 
 
 @compiled(MASK)
