@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.bench.demo_timeline import Mark, Step, Timeline
-from anabranch.bench.pipes_plots import BLUE, GREEN, GREY, RED, STYLE
+from anabranch.bench.plots import BLUE, GREEN, GREY, RED, STYLE
 from anabranch.model.time import SECOND, format_time
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _MARKS: Final = {
 """The sign of what happens to a replica, and the words."""
 
 _THICK: Final = 0.5
-_LOOK: Final[dict[Any, Any]] = {**STYLE, "svg.hashsalt": "replicas"}
 
 
 def write_picture(timeline: Timeline, *paths: Path) -> None:
@@ -32,7 +31,7 @@ def write_picture(timeline: Timeline, *paths: Path) -> None:
     # Only who asks for a picture waits for matplotlib.
     import matplotlib as mpl
 
-    with mpl.rc_context(_LOOK):
+    with mpl.rc_context(STYLE):
         for path in paths:
             # Without a date, the same timeline gives the same picture.
             dates = {"Date": None} if path.suffix == ".svg" else None

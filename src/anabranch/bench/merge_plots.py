@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from anabranch.bench.merge_page import write_page
-from anabranch.bench.pipes_plots import BLUE, GREEN, GREY, RED, STYLE
-from anabranch.errors import QueryError
+from anabranch.bench.plots import BLUE, GREEN, GREY, RED, draw_all, panels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,38 +66,9 @@ def write_plots(lines: Sequence[Line], folder: Path) -> list[Path]:
     Raises:
         QueryError: matplotlib is not installed.
     """
-    if find_spec("matplotlib") is None:
-        raise QueryError(
-            "plots need matplotlib",
-            where=f"plots for {folder}",
-            hint="install it with the extra: pip install 'anabranch[bench]'",
-        )
-    told = Told.of(lines)
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, draw in PLOTS.items():
-        written.append(folder / f"{name}.svg")
-        draw(told, written[-1])
+    written = draw_all(PLOTS, Told.of(lines), folder)
     write_page(lines, folder)
     return written
-
-
-@contextmanager
-def _figure(path: Path, *titles: str) -> Iterator[list[Axes]]:
-    """Panels side by side, written to a file when they are drawn."""
-    # Only who asks for plots waits for matplotlib.
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context({**STYLE, "svg.hashsalt": "merge"}):
-        figure = Figure(figsize=(5.2 if len(titles) == 1 else 3.6 * len(titles), 3.1))
-        panels = [figure.add_subplot(1, len(titles), place + 1) for place in range(len(titles))]
-        for panel, title in zip(panels, titles):
-            panel.set_title(title, loc="left")
-        yield panels
-        figure.tight_layout()
-        # Without a date, the same numbers give the same file.
-        figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 def _curves(
@@ -133,14 +101,14 @@ def _one(
     row: str, value: str, title: str, x: str, y: str, *, scale: float = 1.0, log: bool = False
 ) -> Callable[[Told, Path], None]:
     def draw(told: Told, path: Path) -> None:
-        with _figure(path, title) as (panel,):
+        with panels_of(path, title) as (panel,):
             _curves(panel, told, row, value, scale=scale, x=x, y=y, log=log)
 
     return draw
 
 
 def _stables(told: Told, path: Path) -> None:
-    with _figure(path, "Memory over stable points", "throughput") as panels:
+    with panels_of(path, "Memory over stable points", "throughput") as panels:
         x = "share of stable points"
         _curves(panels[0], told, "stables", "bytes", scale=MEGA, x=x, y="MB", log=True)
         _curves(panels[1], told, "stables", "per_s", scale=MEGA, x=x, y="million elements/s")
@@ -150,7 +118,7 @@ def _stables(told: Told, path: Path) -> None:
 
 def _cleanse(told: Told, path: Path) -> None:
     titles = ("Order first, or merge: memory", "throughput", "latency")
-    with _figure(path, *titles) as panels:
+    with panels_of(path, *titles) as panels:
         _curves(panels[0], told, "cleanse", "bytes", scale=MEGA, x="inputs", y="MB")
         _curves(panels[1], told, "cleanse", "per_s", scale=MEGA, x="inputs", y="million elements/s")
         waits = told.curves("cleanse wait", "wait_s")
@@ -168,7 +136,7 @@ def _rates(row: str, title: str) -> Callable[[Told, Path], None]:
         # One bursty input is enough to see.
         inputs = [line for line in lines if line["series"] != "output"]
         inputs = inputs[:1] if row == "bursty" else inputs
-        with _figure(path, title, "output of the merge") as panels:
+        with panels_of(path, title, "output of the merge") as panels:
             for panel, some in ((panels[0], inputs), (panels[1], lines[-1:])):
                 for line in some:
                     label, colour, style = LOOKS[line["series"]]
@@ -183,7 +151,7 @@ def _rates(row: str, title: str) -> Callable[[Told, Path], None]:
 
 
 def _feedback(told: Told, path: Path) -> None:
-    with _figure(path, "Two plans that take turns at being slow") as (panel,):
+    with panels_of(path, "Two plans that take turns at being slow") as (panel,):
         found = {name: points[0][1] for name, points in told.curves("feedback", "seconds").items()}
         bars = panel.bar(list(found), list(found.values()), 0.6, color=[GREY, GREY, RED, BLUE])
         panel.bar_label(bars, fmt="%.1f", fontsize=8)

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
-from anabranch.errors import QueryError
+from anabranch.bench.plots import BLUE, GREEN, GREY, RED, draw_all, panels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Line: TypeAlias = Mapping[str, Any]
-
-BLUE, RED, GREEN, GREY = "#1f6fb4", "#c8502e", "#2b8a57", "#6b6b6b"
-STYLE: Final[dict[Any, Any]] = {
-    "figure.facecolor": "white",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 10,
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "pipes",
-}
 
 
 @final
@@ -60,37 +45,7 @@ def write_plots(lines: Sequence[Line], folder: Path) -> list[Path]:
     Raises:
         QueryError: matplotlib is not installed.
     """
-    if find_spec("matplotlib") is None:
-        raise QueryError(
-            "plots need matplotlib",
-            where=f"plots for {folder}",
-            hint="install it with the extra: pip install 'anabranch[bench]'",
-        )
-    told = Told.of(lines)
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, draw in PLOTS.items():
-        written.append(folder / f"{name}.svg")
-        draw(told, written[-1])
-    return written
-
-
-@contextmanager
-def _figure(path: Path, *titles: str) -> Iterator[list[Axes]]:
-    """Panels side by side, written to a file when they are drawn."""
-    # Only who asks for plots waits for matplotlib.
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.2 if len(titles) == 1 else 3.4 * len(titles), 3.1))
-        panels = [figure.add_subplot(1, len(titles), place + 1) for place in range(len(titles))]
-        for panel, title in zip(panels, titles):
-            panel.set_title(title, loc="left")
-        yield panels
-        figure.tight_layout()
-        # Without a date, the same numbers give the same file.
-        figure.savefig(path, format="svg", metadata={"Date": None})
+    return draw_all(PLOTS, Told.of(lines), folder)
 
 
 def _curves(panel: Axes, told: Told, plans: Mapping[str, tuple[str, str, str]]) -> None:
@@ -119,7 +74,7 @@ def _curves(panel: Axes, told: Told, plans: Mapping[str, tuple[str, str, str]]) 
 def _overview(told: Told, path: Path) -> None:
     queries = ["q1", "q2", "q3", "q4", "q5"]
     kinds = {"tia": ("TIA", BLUE), "pna": ("PNA", RED), "product": ("Anabranch's kernels", GREEN)}
-    with _figure(path, "E1: runtime of the NEXMark queries") as (panel,):
+    with panels_of(path, "E1: runtime of the NEXMark queries") as (panel,):
         for place, (kind, (label, colour)) in enumerate(kinds.items()):
             heights = [told.runs[f"{query}/{kind}"]["median_s"] for query in queries]
             at = [number + (place - 1) * 0.27 for number in range(len(queries))]
@@ -132,7 +87,7 @@ def _overview(told: Told, path: Path) -> None:
 
 def _stateless(experiment: str, query: str, about: str) -> Callable[[Told, Path], None]:
     def draw(told: Told, path: Path) -> None:
-        with _figure(path, f"{experiment}: {about}") as (panel,):
+        with panels_of(path, f"{experiment}: {about}") as (panel,):
             _curves(
                 panel,
                 told,
@@ -143,7 +98,7 @@ def _stateless(experiment: str, query: str, about: str) -> Callable[[Told, Path]
 
 
 def _window_state(told: Told, path: Path) -> None:
-    with _figure(path, "E4: elements held by a time window") as (panel,):
+    with panels_of(path, "E4: elements held by a time window") as (panel,):
         colours = {"now": GREY, "10min": BLUE, "5h": RED}
         for line in told.windows:
             if line["kind"] != "pna":
@@ -161,7 +116,7 @@ def _window_state(told: Told, path: Path) -> None:
 
 
 def _short_auctions(told: Told, path: Path) -> None:
-    with _figure(path, "E5: short auctions, hash join", "nested loops") as panels:
+    with panels_of(path, "E5: short auctions, hash join", "nested loops") as panels:
         _curves(panels[0], told, {"q3/tia": ("TIA", BLUE, "-"), "q3/pna": ("PNA", RED, "-")})
         _curves(
             panels[1],
@@ -171,7 +126,7 @@ def _short_auctions(told: Told, path: Path) -> None:
 
 
 def _highest_bid(told: Told, path: Path) -> None:
-    with _figure(path, "E6: highest bid") as (panel,):
+    with panels_of(path, "E6: highest bid") as (panel,):
         _curves(
             panel,
             told,
@@ -185,7 +140,7 @@ def _highest_bid(told: Told, path: Path) -> None:
 
 
 def _closing_price(told: Told, path: Path) -> None:
-    with _figure(path, "E7: closing price, two plans") as (panel,):
+    with panels_of(path, "E7: closing price, two plans") as (panel,):
         _curves(
             panel,
             told,
@@ -199,7 +154,7 @@ def _closing_price(told: Told, path: Path) -> None:
 
 
 def _count_windows(told: Told, path: Path) -> None:
-    with _figure(path, "E8: results of a count window of N rows") as (panel,):
+    with panels_of(path, "E8: results of a count window of N rows") as (panel,):
         styles = {1: ":", 10: "-.", 50: "--", 100: "-"}
         for line in told.latencies:
             seconds = [number / line["per_second"] for number in range(len(line["results"]))]
@@ -222,7 +177,7 @@ def _count_windows(told: Told, path: Path) -> None:
 
 
 def _sweep_areas(told: Told, path: Path) -> None:
-    with _figure(path, "E9: hash join of numbers, eviction by") as (panel,):
+    with panels_of(path, "E9: hash join of numbers, eviction by") as (panel,):
         _curves(
             panel,
             told,
@@ -238,7 +193,7 @@ def _placement(experiment: str, about: str, *, sweep: bool) -> Callable[[Told, P
 
     def draw(told: Told, path: Path) -> None:
         titles = [f"{experiment}: {about}", "waiting in the queue"]
-        with _figure(path, *titles, *(["output over input"] if sweep else [])) as panels:
+        with panels_of(path, *titles, *(["output over input"] if sweep else [])) as panels:
             _curves(
                 panels[0],
                 told,
