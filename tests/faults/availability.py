@@ -157,7 +157,7 @@ def _await(what: str, holds: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
-def _gaps(commits: list[float], killed: list[tuple[str, float]], settle: float) -> list[float]:
+def _gaps(commits: list[float], killed: list[tuple[str, float]]) -> list[float]:
     """How long there was no output after a copy died, where the merge itself lived."""
     merges = [at for name, at in killed if name == "merge"]
     found = []
@@ -166,10 +166,9 @@ def _gaps(commits: list[float], killed: list[tuple[str, float]], settle: float) 
         before = [commit for commit in commits if commit <= at]
         if name == "merge" or not after or not before:
             continue
-        # The merge is not there for a while after it was killed itself.
-        if any(at - settle < other < after[0] for other in merges):
-            continue
-        found.append(after[0] - at)
+        # Between its own death and its next output the merge is not there.
+        if not any(before[-1] < other < after[0] for other in merges):
+            found.append(after[0] - at)
     return found
 
 
@@ -179,7 +178,7 @@ def _report(
     commits = _commits(replicas)
     pauses = [later - earlier for earlier, later in pairwise(commits)]
     usual = statistics.median(pauses)
-    gaps = _gaps(commits, killed, settle=120.0)
+    gaps = _gaps(commits, killed)
     wrong = _difference(root, replicas)
     found = {
         "faults": len(killed),
@@ -187,9 +186,11 @@ def _report(
         "starts": {name: member.starts for name, member in replicas.members.items()},
         "batches": len(commits),
         "stable": int(replicas.stable),
-        "batch_interval": max(trigger, round(usual, 2)),
+        "batch_interval": trigger,
+        "usual_pause": round(usual, 2),
         "gaps_after_a_death": [round(gap, 2) for gap in gaps],
         "longest_gap": round(max(gaps, default=0.0), 2),
+        "gaps_of_two_intervals": sum(gap >= 2 * trigger for gap in gaps),
         "equal": not wrong,
     }
     sys.stdout.write(json.dumps(found) + "\n")

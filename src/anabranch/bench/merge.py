@@ -36,7 +36,7 @@ FULL: Final = Size(
     seconds=20,
     switched=(200_000, 0.1),
     repeats=3,
-    spark=(12, 100_000),
+    spark=(8, 500_000),
 )
 QUICK: Final = Size(
     events=12_000,

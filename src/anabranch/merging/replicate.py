@@ -27,7 +27,7 @@ _SOON: Final = 10.0
 """A process that lives for less than so many seconds is given some time before the next one."""
 
 _LONGEST: Final = 30.0
-_MOST_NICE: Final = 15
+_NICE: Final = 10
 _GRACE: Final = 90.0
 """Seconds that processes have to end by themselves."""
 
@@ -49,6 +49,8 @@ class Member:
         pause: How long the next one waits.
         starts: How many there have been.
         code: How the last one ended.
+        goes_first: Whether it need not give way to the others when it comes back.
+        behind: How far its output was when it came back, until it has written again.
     """
 
     name: str
@@ -60,6 +62,8 @@ class Member:
     pause: float = 0.0
     starts: int = 0
     code: int | None = None
+    goes_first: bool = False
+    behind: Time | None = None
 
     @property
     def is_running(self) -> bool:
@@ -70,6 +74,11 @@ class Member:
     def has_ended(self) -> bool:
         """Whether it has done all there was to do."""
         return self.code == 0 and self.process is None
+
+    @property
+    def reached(self) -> Time:
+        """How far its output is settled."""
+        return LogFolder(str(self.output)).stable()
 
     def start(self, environment: Mapping[str, str] | None) -> None:
         """Start a process."""
@@ -82,9 +91,10 @@ class Member:
                 start_new_session=True,
                 env=None if environment is None else dict(environment),
             )
-        # One that comes back gives way to those that live, or they would all stand still.
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self.process.pid, min(_MOST_NICE, 5 * self.starts))
+        # A copy that comes back gives way to those that live, or they would all stand still.
+        if self.starts and not self.goes_first:
+            self.behind = self.reached
+            _be_nice(self.process.pid, _NICE)
         self.since = time.monotonic()
         self.starts += 1
 
@@ -96,6 +106,9 @@ class Member:
             return
         code = self.process.poll()
         if code is None:
+            if self.behind is not None and self.reached > self.behind:
+                self.behind = None
+                _be_nice(self.process.pid, 0)
             return
         lived = time.monotonic() - self.since
         self.process, self.code = None, code
@@ -105,6 +118,15 @@ class Member:
         self.pause = min(_LONGEST, max(1.0, self.pause * 2)) if lived < _SOON else 0.0
         self.since = time.monotonic()
         tell(f"{self.name} has died ({_ending(code)}) after {lived:.0f} s and is started again")
+
+
+def _be_nice(group: int, niceness: int) -> None:
+    """Let a process and its children run after others; or as they do, where the system lets us."""
+    for task in Path("/proc").glob("[0-9]*/task/[0-9]*"):
+        # Threads come and go, and only some users may take back what they gave.
+        with suppress(OSError):
+            if os.getpgid(int(task.parts[2])) == group:
+                os.setpriority(os.PRIO_PROCESS, int(task.name), niceness)
 
 
 def _ending(code: int) -> str:
@@ -159,7 +181,7 @@ class Replication:
                 "running": each.is_running,
                 "pid": each.process.pid if each.process is not None else None,
                 "starts": each.starts,
-                "stable": int(LogFolder(str(each.output)).stable()),
+                "stable": int(each.reached),
             }
             for each in self.members.values()
         ]
@@ -263,6 +285,7 @@ def replicate(
     words = ["merge", str(folder / COPIES / "*"), "--follow", *often, *merge, "--to", str(output)]
     words += ["--checkpoint", str(work / "merge.checkpoint")]
     members["merge"] = _member("merge", words, work, output)
+    members["merge"].goes_first = True
     return Replication(folder, members, tell, environment)
 
 
