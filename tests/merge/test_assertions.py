@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from anabranch.algebra.merge import Case, MergePolicy
-from anabranch.errors import StreamError
+from anabranch.algebra.merge import ORDERED, Case, Merge, MergePolicy
+from anabranch.algebra.source import Source
+from anabranch.errors import PlanError, StreamError
 from anabranch.model.time import BEGINNING
 from anabranch.testing import Element, adjust, insert, stable
 from tests.merge.driver import Driver
@@ -132,3 +134,16 @@ def asserted(case: Case) -> Driver:
     assert driver.kernel.node.is_asserted
     driver.step([("attach", "left", BEGINNING), ("attach", "right", BEGINNING)])
     return driver
+
+
+@pytest.mark.parametrize("case", ORDERED)
+@pytest.mark.parametrize("divergence", ["quarantine", "fail"])
+def test_what_is_not_remembered_cannot_be_compared(case: Case, divergence: str) -> None:
+    source = Source(
+        name="a", schema=pa.schema([("v", pa.int64())]), insert_only=True, order="strict"
+    )
+    policy = MergePolicy.of(divergence=divergence)
+    with pytest.raises(PlanError, match=f"as {case}, a merge remembers too little"):
+        Merge(inputs=(source,), case=case, policy=policy)
+    assert Merge(inputs=(source,)).chosen == "r0"
+    assert Merge(inputs=(source,), policy=policy).chosen == "r3"

@@ -21,6 +21,8 @@ Adjusts: TypeAlias = Literal["lazy", "eager", "leading"]
 Divergence: TypeAlias = Literal["warn", "quarantine", "fail"]
 
 CASES: Final[tuple[Case, ...]] = get_args(Case)
+ORDERED: Final[tuple[Case, ...]] = ("r0", "r1", "r2")
+"""Those in which inputs only insert, by start, so that next to nothing is remembered."""
 
 SAYS: Final = {
     "r0": "inserts in strict order",
@@ -154,11 +156,17 @@ class Merge(Node):
             )
         if self.case is not None and self.case not in CASES:
             raise PlanError(f"there is no case '{self.case}'", hint=f"use {', '.join(CASES)}")
-        if self.case in ("r0", "r1", "r2") and self.policy.inserts != "first":
+        if self.case in ORDERED and self.policy.inserts != "first":
             raise PlanError(
                 f"as {self.case}, a merge emits an event as soon as any input has it",
                 where=f"inserts {self.policy.inserts}",
                 hint="merge as r3 or r4, which is always right, or leave it at inserts 'first'",
+            )
+        if self.case in ORDERED and self.policy.divergence != "warn":
+            raise PlanError(
+                f"as {self.case}, a merge remembers too little to notice contradictions",
+                where=f"divergence {self.policy.divergence}",
+                hint="merge as r3 or r4, which compare what copies settle, or leave it at 'warn'",
             )
         first = columns_of(self.inputs[0].schema)
         for name, node in zip(self.names, self.inputs):
@@ -178,9 +186,10 @@ class Merge(Node):
         """The strongest case that what is known of the inputs allows."""
         known = [node.properties for node in self.inputs]
         inserts = all(each.insert_only and each.order != "none" for each in known)
-        # Inputs in order are not remembered, so that there is nothing to wait with.
-        inserts = inserts and self.policy.inserts == "first"
-        keyed = all(each.keyed for each in known)
+        # Inputs in order are not remembered: there is nothing to wait with or to compare.
+        inserts = inserts and self.policy.inserts == "first" and self.policy.divergence == "warn"
+        # No two of one start are no two of one payload and start.
+        keyed = all(each.keyed or (each.insert_only and each.order == "strict") for each in known)
         if inserts and all(each.order == "strict" for each in known):
             return "r0"
         if inserts and keyed:
@@ -206,7 +215,7 @@ class Merge(Node):
     def properties(self) -> Properties:
         """What the case says, and what holds for all inputs."""
         each = [node.properties for node in self.inputs]
-        ordered = self.chosen in ("r0", "r1", "r2")
+        ordered = self.chosen in ORDERED
         return Properties(
             insert_only=ordered,
             only_points=all(known.only_points for known in each),

@@ -59,7 +59,8 @@ def merge(
     What comes out means what the copies mean, and is as far settled as the one that has come
     furthest. Without --case nothing is taken for granted (r4); a stronger case is checked, and a
     copy that is not what it says is refused with the element. Copies that contradict each other
-    on what both have settled are refused (exit code 2), or left out with --divergence quarantine.
+    on what both have settled are refused (exit code 2), or left out with --divergence quarantine;
+    r0, r1 and r2 remember too little to notice that, and take what comes first.
     The files may be larger than memory: only events that may still change are remembered.
 
     With --follow the copies are log folders and stream files that are still being written: a
@@ -94,7 +95,7 @@ def merge(
 
         def write(forms: list[StreamForm]) -> tuple[FileMerge, _Counts]:
             counts = _Counts()
-            work = _work(copies, forms, case, inserts, adjusts, lag, divergence or "fail")
+            work = _work(copies, forms, case, inserts, adjusts, lag, _divergence(divergence, case))
             timestamps = any(form.timestamps for form in forms)
             write_stream(to, counts.of(work.batches()), timestamps)
             return work, counts
@@ -159,6 +160,13 @@ class _Counts:
             if batch.stable > BEGINNING:
                 self.stable = int(batch.stable)
             yield batch
+
+
+def _divergence(said: str | None, case: str | None) -> str:
+    """Contradictions are refused unless somebody says otherwise, where they can be noticed."""
+    from anabranch.algebra.merge import ORDERED
+
+    return said or ("warn" if case is not None and case.lower() in ORDERED else "fail")
 
 
 def _work(

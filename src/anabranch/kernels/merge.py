@@ -9,7 +9,7 @@ from typing import Any, Final, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.merge import Merge
+from anabranch.algebra.merge import ORDERED, Merge
 from anabranch.algebra.source import Source
 from anabranch.algebra.window_columns import has_clock
 from anabranch.kernels.kernel import COPY, ID, Arrived, Progress, Run, Stateful, Trace
@@ -297,7 +297,7 @@ class MergeKernel(Stateful):
 
     @property
     def _by_order(self) -> bool:
-        return self.node.chosen in ("r0", "r1", "r2")
+        return self.node.chosen in ORDERED
 
 
 @final
