@@ -254,7 +254,7 @@ def _work(
     tables: frozenset[str] = frozenset(),
 ) -> Work:
     from anabranch.runtime.native_head import push_down
-    from anabranch.runtime.session import parallelism
+    from anabranch.runtime.session import parallelism, rows_per_task
     from anabranch.runtime.start import Work
 
     for stream in streams:
@@ -273,6 +273,7 @@ def _work(
         files=tuple(source for name, source in files.items() if name in plan.sources),
         frames=tuple(pushed.values()),
         parts=parallelism(streams[0].engine.spark),
+        least=rows_per_task(streams[0].engine.spark),
         timestamps=any(source.timestamps for source in plan.sources.values()),
         keep=streams[0].engine.versions,
         older=partial(compiled, routed=False),

@@ -18,6 +18,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.stream_file import read_batches
 from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.session import ROWS_PER_TASK
 
 pytestmark = pytest.mark.spark
 
@@ -325,3 +326,13 @@ def test_a_checkpoint_belongs_to_one_query_that_runs_once(
         bids.agg(n="COUNT(*)").start(checkpoint=tmp_path / "c")
     with pytest.raises(PlanError, match="cannot go on"):
         query.start(checkpoint=tmp_path / "c")
+
+
+def test_a_setting_that_is_no_number_is_refused(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"insert": {"a": 1}, "start": 1}\n')
+    engine.spark.conf.set(ROWS_PER_TASK, "many")
+    try:
+        with pytest.raises(PlanError, match="'many' is no number of rows"):
+            engine.stream(tmp_path / "rows.jsonl").start(to=tmp_path / "log")
+    finally:
+        engine.spark.conf.set(ROWS_PER_TASK, "1")

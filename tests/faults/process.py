@@ -12,7 +12,9 @@ from tests.faults.scenario import Scenario
 def main(folder: Path, master: str | None) -> int:
     """Run to the end; 0 when that is reached, 2 with a message where it is not."""
     scenario = Scenario.read(folder)
-    settings = {} if master is None else {"spark.master": master, "spark.executor.memory": "1g"}
+    settings = {"spark.anabranch.rowsPerTask": "1"}
+    if master is not None:
+        settings |= {"spark.master": master, "spark.executor.memory": "1g"}
     try:
         with Engine(shards=2, settings=settings) as engine:
             queries = scenario.queries(engine, folder)

@@ -63,6 +63,7 @@ class Copies:
             sources=(source,),
             plan_folder=str(folder / "plan"),
             parts=2,
+            least=1,
             job=seal(self.runner.job),
             control=str(folder / "control"),
         )

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from anabranch.errors import EngineError, StreamError
 from anabranch.runtime.file_planner import FilePlanner
-from anabranch.runtime.file_reader import read_split
+from anabranch.runtime.file_reader import Split, read_split
+from anabranch.runtime.file_units import Position, Unit, share_units
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.source_spec import FileSource, Limits, Promise, Shape
 
@@ -238,3 +239,14 @@ def test_an_unfinished_parquet_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match="not a complete Parquet file") as raised:
         planner(tables(tmp_path / "a.parquet"), tmp_path).latest(0)
     assert "a.parquet" in raised.value.where
+
+
+def test_few_rows_are_read_by_one_task() -> None:
+    files = [f"{place}.parquet" for place in range(6)]
+    units = [Unit(file, (Split(file, 0, 1),), 40, Position(1)) for file in files]
+    assert [len(share_units(units, 4, together=False, least=n)) for n in (1, 60, 100, 999)] == [
+        4,
+        4,
+        2,
+        1,
+    ]

@@ -76,6 +76,7 @@ class FilePlanner:
         folder: Folder,
         parts: int,
         *,
+        least: int = 1,
         heartbeats: Mapping[str, int] | None = None,
         control: ControlFolder | None = None,
         others: Sequence[str] = (),
@@ -88,6 +89,7 @@ class FilePlanner:
             sources: What is planned.
             folder: Where the log is.
             parts: A batch is cut into about so many parts per source.
+            least: For less than so many rows there is no further part.
             heartbeats: Sources, of files or not, that want to be told how time passes: after how
                 many microseconds at most.
             control: Where commands come from.
@@ -98,6 +100,7 @@ class FilePlanner:
         self._sources = tuple(sources)
         self._folder = folder
         self._parts = parts
+        self._least = least
         self._heartbeats = dict(heartbeats or {})
         self._control = control
         self._known = {**dict.fromkeys(others, False), **{s.name: True for s in sources}}
@@ -307,7 +310,7 @@ class FilePlanner:
             if not units and not ends:
                 continue
             together = source.form == "lines"
-            parts = share_units(units, self._parts, together=together) or [[]]
+            parts = share_units(units, self._parts, together=together, least=self._least) or [[]]
             if source.stamped:
                 entry["stamp"] = stamp = max(self._now(), self._stamp + 1)
                 parts = [[replace(split, stamp=stamp) for split in part] for part in parts]
@@ -328,7 +331,7 @@ class FilePlanner:
         taken = self._books[name].take(rows, told)
         if not (taken.units or taken.after or taken.changed):
             return
-        parts = share_units(taken.units, self._parts, together=True) or [[]]
+        parts = share_units(taken.units, self._parts, together=True, least=self._least) or [[]]
         entry["parts"][name] = [[split.to_json() for split in part] for part in parts]
         entry["after"][name] = {each: [at.place, at.number] for each, at in taken.after.items()}
         if taken.changed:

@@ -24,6 +24,7 @@ class FileJob:
         sources: All sources in files of the query; one Spark source reads them together.
         plan_folder: Where planned batches are written down.
         parts: Into how many parts a batch is cut.
+        least: The rows for which a part pays.
         job: The sealed query.
         heartbeats: After how many microseconds sources want to be told that time passes.
         control: Where commands come from.
@@ -33,6 +34,7 @@ class FileJob:
     sources: tuple[FileSource, ...]
     plan_folder: str
     parts: int
+    least: int
     job: bytes
     heartbeats: Mapping[str, int] = field(default_factory=dict)
     control: str | None = None
@@ -52,6 +54,7 @@ class FileJob:
             self.sources,
             folder,
             self.parts,
+            least=self.least,
             heartbeats=self.heartbeats,
             control=control,
             others=self.others,

@@ -154,9 +154,15 @@ def first_lines(unit: Unit, rows: int) -> Unit:
     return _unit(Split(split.path, split.first, after.place, split.number), rows, after)
 
 
-def share_units(units: Sequence[Unit], parts: int, *, together: bool) -> list[list[Split]]:
-    """Neighbours stay together, and if wanted files; parts get about the same number of rows."""
+def share_units(
+    units: Sequence[Unit], parts: int, *, together: bool, least: int = 1
+) -> list[list[Split]]:
+    """Neighbours stay together, and if wanted files; parts get about the same number of rows.
+
+    None is made for less than `least` rows, but for the first.
+    """
     total = sum(unit.rows for unit in units)
+    parts = min(parts, max(1, total // least))
     shared: list[list[Split]] = []
     count = 0
     last = ""

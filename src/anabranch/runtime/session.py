@@ -10,8 +10,11 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from anabranch.errors import PlanError
 from anabranch.runtime.java import use_java
 
+ROWS_PER_TASK: Final = "spark.anabranch.rowsPerTask"
+_PAYS: Final = 100_000
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 _FAST: Final[Mapping[str, str]] = {
     # The default manager costs 60-80 ms per batch on a local disk.
@@ -61,3 +64,19 @@ def parallelism(spark: SparkSession) -> int:
     except (AttributeError, NotImplementedError):
         # A session on the other side of a connection does not say.
         return 4
+
+
+def rows_per_task(spark: SparkSession) -> int:
+    """The rows of files for which one more task pays; fewer are read faster by one.
+
+    Raises:
+        PlanError: The setting is no positive number.
+    """
+    text = spark.conf.get(ROWS_PER_TASK, str(_PAYS)) or ""
+    if not text.isdigit() or int(text) < 1:
+        raise PlanError(
+            f"'{text}' is no number of rows",
+            where=f"the setting {ROWS_PER_TASK}",
+            hint="set a whole number, 1 or more, or leave it out",
+        )
+    return int(text)

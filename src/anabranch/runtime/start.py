@@ -43,6 +43,7 @@ class Work:
         frames: The sources that are DataFrames.
         tables: The relations in files that are looked up in.
         parts: How many tasks run at once: into so many parts a batch of a file source is cut.
+        least: The rows for which a part pays.
         timestamps: Whether times are microseconds.
         keep: How many versions of the state stay.
         older: The stages of a query that began before its state told its shard.
@@ -53,6 +54,7 @@ class Work:
     frames: tuple[FrameSource, ...] = ()
     tables: Mapping[str, FileSource] = field(default_factory=dict)
     parts: int = 2
+    least: int = 1
     timestamps: bool = False
     keep: int = KEEP
     older: Callable[[], PhysicalPlan] | None = None
@@ -207,6 +209,7 @@ def _parcels(
             sources=files,
             plan_folder=opened.plans,
             parts=work.parts,
+            least=work.least,
             job=seal(job),
             heartbeats=heartbeats,
             control=control,
