@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,9 @@ Double = tuple[Floats, Floats]
 
 MANY = 20_000
 """From so many rows on, compiled loops are worth loading."""
+
+_HUGE: Final = 300_000
+"""From so many rows on, it pays to wait for them."""
 
 _SOME: Final = 256
 """From so many rows on, they are worth calling once they are loaded."""
@@ -113,9 +118,41 @@ def merge_order(parts: Sequence[tuple[Ids | Ints, Ints]]) -> Ints:
     return np.asarray(native().merge_order(ids.view(np.uint64), times, cuts))
 
 
+@final
+@dataclass(slots=True)
+class _Loading:
+    """How compiled loops get into this process, which takes a second."""
+
+    waits: bool = True
+    beside: Thread | None = None
+
+    def is_done(self, rows: int) -> bool:
+        """Whether so many rows have them now, or are so many that all wait for them."""
+        if self.waits or rows >= _HUGE:
+            return True
+        if self.beside is None:
+            self.beside = Thread(target=native, name="anabranch-native", daemon=True)
+            self.beside.start()
+        return False
+
+
+_LOADING: Final = _Loading()
+
+
+def load_beside() -> None:
+    """From now on batches do not wait for compiled loops, but do without until they are there.
+
+    This is for processes that live long and end without ceremony, as Spark's workers do.
+    """
+    _LOADING.waits = False
+
+
 def is_compiled(rows: int) -> bool:
     """Whether a loop over so many rows is a compiled one."""
-    return rows >= MANY or (rows >= _SOME and "anabranch.kernels.native" in sys.modules)
+    # A module becomes an attribute of its package when it is there as a whole.
+    if hasattr(sys.modules["anabranch.kernels"], "native"):
+        return rows >= min(MANY, _SOME)
+    return rows >= MANY and _LOADING.is_done(rows)
 
 
 def native() -> Any:

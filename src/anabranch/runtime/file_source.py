@@ -132,8 +132,10 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and pack one part."""
+        from anabranch.kernels.columns import load_beside
         from anabranch.runtime.batch_id import current_batch, current_query
 
+        load_beside()
         batch = current_batch()
         yield from self._job.send(partition.value, batch, current_query())
         reached("read", batch)

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
+from anabranch.kernels.columns import load_beside
 from anabranch.model.arrivals import Arrivals
 from anabranch.runtime.batch_id import current_batch, current_partition, current_query
 from anabranch.runtime.declared import Declared, leaf_of
@@ -115,6 +116,7 @@ def _sender(
     sealed: bytes, name: str, shape: Shape
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        load_beside()
         job, part, batch = unseal(sealed, current_query()), current_partition(), current_batch()
         pieces = _pieces(job, name, shape, batches)
         yield from send_source(job, name, part, batch, pieces, ends=False, in_order=False)

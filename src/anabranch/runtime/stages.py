@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
+from anabranch.kernels.columns import load_beside
 from anabranch.runtime.batch_id import current_batch, current_partition, current_query
 from anabranch.runtime.exchange import PARCELS_DDL
 from anabranch.runtime.job import Job, seal, unseal
@@ -70,6 +71,7 @@ def observed(results: DataFrame) -> DataFrame:
 
 def _level(sealed: bytes, places: tuple[int, ...]) -> Worker:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        load_beside()
         job = unseal(sealed, current_query())
         shards = range(current_partition(), job.most_shards(places), job.width(places))
         return run_level(job, places, shards, current_batch(), batches)
