@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,11 +128,21 @@ def test_texts_are_as_long_as_wanted_and_differ() -> None:
         assert len(set(texts)) == (50 if length else 1)
 
 
+@pytest.mark.parametrize("revisions", [1, 3])
+def test_events_that_are_adjusted_are_adjusted_so_often(revisions: int) -> None:
+    of = replace(config("r3", events=5_000), adjusts=0.2, revisions=revisions)
+    told = [each for each in copy(of, 0) if isinstance(each, Move)]
+    often = Counter(each.payload for each in told if each.end != each.start)
+    assert set(often.values()) == {revisions}
+    assert often.total() / len(told) == pytest.approx(0.2, abs=0.02)
+
+
 def test_nonsense_is_refused() -> None:
     wrongs: list[dict[str, Any]] = [
         {"disorder": 2.0},
         {"adjusts": 0.95},
         {"live": -1},
+        {"revisions": 0},
         {"case": "r5"},
     ]
     for wrong in wrongs:

@@ -18,6 +18,9 @@ NOISE: Final = 0.9
 """Rates within a tenth of each other count as equal."""
 
 SHORT: Final = 16
+REVISIONS: Final = 4
+"""How often an event is revised, if it is, where adjusts are counted."""
+
 LAG_BATCH: Final = 500
 """Half a second of each input, where inputs lag."""
 
@@ -89,10 +92,16 @@ def output_size(lab: Lab) -> None:
     count as a merit of merging, one copy also passes a kernel that lets every change out.
     """
     gaps = []
-    events, batch = min(lab.size.events, 20_000), 100
+    events, batch = min(lab.size.events // 8, 5_000), 10
     for share in lab.size.shares:
         # In the paper half the elements out of order gave 36% adjusts.
-        config = lab.config(disorder=share, adjusts=0.72 * share, text=SHORT, events=events)
+        config = lab.config(
+            disorder=share,
+            adjusts=0.72 * share,
+            revisions=REVISIONS,
+            text=SHORT,
+            events=events,
+        )
         raw = sum(int((each.end != each.start).sum()) for each in copy_batches(config, 0, batch))
         eager = Plain("r3", 1, policy=MergePolicy.of(adjusts="eager"))
         alone = race({"alone": eager}, feeds(config, 1, batch))["alone"].adjusts
@@ -204,8 +213,9 @@ def cleanse(lab: Lab) -> None:
 
 def _waits(lab: Lab) -> dict[str, float]:
     """How long an insert takes to leave, in batches of ten elements: a batch is part of that."""
+    events = min(lab.size.events // 8, 3_000)
     config = LMerge(
-        events=3_000, live=1_000, text=SHORT, disorder=0.5, adjusts=0.36, stable_share=0.01
+        events=events, live=events // 3, text=SHORT, disorder=0.5, adjusts=0.36, stable_share=0.01
     )
     names = ("r3", "c+r1")
     found = race({name: MERGERS[name](2) for name in names}, feeds(config, 2, 20), ends=False)

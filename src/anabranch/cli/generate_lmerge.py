@@ -62,6 +62,9 @@ def lmerge(
     adjusts: Annotated[
         float, typer.Option(min=0, max=0.9, help="Share of adjusts among inserts and adjusts.")
     ] = 0.0,
+    revisions: Annotated[
+        int, typer.Option(min=1, help="Events that are adjusted are so often, at least.")
+    ] = 1,
     stable_share: Annotated[
         float, typer.Option("--stables", min=0, max=1, help="Share of stable points.")
     ] = 0.01,
@@ -95,6 +98,7 @@ def lmerge(
         disorder=disorder,
         back=parse_duration(back),
         adjusts=adjusts,
+        revisions=revisions,
         stable_share=stable_share,
     )
     counted = Counted(int(copies * events * (1 + config.per_insert)))

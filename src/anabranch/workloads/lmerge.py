@@ -53,6 +53,8 @@ class LMerge:
             back.
         back: By how much, at most.
         adjusts: The share of adjusts among inserts and adjusts.
+        revisions: An event that is revised at all is revised so often, at least: as by an
+            aggregate, whose result moves with everything that comes late.
         stable_share: The share of stable points among all elements.
         twins: As `r4`, the share of events with the payload and start of the event before.
     """
@@ -66,6 +68,7 @@ class LMerge:
     disorder: float = 0.2
     back: Duration = _TEN_MINUTES
     adjusts: float = 0.0
+    revisions: int = 1
     stable_share: float = 0.01
     twins: float = 0.1
 
@@ -77,6 +80,8 @@ class LMerge:
                 raise QueryError(f"'{name}' is not a share", hint="a share is between 0 and 1")
         if self.adjusts > 0.9:
             raise QueryError("more than 9 adjusts per insert", hint="use 'adjusts' up to 0.9")
+        if self.revisions < 1:
+            raise QueryError(f"events are revised {self.revisions} times", hint="use 1 or more")
         if min(self.text, self.live, self.back) < 0 or self.gap < _STEPS:
             raise QueryError(
                 "a size is negative, or the gap too small",
@@ -218,9 +223,9 @@ def _revised(config: LMerge, copy: int, events: History) -> Told:
         late = random.floats(f"late {copy}", events.event) < config.disorder
         by = 1 + random.integers(f"by {copy}", events.event, config.back)
         arrival += np.where(late, by, 0)
-    often = config.per_insert
-    revisions = (random.floats(f"revisions {copy}", events.event) + often).astype(np.int64)
-    most = int(often) + 1
+    often = config.per_insert / config.revisions
+    rounds = (random.floats(f"revisions {copy}", events.event) + often).astype(np.int64)
+    revisions, most = rounds * config.revisions, (int(often) + 1) * config.revisions
     parts, before = [], events.start
     length = events.end - events.start
     for rank in range(most + 1):
