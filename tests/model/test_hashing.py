@@ -223,3 +223,15 @@ def test_compiled_loops_over_texts_give_the_same(texts: list[str | None], first:
         patch.setattr(hashing, "_is_compiled", lambda rows, size: True)
         assert stable_hashes(columns, length, (0, 1)).tolist() == expected.tolist()
         assert stable_hash(columns, length, 1).tolist() == expected[1].tolist()
+
+
+@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), min_size=1))
+def test_compiled_loops_over_numbers_give_the_same(numbers: list[int | None]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        floats = [None if number is None else float(number) for number in numbers]
+        columns = [pa.array(numbers, pa.int64()), pa.array(floats, pa.float64())]
+        patch.setattr(hashing, "_is_loaded", lambda: False)
+        expected = stable_hashes(columns, len(numbers), (0, 1))
+        patch.setattr(hashing, "_is_loaded", lambda: True)
+        patch.setattr(hashing, "_SOME", 0)
+        assert stable_hashes(columns, len(numbers), (0, 1)).tolist() == expected.tolist()

@@ -45,7 +45,7 @@ def step_ordered(
     some = slice(None) if fresh.all() else np.flatnonzero(fresh)
     start = came.start[some]
     ids, check = _identity(came, case, some, ordinal)
-    order = _first_ones(start, ids, check, case)
+    order = first_ones(start, ids, check, case)
     # At the largest start so far some have passed already.
     again = np.flatnonzero(start[order] == last)
     if len(again) and len(seen):
@@ -69,7 +69,7 @@ def _among(ids: Ids, check: Ids, seen: Ids, checks: Ids) -> Mask:
     return again[len(seen) :]
 
 
-def _first_ones(start: Ints, ids: Ids, check: Ids, case: Case) -> Ints:
+def first_ones(start: Ints, ids: Ids, check: Ids, case: Case) -> Ints:
     """The first row of every start and identity, by start.
 
     Rows of one start nearly always have one identity, too: only the others are sorted by that.
@@ -89,7 +89,7 @@ def _first_ones(start: Ints, ids: Ids, check: Ids, case: Case) -> Ints:
 
 
 def _leaders(start: Ints, ids: Ids, check: Ids, order: Ints) -> tuple[Mask, Mask]:
-    """In that order: the first row of every start, and all rows of starts with two identities."""
+    """In that order: the first row of every identity, and the rows for which that is left open."""
     if is_compiled(len(order)):
         found: tuple[Mask, Mask] = native().leaders(start, ids, check, order)
         return found
@@ -141,7 +141,7 @@ def _remember(
 
 
 def in_order(came: Elements, copies: Copies, case: Case, *, known: bool) -> tuple[Copies, Ints]:
-    """Check that every input is as the case says; give the number of each element among ties.
+    """Check that every input is as the case says; as r1, give each element's number among ties.
 
     Where that is `known` of the inputs, what one of them sends in a batch may be in any order: it
     comes from several shards.
@@ -175,12 +175,15 @@ def in_order(came: Elements, copies: Copies, case: Case, *, known: bool) -> tupl
         same = np.flatnonzero((start[1:] == start[:-1]) & (start[1:] > BEGINNING))
         if case == "r0" and len(same) and not known:
             raise broken(copy, came, int(rows[same[0]]), case, "has two elements of one start")
-        group = group_starts(is_first(start))
-        number = np.arange(len(start)) - group
-        # The row before the first one stands for those seen in earlier batches.
-        number[: int(np.searchsorted(group, 0, side="right"))] += max(copy.ties - 1, 0)
-        ordinal[some] = number[1:]
-        copies = copies.changed(copy.number, last=int(start[-1]), ties=int(number[-1]) + 1)
+        ties = 0
+        if case == "r1":
+            group = group_starts(is_first(start))
+            number = np.arange(len(start)) - group
+            # The row before the first one stands for those seen in earlier batches.
+            number[: int(np.searchsorted(group, 0, side="right"))] += max(copy.ties - 1, 0)
+            ordinal[some] = number[1:]
+            ties = int(number[-1]) + 1
+        copies = copies.changed(copy.number, last=int(start[-1]), ties=ties)
     return copies, ordinal
 
 

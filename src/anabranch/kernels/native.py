@@ -77,19 +77,27 @@ def group_sums(values: Ints, group_start: Ints) -> Ints:
 
 @compiled(INTS, IDS, IDS, INTS)
 def leaders(start: Ints, ids: Ids, check: Ids, order: Ints) -> tuple[Mask, Mask]:
-    """By start: the first row of every start, and all rows of starts with two identities."""
+    """By start: the first row of every identity, and all rows of starts with many identities."""
     first = np.empty(len(order), np.bool_)
     mixed = np.zeros(len(order), np.bool_)
-    begin = 0
+    begin = several = 0
     for row in range(len(order)):
-        at, lead = order[row], order[begin]
-        first[row] = row == 0 or start[at] != start[lead]
-        if first[row]:
-            begin = row
+        at = order[row]
+        if row == 0 or start[at] != start[order[begin]]:
+            begin, several, first[row] = row, 1, True
         elif mixed[begin]:
             mixed[row] = True
-        elif ids[at] != ids[lead] or check[at] != check[lead]:
-            mixed[begin : row + 1] = True
+        else:
+            new = True
+            for earlier in range(begin, row):
+                other = order[earlier]
+                if first[earlier] and ids[at] == ids[other] and check[at] == check[other]:
+                    new = False
+                    break
+            first[row] = new
+            several += new
+            if several > 8 or (several > 1 and row > begin + 64):
+                mixed[begin : row + 1] = True
     return first, mixed
 
 

@@ -44,6 +44,7 @@ _LISTS: Final = {
 _MANY: Final = 20_000
 _LARGE: Final = 2**19
 _SOME: Final = 256
+_NATIVE: Final = "anabranch.model.native_hashing"
 # Keeps the first 0..8 bytes of a word.
 _MASKS: Final = np.array([2 ** (8 * count) - 1 for count in range(9)], np.uint64)
 
@@ -94,6 +95,10 @@ def _mix(words: Words) -> Words:
 
 def _take_in(state: Words, words: Words) -> Words:
     """Mix one word per row into the state; a bijection in either of them."""
+    if state.ndim == 2 and len(words) >= _SOME and _is_loaded():
+        from anabranch.model.native_hashing import absorb_words
+
+        return np.asarray(absorb_words(np.ascontiguousarray(state), np.ascontiguousarray(words)))
     result = state + _GAMMA
     result ^= words
     return _mix(result)
@@ -239,9 +244,14 @@ def _absorb_bytes(state: Words, column: pa.Array, valid: Flags | None) -> Words:
 
 def _is_compiled(rows: int, size: int) -> bool:
     """Whether so many texts of so many bytes are worth a compiled loop."""
-    if "anabranch.model.native_hashing" in sys.modules:
+    if _is_loaded():
         return rows >= _SOME
     return rows >= _MANY or size >= _LARGE
+
+
+def _is_loaded() -> bool:
+    """Whether compiled loops are there; another thread may be about to load them."""
+    return hasattr(sys.modules.get(_NATIVE), "absorb_texts")
 
 
 def _compiled_texts(state: Words, data: Octets, begin: Places, length: Places) -> Words:
