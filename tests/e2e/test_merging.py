@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.merge.histories import ADJUSTS, INSERTS, LAGS
 
 from anabranch import Engine, LogicalStream, Run, Stream, cutover, jumpstart
 from anabranch.algebra.merge import CASES, Case
@@ -17,9 +20,10 @@ from anabranch.merging.feedback import tell
 from anabranch.merging.logs import merge_logs
 from anabranch.model.elements import Adjust, Insert, Stable, element_json
 from anabranch.model.stream_file import read_batches
-from anabranch.model.time import BEGINNING, Time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.log_folder import LogFolder
 from anabranch.testing import MERGE_CASES, MergeCase, MergeScript, MergeWatch, make_script
+from anabranch.testing.merge_oracle import unsettled
 from anabranch.testing.physical import Element, Move, elements_of, stable
 
 pytestmark = pytest.mark.spark
@@ -46,13 +50,16 @@ def line(element: Element) -> str:
 
 
 def one_life_each(case: MergeCase, seed: int) -> MergeScript:
-    """A script in which copies come once, from the beginning on."""
+    """A script in which copies come once, from the beginning on, and one gets to the end."""
     while True:
-        script = make_script(case, Random(seed).randrange, max_inputs=3)
+        script = make_script(case, Random(seed).randrange, max_inputs=3, gaps=False)
         attached = [(each[1], each[2]) for each in script.actions if each[0] == "attach"]
         names = [name for name, _ in attached]
         whole = len(names) == len(set(names)) and all(t == BEGINNING for _, t in attached)
-        if whole and len(names) > 1 and len(script.actions) > 12:
+        left = {each[1] for each in script.actions if each[0] == "detach"}
+        told = [(each[1], each[2]) for each in script.actions if each[0] == "element"]
+        ends = {name for name, element in told if element == stable(FOREVER)} - left
+        if whole and ends and len(names) > 1 and len(script.history) > 3:
             return script
         seed += 1000
 
@@ -77,45 +84,75 @@ class Log:
         return found
 
 
-@pytest.mark.parametrize(("case", "seed"), [("R3", 1), ("R3", 2), ("R4", 3), ("R2", 4)])
-def test_the_output_is_compatible_after_every_batch(
-    engine: Engine, tmp_path: Path, case: MergeCase, seed: int
+class Watched:
+    """The output of a merge, and what looks at it."""
+
+    def __init__(self, place: Path, case: MergeCase, *, is_default: bool) -> None:
+        self.log = Log(place)
+        laconic = case == "R3" and is_default
+        self.watch = MergeWatch(multiset=case in ("R1", "R4"), laconic=laconic)
+
+
+def policies(case: MergeCase) -> list[dict[str, Any]]:
+    """All that the case allows."""
+    lags = [{} if not lag else {"lag": lag} for lag in LAGS]
+    if case not in ("R3", "R4"):
+        return lags
+    pairs = [{"inserts": a, "adjusts": b} for a in INSERTS for b in ADJUSTS]
+    return [{**pair, **lag} for pair, lag in zip(pairs, cycle([*lags, {}]))]
+
+
+@pytest.mark.parametrize("case", MERGE_CASES)
+def test_every_policy_is_compatible_after_every_batch(
+    engine: Engine, tmp_path: Path, case: MergeCase
 ) -> None:
+    seed = 1 + MERGE_CASES.index(case)
     script = one_life_each(case, seed)
     folder = tmp_path / "copies"
     folder.mkdir()
     copies = engine.stream(f"{folder}/*.jsonl", name=f"c{seed}", copies=True, schema=SCHEMA)
     kind: Case = CASES[MERGE_CASES.index(case)]
-    run = copies.merge(case=kind).start(to=tmp_path / "log", checkpoint=tmp_path / "checkpoint")
-    watch = MergeWatch(multiset=case == "R4", laconic=case == "R3")
-    log, waiting, dice = Log(tmp_path / "log"), 0, Random(seed)
+    # All of them in one query of Spark, which reads the copies once.
+    chosen = policies(case)
+    merges = [copies.merge(case=kind, **each) for each in chosen]
+    places = [tmp_path / f"log{number}" for number in range(len(merges))]
+    run, *_ = engine.start_all(merges, places, checkpoint=tmp_path / "checkpoint")
+    each = [Watched(place, case, is_default=not policy) for place, policy in zip(places, chosen)]
+    waiting, dice = 0, Random(seed)
     for action in script.actions:
         name = action[1]
         file = folder / f"{name}.jsonl"
         if action[0] == "attach":
-            watch.attach(name)
+            for merge in each:
+                merge.watch.attach(name)
             file.touch()
         elif action[0] == "detach":
-            _look(run, log, watch)
-            watch.detach(name)
+            _look(run, each, script)
+            for merge in each:
+                merge.watch.detach(name)
             run.control.detach(f"c{seed}", copy=file.name)
         else:
-            watch.take(name, action[2])
+            for merge in each:
+                merge.watch.take(name, action[2])
             with file.open("a") as out:
                 out.write(line(action[2]))
             waiting += 1
         if waiting > dice.randrange(2, 9):
-            _look(run, log, watch)
+            _look(run, each, script)
             waiting = 0
-    _look(run, log, watch)
+    _look(run, each, script)
     run.stop()
+    assert {merge.log.stable for merge in each} == {FOREVER}
 
 
-def _look(run: Run, log: Log, watch: MergeWatch) -> None:
+def _look(run: Run, merges: Sequence[Watched], script: MergeScript) -> None:
     run.drain()
-    for element in log.news():
-        watch.emit(element)
-    assert [str(each) for each in watch.violations()] == []
+    told = [(event.payload, event.start, event.new_end) for event in script.history]
+    for merge in merges:
+        for element in merge.log.news():
+            merge.watch.emit(element)
+        assert [str(each) for each in merge.watch.violations()] == [], merge.log.log.path
+        assert unsettled(merge.watch, told) == [], merge.log.log.path
 
 
 def rows(folder: Path, number: int, seed: int) -> None:

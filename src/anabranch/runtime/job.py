@@ -21,7 +21,7 @@ from anabranch.runtime.exchange import Parcel, address
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.layout import Home
 from anabranch.runtime.source_spec import Promise
-from anabranch.runtime.state_store import KEEP, ShardStore
+from anabranch.runtime.state_store import KEEP, Manifest, ShardStore
 
 Delivery = Literal["ship", "log", "rows", "nothing"]
 """What becomes of output: it goes to the driver, into files, to Spark as rows, or nowhere."""
@@ -215,10 +215,7 @@ class Job:
 
         How far it had promised, and what of it matters: rows that end before that instant do not.
         """
-        places = {route.target for route in self.routes(f"source:{source}")}
-        # Those that came later may not have heard of it.
-        oldest = min(places, key=lambda place: self.store(place, 0).since)
-        manifest = self.store(oldest, 0).load(batch)
+        manifest = self._heard(source, batch)
         if manifest is None:
             return BEGINNING, BEGINNING
         promised = Time(manifest.sources.get(source, BEGINNING))
@@ -228,10 +225,16 @@ class Job:
 
     def promised_copies(self, source: str, batch: int) -> dict[int, Time]:
         """What the copies of a source had promised before a batch, by number."""
-        (target,) = {route.target for route in self.routes(f"source:{source}")}
-        manifest = self.store(target, 0).load(batch)
+        manifest = self._heard(source, batch)
         known = manifest.copies.get(source, {}) if manifest else {}
         return {int(number): Time(copy.reached) for number, copy in known.items()}
+
+    def _heard(self, source: str, batch: int) -> Manifest | None:
+        """What the stage that has heard most of a source remembers from before a batch."""
+        places = {route.target for route in self.routes(f"source:{source}")}
+        # Those that came later may not have heard of it.
+        oldest = min(places, key=lambda place: self.store(place, 0).since)
+        return self.store(oldest, 0).load(batch)
 
     def _edge(self, route: Route) -> Edge:
         return self.plan.stages[route.target].edges[route.edge]

@@ -117,9 +117,7 @@ class LogFolder:
 
     def entries(self) -> list[dict[str, Any]]:
         """What is committed, in order."""
-        names = [name.removesuffix(".json") for name in self._log.names()]
-        numbers = sorted(int(name) for name in names if name.isdigit())
-        found = [self._log.read_json(f"{number}.json") for number in numbers]
+        found = [self._log.read_json(f"{number}.json") for number in self._batches()]
         return [entry for entry in found if entry is not None]
 
     def files(self) -> list[str]:
@@ -128,7 +126,10 @@ class LogFolder:
 
     def stable(self) -> Time:
         """The stable point of the stream."""
-        return Time(max((entry["stable"] for entry in self.entries()), default=BEGINNING))
+        # No batch promises less than those before it.
+        batches = self._batches()
+        last = self._log.read_json(f"{batches[-1]}.json") if batches else None
+        return Time(last["stable"]) if last else BEGINNING
 
     def read(self) -> Iterator[EventBatch]:
         """The stream, one batch per committed batch."""
@@ -137,6 +138,11 @@ class LogFolder:
             parts = [self._read_part(file, schema) for file in entry["files"]]
             rows = EventBatch.concat([EventBatch.empty(schema), *parts])
             yield rows.with_stable(Time(entry["stable"]))
+
+    def _batches(self) -> list[int]:
+        """The numbers of the batches that are committed, in order."""
+        names = [name.removesuffix(".json") for name in self._log.names()]
+        return sorted(int(name) for name in names if name.isdigit())
 
     def _read_part(self, file: dict[str, Any], schema: pa.Schema) -> EventBatch:
         path = Path(self.path) / file["name"]
