@@ -143,15 +143,17 @@ def batches(
 
     Where some copies miss events, it does harm if one of them promises more in the batch in which
     another makes these final: of a batch only the largest promise counts, and any order of its
-    elements is as good. With `one_leads` the promises in a batch are of one copy.
+    elements is as good. With `one_leads` the promises in a batch are of one copy; and while one is
+    there that stands for later times, there is only one promise, as it may join with any.
     """
     waiting: list[Action] = []
     size = next(sizes)
     leads: set[str] = set()
+    later: set[str] = set()
     for action in script.actions:
         is_command = action[0] != "element"
         promises = action[0] == "element" and isinstance(action[2], Stable)
-        others = one_leads and promises and leads - {action[1]}
+        others = one_leads and promises and (leads if later else leads - {action[1]})
         if waiting and (len(waiting) >= size or is_command or others):
             yield waiting
             waiting, size, leads = [], next(sizes), set()
@@ -159,6 +161,9 @@ def batches(
         if promises:
             leads.add(action[1])
         if is_command:
+            later.discard(action[1])
+            if action[0] == "attach" and action[2] > BEGINNING:
+                later.add(action[1])
             yield waiting
             waiting = []
     if waiting:

@@ -150,3 +150,14 @@ def test_what_is_taken_back_by_all_goes_with_the_next_promise() -> None:
     actions: list[Action] = [*says("one", [back, back]), *says("two", [back, back])]
     assert driver.step(actions) == []
     assert driver.step(says("one", [stable(6)])) == [back, back, stable(6)]
+
+
+@pytest.mark.parametrize("adjusts", ["lazy", "eager", "leading"])
+def test_who_came_late_ends_what_goes_on_without_knowing_what_has_ended(adjusts: str) -> None:
+    driver = Driver("r4", MergePolicy.of(adjusts=adjusts))
+    driver.step([("attach", "one", BEGINNING)])
+    begun: list[Element] = [insert("a", start=1, end=4), insert("a", start=1), stable(5)]
+    assert driver.step(says("one", begun)) == begun
+    driver.step([("attach", "two", 5)])
+    said = driver.step(says("two", [insert("a", start=1, end=7), stable(FOREVER)]))
+    assert said == [adjust("a", start=1, end=FOREVER, new_end=7), stable(FOREVER)]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from anabranch.algebra.merge import MergePolicy
 from anabranch.kernels import columns, merge, runs
+from anabranch.kernels.merge_ordered import first_ones
 from anabranch.testing import MERGE_CASES, MergeCase, MergeScript, make_script, merge_scripts
 from tests.merge.driver import Driver, forget_rows
 from tests.merge.histories import (
@@ -79,6 +80,15 @@ def test_every_policy_with_copies_thrown_with_dice(case: MergeCase, inserts: str
         check_history(case, "any", inserts=inserts, adjusts=adjusts, lag=lag)
 
 
+@pytest.mark.parametrize("seed", ["1/247", "10/466"])
+def test_a_copy_that_missed_what_has_ended_decides_what_goes_on(seed: str) -> None:
+    check_history("R4", seed)
+
+
+def test_who_joins_between_two_promises_of_a_batch_makes_final_what_another_misses() -> None:
+    check_history("R3", "2/470")
+
+
 @pytest.mark.parametrize("case", ["R2", "R3", "R4"])
 def test_payloads_under_one_id_are_told_apart(
     case: MergeCase, monkeypatch: pytest.MonkeyPatch
@@ -91,3 +101,19 @@ def test_payloads_under_one_id_are_told_apart(
         script = make_script(case, dice.randrange, max_inputs=3)
         assert_merges(script, MergePolicy.of())
     forget_rows()
+
+
+@pytest.mark.parametrize(("identities", "copies"), [(3, 2), (30, 3), (2, 200), (9, 40)])
+def test_ties_pass_once_however_many_there_are(
+    identities: int, copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = identities * copies
+    # One identity after the other: the first row of the last one comes late.
+    ids = np.repeat(np.arange(identities, dtype=np.uint64), copies)
+    start, check = np.zeros(rows, np.int64), np.zeros(rows, np.uint64)
+    start[-copies:] = 1
+    passed = []
+    for many in (0, 10_000):
+        monkeypatch.setattr(columns, "MANY", many)
+        passed.append(np.sort(first_ones(start, ids, check, "r2")).tolist())
+    assert passed[0] == passed[1] == list(range(0, rows, copies))

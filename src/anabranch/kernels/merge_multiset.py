@@ -218,12 +218,12 @@ def choose_counts(
         follows = np.ones(len(start), np.bool_)
     else:
         return wanted
-    theirs = table.counts[np.arange(len(table.node)), followed[table.node]]
-    follows &= (there > 0) & (totals[rows, followed] == table.totals(wanted))
-    # What is settled in the output must be so in what it follows.
+    # What is settled stays, also if the input that is followed has missed it.
     settled = (start[table.node] < lead.since) & (table.end < lead.since)
-    differs = table.totals((settled & (theirs != wanted)).astype(np.int64)) > 0
-    return np.where((follows & ~differs)[table.node], theirs, wanted)
+    theirs = table.counts[np.arange(len(table.node)), followed[table.node]]
+    theirs = np.where(settled, wanted, theirs)
+    follows &= (there > 0) & (table.totals(theirs) == table.totals(wanted))
+    return np.where(follows[table.node], theirs, wanted)
 
 
 def settle_counts(table: Counts, start: Ints, wanted: Ints, lead: Lead) -> Ints:
@@ -234,25 +234,18 @@ def settle_counts(table: Counts, start: Ints, wanted: Ints, lead: Lead) -> Ints:
     if lead.until <= lead.since or lead.leader is None:
         return wanted
     until, since = lead.until, lead.since
-    node, said = table.node, table.counts[:, lead.leader]
-    sweep, free = start < until, start >= since
+    node, sweep, free = table.node, start < until, start >= since
     frozen = ~free[node] & (table.end < since)
+    # The leader may have missed what had ended, or was there before it came: that is settled.
+    said = np.where(frozen, wanted, table.counts[:, lead.leader])
     ending = (table.end < until) & ~frozen
     total = np.where(free, table.totals(said), table.totals(wanted))
     must = np.where(ending, said, np.where(frozen, wanted, 0))
     rest = total - table.totals(must)
     half = sweep & ~free
     there = table.totals(wanted) > 0
-    refused = (
-        half
-        & there
-        & (
-            (rest < 0)
-            | (table.totals(said) != table.totals(wanted))
-            | (table.totals((frozen & (said != wanted)).astype(np.int64)) > 0)
-        )
-    )
-    # Where the leader contradicts what is settled, things stay as they are.
+    refused = half & there & ((rest < 0) | (table.totals(said) != table.totals(wanted)))
+    # Where the leader contradicts how many go on, things stay as they are.
     use = sweep & ~refused
     rest = np.where(use, np.maximum(rest, 0), 0)
     going = ~ending & ~frozen
