@@ -25,6 +25,7 @@ from anabranch.cli.merge import merge
 from anabranch.cli.ps import ps
 from anabranch.cli.replicate import replicate
 from anabranch.cli.run import run
+from anabranch.cli.running import end_with_input
 from anabranch.cli.shell import shell
 from anabranch.cli.show import show
 from anabranch.cli.state import state
@@ -79,12 +80,25 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _watch_input(wanted: bool) -> None:
+    if wanted:
+        end_with_input()
+
+
 def anabranch(
     _version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    _until_input_ends: Annotated[
+        bool,
+        typer.Option(
+            "--until-input-ends",
+            callback=_watch_input,
+            help="End as by SIGTERM when standard input ends.",
+        ),
+    ] = False,
 ) -> None:
     r"""Exact, revisable answers over late and corrected streams.
 

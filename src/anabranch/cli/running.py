@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -209,6 +210,20 @@ def noted_signals(*numbers: signal.Signals) -> Iterator[list[int]]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+def end_with_input() -> None:
+    """When standard input ends, this process is asked to end, as by SIGTERM.
+
+    Whoever holds the other end of a pipe thereby ends what it has started, even by being killed.
+    """
+
+    def wait() -> None:
+        while os.read(0, 4_096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="anabranch-input", daemon=True).start()
 
 
 def _now() -> str:

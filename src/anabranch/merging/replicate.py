@@ -28,6 +28,7 @@ _SOON: Final = 10.0
 
 _LONGEST: Final = 30.0
 _NICE: Final = 10
+_NICEST: Final = 19
 _GRACE: Final = 90.0
 """Seconds that processes have to end by themselves."""
 
@@ -85,7 +86,7 @@ class Member:
         with self.log.open("ab") as said:
             self.process = subprocess.Popen(
                 [*self.words],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
@@ -94,7 +95,7 @@ class Member:
         # A copy that comes back gives way to those that live, or they would all stand still.
         if self.starts and not self.goes_first:
             self.behind = self.reached
-            _be_nice(self.process.pid, _NICE)
+            _give_way(self.process.pid, _NICE)
         self.since = time.monotonic()
         self.starts += 1
 
@@ -108,9 +109,10 @@ class Member:
         if code is None:
             if self.behind is not None and self.reached > self.behind:
                 self.behind = None
-                _be_nice(self.process.pid, 0)
+                _give_way(self.process.pid, 0)
             return
         lived = time.monotonic() - self.since
+        _close_input(self.process)
         self.process, self.code = None, code
         if code == 0:
             tell(f"{self.name} has ended")
@@ -120,13 +122,28 @@ class Member:
         tell(f"{self.name} has died ({_ending(code)}) after {lived:.0f} s and is started again")
 
 
-def _be_nice(group: int, niceness: int) -> None:
-    """Let a process and its children run after others; or as they do, where the system lets us."""
+def _give_way(group: int, by: int) -> None:
+    """Let a process and its children run after this one; or as it does, where the system lets us.
+
+    On Linux every thread has a priority of its own; and time may be shared out among sessions first
+    (autogroup), of which each process here has one.
+    """
+    niceness = min(os.getpriority(os.PRIO_PROCESS, 0) + by, _NICEST)
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PGRP, group, niceness)
+    with suppress(OSError):
+        Path(f"/proc/{group}/autogroup").write_text(str(by))
     for task in Path("/proc").glob("[0-9]*/task/[0-9]*"):
         # Threads come and go, and only some users may take back what they gave.
         with suppress(OSError):
             if os.getpgid(int(task.parts[2])) == group:
                 os.setpriority(os.PRIO_PROCESS, int(task.name), niceness)
+
+
+def _close_input(process: subprocess.Popen[bytes]) -> None:
+    """Nothing is ever written to it: that it is open says that this process lives."""
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def _ending(code: int) -> str:
@@ -210,6 +227,7 @@ class Replication:
         for process in running:
             process.kill()
             process.wait()
+            _close_input(process)
 
     def _look(self) -> None:
         while not self._over.wait(_LOOK):
@@ -290,5 +308,5 @@ def replicate(
 
 
 def _member(name: str, words: Sequence[str], work: Path, output: Path) -> Member:
-    command = [sys.executable, "-m", "anabranch", *words]
+    command = [sys.executable, "-m", "anabranch", "--until-input-ends", *words]
     return Member(name, command, work / f"{name}.log", output)
