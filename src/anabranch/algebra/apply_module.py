@@ -1,0 +1,400 @@
+"""Let modules answer for windows of the time axis."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.axis_window import AxisWindow, CountByEnd, CountByStart, Hopping
+from anabranch.algebra.canonical import canonical
+from anabranch.algebra.expression import Expression, evaluate_all
+from anabranch.algebra.filter import check_schema
+from anabranch.algebra.map import show_column
+from anabranch.algebra.module import FRAME_TIMES, WINDOW, Module, Window
+from anabranch.algebra.module_results import (
+    Clip,
+    Errors,
+    ModuleCallError,
+    Timed,
+    Timestamps,
+    called,
+    clipped,
+    settled_results,
+)
+from anabranch.algebra.node import Node, Properties, Unary
+from anabranch.algebra.source import check_names
+from anabranch.algebra.window_columns import Columns, bound_type, bounds, has_clock
+from anabranch.errors import OperatorError, PlanError
+from anabranch.model.hashing import stable_hash
+from anabranch.model.logical import LogicalStream, Payload
+from anabranch.model.payload import payloads, rows_of, show_payload
+from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
+
+Lifetimed = tuple[Payload, int, int]
+
+_CLIPS: Final = ("none", "left", "right", "full")
+_TIMESTAMPS: Final = ("align", "unchanged", "clip", "time_bound")
+_ERRORS: Final = ("fail", "skip", "quarantine")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A module, what it is applied to, and the names of the columns with what it gives."""
+
+    module: Module
+    arguments: tuple[Expression, ...]
+    names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """`median(price) AS middle`."""
+        given = [each.sql for each in self.arguments]
+        given += [f"{name} => {value!r}" for name, value in self.module.parameters]
+        text = f"{self.module.name}({', '.join(given)})"
+        return text if self.names == (self.module.name,) else f"{text} AS {', '.join(self.names)}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyModule(Unary):
+    """What modules say of every window of every group (Ali et al., StreamInsight).
+
+    Windows are those of `window` over the events of the group; an event is in every window that it
+    belongs to. A module sees the events of one window, with lifetimes that are cut as `clip` says,
+    in order of their starts. Several aggregates answer together, in one row per window; an operator
+    answers alone. A result holds as `timestamps` says.
+
+    Events are those of the sources, changed one by one or not; what is computed in another way
+    counts in its longest lifetimes. So the result does not depend on how the input is cut.
+
+    What a window says is settled as soon as nothing that the modules see of it can change.
+
+    Attributes:
+        window: The type of windows.
+        calls: The modules; either one operator, or aggregates.
+        group_by: What has windows of its own. NULL is a group, too.
+        columns: Names for columns with the bounds of the window.
+        clip: What is cut off lifetimes before a module sees them: what is before the window
+            (`left`), after it (`right`), both (`full`), or nothing.
+        timestamps: When results hold: as long as the window (`align`); as the module says, but
+            not before the window (`unchanged`); of that what is in the window (`clip`); as the
+            module says, which promises to change nothing before what came (`time_bound`).
+        empty: Windows without events count, too, from the first event of a group on.
+        open_windows: Windows that have not ended are told of as well, and corrected.
+        errors: If a module fails, the query does (`fail`), or the window has no result (`skip`),
+            which is reported with the events (`quarantine`).
+    """
+
+    holds_back: ClassVar[bool] = True
+
+    window: AxisWindow
+    calls: tuple[Call, ...]
+    group_by: tuple[tuple[str, Expression], ...] = ()
+    columns: Columns | None = None
+    clip: Clip = "none"
+    timestamps: Timestamps = "align"
+    empty: bool = False
+    open_windows: bool = False
+    errors: Errors = "fail"
+
+    @staticmethod
+    def over(input: Node, **options: Any) -> ApplyModule:
+        """The node over an input whose events do not depend on how it is computed."""
+        return ApplyModule(input=canonical(input), **options)
+
+    def __post_init__(self) -> None:
+        self._check_options()
+        self._check_calls()
+        for _, key in self.group_by:
+            check_schema(key, self.input)
+        check_names(self.schema.names, where=self.label)
+
+    def _check_options(self) -> None:
+        allowed = {"clip": _CLIPS, "timestamps": _TIMESTAMPS, "errors": _ERRORS}
+        for name, choices in allowed.items():
+            given = getattr(self, name)
+            if given not in choices:
+                hint = f"use one of: {', '.join(choices)}"
+                if name == "timestamps" and given in ("any", "unrestricted"):
+                    hint = (
+                        "results without any bound would never be settled; use 'unchanged' for "
+                        "results from the start of the window on"
+                    )
+                raise PlanError(f"there is no {name} '{given}'", hint=hint)
+        if self.empty and not self.window.on_grid:
+            raise PlanError(
+                "only hopping and tumbling windows can be empty",
+                where=self.window.label(has_clock(self.input)),
+                hint="leave the option for empty windows out: these windows are made by events",
+            )
+
+    def _check_calls(self) -> None:
+        if not self.calls:
+            raise PlanError("windows without a module say nothing", hint="apply one to them")
+        modules = [call.module for call in self.calls]
+        operators = [module for module in modules if module.kind == "udo"]
+        if operators and len(modules) > 1:
+            raise PlanError(
+                f"the operator {operators[0].name} cannot answer beside other modules",
+                hint="an operator gives any number of rows; apply it alone",
+            )
+        for call in self.calls:
+            for argument in call.arguments:
+                check_schema(argument, self.input)
+            if len(call.names) != len(call.module.gives):
+                raise PlanError(
+                    f"{call.module.name} gives {len(call.module.gives)} columns, "
+                    f"and has {len(call.names)} names",
+                    hint=f"it gives: {', '.join(call.module.gives.names)}",
+                )
+        framed = [each.name for each in modules if each.frame != "python" and each.on_empty is None]
+        if self.empty and framed:
+            raise PlanError(
+                f"{framed[0]} gets a table of events, which does not show empty windows",
+                hint="let its author say what it gives for them, or leave empty windows out",
+            )
+        if self.timestamps != "align" and not any(module.own_times for module in modules):
+            raise PlanError(
+                f"{modules[0].name} gives no lifetimes",
+                where=f"timestamps '{self.timestamps}'",
+                hint="only operators that give events can have other timestamps than 'align'",
+            )
+
+    @property
+    def time_sensitive(self) -> bool:
+        """Whether a module sees times."""
+        return any(call.module.time_sensitive for call in self.calls)
+
+    @property
+    def sees_ends(self) -> bool:
+        """Whether an end after its window matters to a module."""
+        return self.time_sensitive and self.clip in ("none", "left")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What is grouped by, the bounds of the window if wanted, and what the modules give."""
+        kind = bound_type(self.input)
+        fields = [pa.field(name, key.type) for name, key in self.group_by]
+        fields += [pa.field(name, kind) for name in self.columns or ()]
+        for call in self.calls:
+            fields += [
+                pa.field(name, each.type) for name, each in zip(call.names, call.module.gives)
+            ]
+        return pa.schema(fields)
+
+    @property
+    def properties(self) -> Properties:
+        """Little: results are corrected. One row per group and window has no duplicates."""
+        one = self.calls[0].module.kind == "uda"
+        apart = not _overlap(self.window)
+        return Properties(
+            no_duplicates=one and (apart or self.columns is not None),
+            single=one and apart and not self.group_by,
+        )
+
+    @property
+    def label(self) -> str:
+        """`ApplyModule median(price) per HOPPING 10m every 1m by itemID`."""
+        parts = ["ApplyModule", ", ".join(call.label for call in self.calls)]
+        parts += ["per", self.window.label(has_clock(self.input))]
+        if self.group_by:
+            keys = ", ".join(show_column(name, key) for name, key in self.group_by)
+            parts.append(f"by {keys}")
+        if self.columns:
+            parts.append(f"with {', '.join(self.columns)}")
+        parts += [f"clip {self.clip}"] if self.clip != "none" else []
+        parts += [f"timestamps {self.timestamps}"] if self.timestamps != "align" else []
+        parts += ["with empty windows"] if self.empty else []
+        parts += ["with open windows"] if self.open_windows else []
+        parts += [f"errors {self.errors}"] if self.errors != "fail" else []
+        return " ".join(parts)
+
+    def denote(self, *inputs: LogicalStream) -> LogicalStream:
+        """What the modules say of the longest lifetimes."""
+        (rows,) = inputs
+        return LogicalStream.of(self.apply(rows.events()))
+
+    def apply(self, events: Sequence[Lifetimed], stable: int = BEGINNING) -> list[Lifetimed]:
+        """What the modules say of some events, window by window.
+
+        Args:
+            events: The history: every event with the lifetime that it has.
+            stable: How far time has come: so far empty windows are told of, and so far, or to the
+                last start or end of an event, what never ends is looked at.
+        """
+        tuples = [payload for payload, _, _ in events]
+        rows = rows_of(tuples, self.input.schema)
+        keys = payloads(_table(self.group_by, rows, len(tuples)), len(tuples))
+        groups: dict[Payload, list[int]] = defaultdict(list)
+        for place, key in enumerate(keys):
+            groups[key].append(place)
+        arguments = _Arguments.of(self.calls, rows, [(start, end) for _, start, end in events])
+        times = [time for _, start, end in events for time in (start, end) if time < FOREVER]
+        horizon = max([*times, stable if stable < FOREVER else int(BEGINNING)], default=0)
+        kind = bound_type(self.input)
+        found: list[Lifetimed] = []
+        for key, places in groups.items():
+            spans = self.window.spans([arguments.times[place] for place in places], horizon)
+            if self.empty:
+                assert isinstance(self.window, Hopping)
+                until = stable if stable < FOREVER else horizon
+                spans = self.window.filled(spans, until)
+            for span in spans:
+                members = [
+                    place for place in places if self.window.holds(span, arguments.times[place])
+                ]
+                window = Window(*span)
+                about = bounds(*span, kind) if self.columns else ()
+                for values, start, end in self._answers(arguments, members, window, key):
+                    found.append(((*key, *about, *values), start, end))
+        return found
+
+    def _answers(
+        self, arguments: _Arguments, members: list[int], window: Window, key: Payload
+    ) -> list[Timed]:
+        """The rows of one window: one operator's, or one of all aggregates."""
+        parts: list[list[Timed]] = []
+        for number, call in enumerate(self.calls):
+            seen = arguments.seen(number, call.module, members, window, self.clip)
+            try:
+                given = call_once(call.module, *seen, window)
+                parts.append(settled_results(call.module, given, window, self.timestamps))
+            except ModuleCallError as failure:
+                if self.errors != "fail":
+                    return []
+                raise self.failed(failure.reason, window, key) from failure
+        if len(parts) == 1:
+            return parts[0]
+        values = tuple(value for part in parts for value in part[0][0])
+        return [(values, window.start, window.end)]
+
+    def failed(self, reason: str, window: Window, group: Payload, event: str = "") -> OperatorError:
+        """The error of a module, with the window, the group and the event."""
+        clock = has_clock(self.input)
+        start, end = (format_time(time, timestamps=clock) for time in (window.start, window.end))
+        where = [f"in the window [{start}, {end})"]
+        if self.group_by:
+            names = ", ".join(name for name, _ in self.group_by)
+            where.append(f"of the group ({names}) = {show_payload(group)}")
+        where += [f"first event: {event}"] if event else []
+        return OperatorError(
+            reason,
+            where="\n".join(where),
+            hint="mend the module and try it with anabranch.testing.check_module, or let the query "
+            "go on with errors => 'skip' or 'quarantine'",
+        )
+
+    def promise(self, *stables: Time) -> Time:
+        """At most as far as the input."""
+        return Time(min(stables))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """What modules may see of events: per call the values and a hash of each event."""
+
+    columns: tuple[tuple[list[Any], ...], ...]
+    hashes: tuple[list[int], ...]
+    times: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(
+        calls: Sequence[Call], rows: pa.RecordBatch, times: Sequence[tuple[int, int]]
+    ) -> _Arguments:
+        columns, hashes = [], []
+        for call in calls:
+            given = evaluate_all(call.arguments, rows, len(times))
+            columns.append(tuple(column.to_pylist() for column in given))
+            hashes.append(stable_hash(given, len(times)).tolist() if given else [0] * len(times))
+        return _Arguments(tuple(columns), tuple(hashes), tuple(times))
+
+    def seen(
+        self, number: int, module: Module, members: Sequence[int], window: Window, clip: Clip
+    ) -> tuple[list[list[Any]], tuple[list[int], list[int]]]:
+        """The values and times that a module sees of some events, in the order it sees them."""
+        times = {place: self.times[place] for place in members}
+        if module.time_sensitive:
+            times = {place: clipped(*times[place], window, clip) for place in members}
+            order = sorted(members, key=lambda at: (*times[at], self.hashes[number][at]))
+        else:
+            order = sorted(members, key=lambda at: (times[at][0], self.hashes[number][at]))
+        values = [[column[place] for place in order] for column in self.columns[number]]
+        return values, ([times[place][0] for place in order], [times[place][1] for place in order])
+
+
+def call_once(
+    module: Module,
+    columns: Sequence[list[Any]],
+    times: tuple[list[int], list[int]],
+    window: Window,
+) -> list[Any]:
+    """What a module says of one window, by whatever shape it has.
+
+    Raises:
+        ModuleCallError: It raised something.
+    """
+    code = module.code
+    if module.on_empty is not None and not times[0]:
+        return [(module.on_empty, None, None)]
+    if module.incremental:
+        state = called(module, code.initial)
+        rows = zip(*columns) if columns else ((),) * len(times[0])
+        for values, start, end in zip(rows, *times):
+            state = called(module, code.add, state, values, start, end)
+        return called(module, lambda: list(code.finish(state, window)))
+    if module.frame == "python":
+        return called(module, lambda: list(code.compute(columns, times, window)))
+    table = frame_of(
+        module, [pa.array(c, t) for c, (_, t) in zip(columns, module.takes)], times, window
+    )
+    given = called(module, code.compute_frame, table)
+    return list(_frame_results(module, given))
+
+
+def frame_of(
+    module: Module,
+    columns: Sequence[pa.Array],
+    times: tuple[Sequence[int], Sequence[int]],
+    window: Window,
+) -> pa.Table:
+    """The events of one window as a table."""
+    length = len(times[0])
+    made: dict[str, Any] = {WINDOW: pa.array(np.zeros(length, np.int64))}
+    made |= {name: column for (name, _), column in zip(module.takes, columns)}
+    if module.time_sensitive:
+        around = ([window.start] * length, [window.end] * length)
+        for name, values in zip(FRAME_TIMES, (*times, *around)):
+            made[name] = pa.array(values, pa.int64())
+    return pa.table(made)
+
+
+def _frame_results(module: Module, given: pa.Table) -> Iterator[Any]:
+    """The rows of a table of results."""
+    names = module.gives.names
+    if module.own_times:
+        columns = [given.column(name).to_pylist() for name in (*names, "start", "end")]
+        yield from ((tuple(row[:-2]), row[-2], row[-1]) for row in zip(*columns))
+    else:
+        columns = [given.column(name).to_pylist() for name in names]
+        yield from ((tuple(row), None, None) for row in zip(*columns))
+
+
+def _table(
+    columns: Sequence[tuple[str, Expression]], rows: pa.RecordBatch, length: int
+) -> pa.RecordBatch:
+    values = evaluate_all([key for _, key in columns], rows, length)
+    return pa.RecordBatch.from_arrays(values, names=[str(n) for n in range(len(values))])
+
+
+def _overlap(window: AxisWindow) -> bool:
+    """Whether windows of one group may overlap."""
+    if isinstance(window, Hopping):
+        return window.hop < window.size
+    return isinstance(window, CountByStart | CountByEnd)
