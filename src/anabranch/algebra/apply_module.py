@@ -66,9 +66,10 @@ class ApplyModule(Unary):
     """What modules say of every window of every group (Ali et al., StreamInsight).
 
     Windows are those of `window` over the events of the group; an event is in every window that it
-    belongs to. A module sees the events of one window, with lifetimes that are cut as `clip` says,
-    in order of their starts. Several aggregates answer together, in one row per window; an operator
-    answers alone. A result holds as `timestamps` says.
+    belongs to. A module sees the events of one window, with lifetimes that are cut as `clip` says;
+    in order of their starts, if it sees times or says that the order matters to it. Several
+    aggregates answer together, in one row per window; an operator answers alone. A result holds as
+    `timestamps` says.
 
     Events are those of the sources, changed one by one or not; what is computed in another way
     counts in its longest lifetimes. So the result does not depend on how the input is cut.
@@ -225,8 +226,8 @@ class ApplyModule(Unary):
 
         Args:
             events: The history: every event with the lifetime that it has.
-            stable: How far time has come: so far empty windows are told of, and so far, or to the
-                last start or end of an event, what never ends is looked at.
+            stable: How far time has come. So far empty windows are told of, and between others. So
+                far, or to the last start or end of an event, what never ends is looked at.
         """
         tuples = [payload for payload, _, _ in events]
         rows = rows_of(tuples, self.input.schema)
@@ -235,16 +236,15 @@ class ApplyModule(Unary):
         for place, key in enumerate(keys):
             groups[key].append(place)
         arguments = _Arguments.of(self.calls, rows, [(start, end) for _, start, end in events])
-        times = [time for _, start, end in events for time in (start, end) if time < FOREVER]
-        horizon = max([*times, stable if stable < FOREVER else int(BEGINNING)], default=0)
+        times = [time for _, start, end in events for time in (start + 1, end) if time < FOREVER]
+        horizon = max([stable, *times])
         kind = bound_type(self.input)
         found: list[Lifetimed] = []
         for key, places in groups.items():
             spans = self.window.spans([arguments.times[place] for place in places], horizon)
-            if self.empty:
+            if self.empty and spans:
                 assert isinstance(self.window, Hopping)
-                until = stable if stable < FOREVER else horizon
-                spans = self.window.filled(spans, until)
+                spans = self.window.filled(spans, max(stable, spans[-1][1]))
             for span in spans:
                 members = [
                     place for place in places if self.window.holds(span, arguments.times[place])
@@ -310,7 +310,8 @@ class _Arguments:
     ) -> _Arguments:
         columns, hashes = [], []
         for call in calls:
-            given = evaluate_all(call.arguments, rows, len(times))
+            found = evaluate_all(call.arguments, rows, len(times))
+            given = [value.cast(kind) for value, (_, kind) in zip(found, call.module.takes)]
             columns.append(tuple(column.to_pylist() for column in given))
             hashes.append(stable_hash(given, len(times)).tolist() if given else [0] * len(times))
         return _Arguments(tuple(columns), tuple(hashes), tuple(times))

@@ -78,15 +78,15 @@ class Hopping(AxisWindow):
         return range(first, after)
 
     def span(self, number: int) -> Span:
-        """The window with a number; before all time and after it there is nothing."""
+        """The window with a number, within all time: BEGINNING is no instant."""
         start = number * self.hop + self.offset
-        return max(start, BEGINNING), min(start + self.size, FOREVER)
+        return max(start, BEGINNING + 1), min(start + self.size, FOREVER)
 
     def spans(self, lifetimes: Sequence[Span], horizon: int) -> list[Span]:
         """Those that overlap a lifetime."""
         found: set[Span] = set()
         for start, end in lifetimes:
-            last = end if end < FOREVER else max(horizon, start + 1)
+            last = end if end < FOREVER else min(max(horizon, start + 1), int(FOREVER))
             found.update(self.span(number) for number in self.numbers(start, last))
         return sorted(found)
 
@@ -96,10 +96,8 @@ class Hopping(AxisWindow):
             return []
         first = self.numbers(spans[0][0], spans[0][0] + 1)
         begin = next(number for number in first if self.span(number) == spans[0])
-        last = max(until, spans[-1][1])
-        every = (self.span(number) for number in range(begin, self.numbers(last, last + 1).stop))
-        known = set(spans)
-        return [span for span in every if span in known or span[1] <= until]
+        every = (self.span(number) for number in range(begin, self.numbers(until, until + 1).stop))
+        return sorted({*spans, *(span for span in every if span[1] <= until)})
 
     def label(self, clock: bool) -> str:
         """`TUMBLING 10m`, `HOPPING 10m every 1m`."""

@@ -13,7 +13,7 @@ from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
 
-_KEEP_EVENTS: Final = (Filter, Map, Shift, Union)
+KEEP_EVENTS: Final = (Filter, Map, Shift, Union)
 """What treats events one by one: the output has those of the input, changed or not."""
 
 
@@ -29,4 +29,4 @@ def canonical(node: Node) -> Node:
 def _is_canonical(node: Node) -> bool:
     if isinstance(node, (Source, Coalesce, Distinct)):
         return True
-    return isinstance(node, _KEEP_EVENTS) and all(map(_is_canonical, node.inputs))
+    return isinstance(node, KEEP_EVENTS) and all(map(_is_canonical, node.inputs))

@@ -148,7 +148,10 @@ class Module:
     removes: bool = True
     frame: Frame = "python"
     parameters: tuple[tuple[str, Any], ...] = ()
-    properties: frozenset[Property] = frozenset({"deterministic", "group_filter"})
+    # Sets have no order of their own, and plans are compared by what they show.
+    properties: frozenset[Property] = field(
+        default=frozenset({"deterministic", "group_filter"}), repr=False
+    )
     on_empty: Row | None = None
     version: int = field(default=1, compare=False, repr=False)
     code: Code = field(compare=False, repr=False)

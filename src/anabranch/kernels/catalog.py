@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.coalesce import Coalesce
@@ -34,6 +35,7 @@ from anabranch.algebra.top_k import TopK
 from anabranch.errors import PlanError
 from anabranch.kernels.aggregate import AggregateKernel
 from anabranch.kernels.alter_lifetime import AlterLifetimeKernel
+from anabranch.kernels.apply_module import ApplyModuleKernel
 from anabranch.kernels.cleanse import CleanseKernel
 from anabranch.kernels.count_window import CountWindowKernel
 from anabranch.kernels.filter import FilterKernel
@@ -66,6 +68,7 @@ class Placement:
         keys: What the rows of the input are grouped by; None: by the columns in `together`.
         route: How rows of the output tell the shard, if the stage begins with this kernel.
         names: What columns of the input are called in the output; None: all as they were.
+        alone: It remembers nothing but its keys, so it begins a stage where others have other ids.
     """
 
     kernel: Stateful
@@ -74,6 +77,7 @@ class Placement:
     keys: Mapping[str, Expression] | None = None
     route: Route | None = None
     names: Mapping[str, str] | None = None
+    alone: bool = False
 
 
 def kernel_of(node: Node) -> Stateless | Placement:
@@ -97,6 +101,16 @@ def kernel_of(node: Node) -> Stateless | Placement:
                 keys=dict(node.group_by),
                 route=_columns(node.schema, [name for name, _ in node.group_by]),
                 names={part.is_column: name for name, part in node.group_by if part.is_column},
+            )
+        case ApplyModule():
+            return Placement(
+                kernel=ApplyModuleKernel.of(node),
+                kind="modules",
+                together=frozenset(name for name, _ in node.group_by),
+                keys=dict(node.group_by),
+                route=_columns(node.schema, [name for name, _ in node.group_by]),
+                names={part.is_column: name for name, part in node.group_by if part.is_column},
+                alone=True,
             )
         case Join():
             return _join(node)

@@ -162,12 +162,7 @@ class _Compiler:
         if not stage.sharded:
             return placement.kernel.routed(OWN)
         assert route is not None
-        # What is not grouped goes by its payload, which leaves as it came.
-        whole = placement.route
-        own = whole.keys if whole is not None and placement.keys is None else None
-        own = tuple(placement.keys.values()) if placement.keys is not None else own
-        is_own = own is not None and route.same_as(own)
-        return placement.kernel.routed(OWN if is_own else route)
+        return placement.kernel.routed(OWN if _is_own(route, placement) else route)
 
     def _place(self, upstream: str) -> int:
         names = [f"stage:{stage.name}" for stage in self.stages]
@@ -181,6 +176,8 @@ class _Compiler:
         if not stage.sharded:
             return True
         if self._routed and (part.route is None or _is_apart(stage, placement.kernel)):
+            return False
+        if placement.alone and not (part.route and _is_own(part.route, placement)):
             return False
         if anywhere:
             return True
@@ -295,6 +292,15 @@ def _carried(route: Route | None, placement: Placement) -> Route | None:
     if route is None or placement.names is None:
         return route
     return route.renamed(placement.names, placement.kernel.schema)
+
+
+def _is_own(route: Route, placement: Placement) -> bool:
+    """Whether the ids that rows were sent by are those that a kernel has for them."""
+    # What is not grouped goes by its payload, which leaves as it came.
+    whole = placement.route
+    own = whole.keys if whole is not None and placement.keys is None else None
+    own = tuple(placement.keys.values()) if placement.keys is not None else own
+    return own is not None and route.same_as(own)
 
 
 def _is_apart(stage: Stage, kernel: Stateful) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Literal, TypeAlias
 
+from anabranch.algebra.apply_module import ApplyModule, Lifetimed
+from anabranch.algebra.canonical import KEEP_EVENTS
 from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
@@ -26,11 +29,59 @@ from anabranch.testing.physical import (
 Step: TypeAlias = Mapping[str, EventBatch]
 
 
-def meaning(node: Node, streams: Mapping[str, LogicalStream]) -> LogicalStream:
-    """What a plan means, given what its sources mean: every operator's `denote`, bottom up."""
+def meaning(
+    node: Node,
+    streams: Mapping[str, LogicalStream],
+    histories: Mapping[str, Sequence[Lifetimed]] | None = None,
+    stable: int = BEGINNING,
+) -> LogicalStream:
+    """What a plan means, given what its sources mean: every operator's `denote`, bottom up.
+
+    Modules see events: those that sources have, changed one by one or not.
+
+    Args:
+        node: The plan.
+        streams: What the sources mean.
+        histories: Their events; None: those of the canonical form.
+        stable: How far time had come before it ended.
+    """
     if isinstance(node, Source):
         return node.denote(streams[node.name])
-    return node.denote(*(meaning(each, streams) for each in node.inputs))
+    if isinstance(node, ApplyModule):
+        events = _events(node.input, streams, histories, stable)
+        return LogicalStream.of(node.apply(events, stable))
+    return node.denote(*(meaning(each, streams, histories, stable) for each in node.inputs))
+
+
+def _events(
+    node: Node,
+    streams: Mapping[str, LogicalStream],
+    histories: Mapping[str, Sequence[Lifetimed]] | None,
+    stable: int,
+) -> list[Lifetimed]:
+    """The events that come out of a plan."""
+    if isinstance(node, Source) and histories is not None:
+        return list(histories[node.name])
+    if isinstance(node, KEEP_EVENTS):
+        inputs = [_events(each, streams, histories, stable) for each in node.inputs]
+        if len(inputs) > 1:
+            return [event for events in inputs for event in events]
+        return [
+            out for event in inputs[0] for out in node.denote(LogicalStream.of([event])).events()
+        ]
+    return meaning(node, streams, histories, stable).events()
+
+
+def history_of(batches: Sequence[EventBatch]) -> list[Lifetimed]:
+    """The events that some batches amount to."""
+    counts: Counter[Lifetimed] = Counter()
+    for batch in batches:
+        for move in elements_of(batch):
+            if move.end > move.start:
+                counts[move.payload, move.start, move.end] -= 1
+            if move.new_end > move.start:
+                counts[move.payload, move.start, move.new_end] += 1
+    return [event for event, count in counts.items() for _ in range(count)]
 
 
 def promise_of(node: Node, stables: Mapping[str, int]) -> Time:
@@ -76,6 +127,7 @@ def assert_agrees(
     stables: dict[str, int] = {source.name: int(BEGINNING) for source in sources}
     left: list[EventBatch] = []
     state = PhysicalState.empty()
+    finite = int(BEGINNING)
     for number, step in enumerate(steps, start=1):
         given = {
             source.name: step.get(source.name, EventBatch.empty(source.schema))
@@ -86,7 +138,9 @@ def assert_agrees(
             stables[name] = max(stables[name], batch.stable)
         out = runner.step(given)
         left.append(out)
-        wrong = _compare(node, came, stables, left, state, emit)
+        least = min(stables.values(), default=int(BEGINNING))
+        finite = max(finite, least) if least < FOREVER else finite
+        wrong = _compare(node, came, stables, left, state, emit, finite)
         if wrong:
             raise AssertionError(
                 "\n".join(
@@ -128,6 +182,7 @@ def _compare(
     left: Sequence[EventBatch],
     state: PhysicalState,
     emit: str,
+    finite: int,
 ) -> str:
     out = left[-1]
     if columns_of(out.schema) != columns_of(node.schema):
@@ -143,7 +198,9 @@ def _compare(
             f"but the inputs at {format_time(promised)}"
         )
     state.take(Stable(out.stable))
-    wanted = meaning(node, {name: LogicalStream.of_batches(it) for name, it in came.items()})
+    means = {name: LogicalStream.of_batches(batches) for name, batches in came.items()}
+    told = {name: history_of(batches) for name, batches in came.items()}
+    wanted = meaning(node, means, told, finite)
     got = LogicalStream.of(event for event, count in state.events.items() for _ in range(count))
     before = FOREVER if emit == "speculative" and not late else out.stable
     return got.difference(wanted, before)
