@@ -13,8 +13,8 @@ import pyarrow as pa
 from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.axis_window import Hopping
 from anabranch.algebra.window_columns import bound_type, has_clock
-from anabranch.kernels.axis_grid import windows_over
-from anabranch.kernels.columns import Ints, Mask, is_first, positions_of
+from anabranch.kernels.axis_grid import first_open, windows_over
+from anabranch.kernels.columns import Ints, Mask, is_first
 from anabranch.kernels.event_trace import END
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.keys import ids_and_checks
@@ -57,8 +57,6 @@ _MOST_TOLD: Final = 100
 
 _MOST_SHOWN: Final = 20
 """So many events of a failed window are told of."""
-
-_FAR: Final = 2**61
 
 
 @final
@@ -555,10 +553,7 @@ def _between(
     window: Hopping, first: Ints, before: int, last: Ints
 ) -> tuple[tuple[Ints, Ints], Ints]:
     """The windows from a first one on that end after an instant and not after a last one."""
-    begin = -((window.offset - first) // window.hop)
-    if before > -_FAR:
-        begin = np.maximum(begin, (before - window.offset - window.size) // window.hop + 1)
-    stop = (np.maximum(last, -_FAR) - window.offset - window.size) // window.hop + 1
-    number, owner = positions_of(begin, np.maximum(stop, begin))
-    start = number * window.hop + window.offset
-    return (start, start + window.size), owner
+    low = np.maximum(first, first_open(window, before))
+    owner, start, end = windows_over(window, low, last, inside=np.ones(len(low), np.bool_))
+    keep = np.flatnonzero((end <= last[owner]) & (end > before))
+    return (start[keep], end[keep]), owner[keep]
