@@ -54,10 +54,11 @@ class Call:
     @property
     def label(self) -> str:
         """`median(price) AS middle`."""
-        given = [each.sql for each in self.arguments]
+        given = [each.sql for each in self.arguments] or ["*"]
         given += [f"{name} => {value!r}" for name, value in self.module.parameters]
         text = f"{self.module.name}({', '.join(given)})"
-        return text if self.names == (self.module.name,) else f"{text} AS {', '.join(self.names)}"
+        known = (self.module.name,), (text,)
+        return text if self.names in known else f"{text} AS {', '.join(self.names)}"
 
 
 @final
