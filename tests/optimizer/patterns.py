@@ -24,6 +24,7 @@ from anabranch.algebra.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.union import Union
 from anabranch.model.time import Duration, Time
+from tests.optimizer.modules import BY_EVENTS, WINDOWS, told
 from tests.optimizer.plans import (
     BLIND,
     KEY_PREDICATES,
@@ -87,7 +88,6 @@ def _linear(x: Node, pick: Pick) -> Node:
         Granularity(input=x, granule=TWO),
         Shift(input=x, by=-2),
         Clip(input=x, start=Time(2)),
-        Coalesce(input=x),
         Split(input=x, length=TWO),
         Cleanse(input=x),
     )
@@ -129,6 +129,7 @@ def _pruned(x: Node, y: Node, pick: Pick) -> Node:
         join("anti", x, second(y), "k = k2 AND v2 > 1"),
         aggregate(x, ("k",), "n"),
         aggregate(x, (), "n"),
+        told(x, pick(*WINDOWS)),
         select(_bounds(x), "k", "w2"),
         select(_few(x), "v"),
     )
@@ -217,6 +218,10 @@ PATTERNS: Final[Mapping[str, Callable[[Node, Node, Pick], Node]]] = {
     "push_filter_below_aggregate": lambda x, y, pick: where(
         aggregate(x, ("k", "v"), "n"), pick(*KEY_PREDICATES, "10 / v > 1", "n > 1 AND k = 'a'")
     ),
+    "push_filter_below_apply_module": lambda x, y, pick: where(
+        pick(told(x, pick(*BY_EVENTS), "k", "v"), told(POINTS, pick(*WINDOWS), "v", "k")),
+        pick(*KEY_PREDICATES, "n > 1 AND k = 'a'", "10 / v > 1 AND v > 0"),
+    ),
     "push_filter_below_set_operation": lambda x, y, pick: where(
         compare(pick("difference", "strict difference", "intersection", "max-union"), x, y),
         pick(*SAFE),
@@ -242,7 +247,10 @@ PATTERNS: Final[Mapping[str, Callable[[Node, Node, Pick], Node]]] = {
         select(window(x, pick(2, 3)), "k", ("w", "10 / v")),
         select(window(x, 2, pick(2, 3)), ("w", "v % 2")),
     ),
-    "push_map_below_retiming": lambda x, y, pick: select(_linear(x, pick), "k", ("w", "v % 2")),
+    "push_map_below_retiming": lambda x, y, pick: pick(
+        select(_linear(x, pick), "k", ("w", "v % 2")),
+        select(Coalesce(input=x), ("w", "v"), "k", "x", ("y", "v % 2")),
+    ),
     "push_map_below_count_window": lambda x, y, pick: pick(
         _kept(rows(x, 2, *pick((), ("k",)), order=pick("v", "k"), slide=pick(1, 2))),
         select(rows(aggregate(x, (), "n", "lo"), 2, order="lo"), ("z", "n % 2"), ("y", "lo")),
@@ -324,6 +332,8 @@ PATTERNS: Final[Mapping[str, Callable[[Node, Node, Pick], Node]]] = {
         select(aggregate(x, ("k",), "n", "hi"), "k"),
         select(where(aggregate(x, ("k",), "n", "hi", "lo"), "n > 1"), "lo"),
         select(aggregate(x, (), "hi", "n"), ("one", "1")),
+        select(where(told(x, pick(*WINDOWS), "k"), "n > 1"), "told"),
+        select(told(x, pick(*WINDOWS)), ("one", "1")),
     ),
     "prune_columns": _pruned,
     "push_grouping_below_join": lambda x, y, pick: _grouped(x, pick),

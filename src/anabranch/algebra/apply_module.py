@@ -54,10 +54,11 @@ class Call:
     @property
     def label(self) -> str:
         """`median(price) AS middle`."""
-        given = [each.sql for each in self.arguments]
+        given = [each.sql for each in self.arguments] or ["*"]
         given += [f"{name} => {value!r}" for name, value in self.module.parameters]
         text = f"{self.module.name}({', '.join(given)})"
-        return text if self.names == (self.module.name,) else f"{text} AS {', '.join(self.names)}"
+        known = (self.module.name,), (text,)
+        return text if self.names in known else f"{text} AS {', '.join(self.names)}"
 
 
 @final
@@ -192,12 +193,23 @@ class ApplyModule(Unary):
     @property
     def properties(self) -> Properties:
         """Little: results are corrected. One row per group and window has no duplicates."""
-        one = self.calls[0].module.kind == "uda"
-        apart = not _overlap(self.window)
+        apart = not self.overlaps
         return Properties(
-            no_duplicates=one and (apart or self.columns is not None),
-            single=one and apart and not self.group_by,
+            no_duplicates=self.one_row and (apart or self.columns is not None),
+            single=self.one_row and apart and not self.group_by,
         )
+
+    @property
+    def one_row(self) -> bool:
+        """Whether a window of a group has at most one row: aggregates, not an operator."""
+        return self.calls[0].module.kind == "uda"
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether windows of one group may overlap."""
+        if isinstance(self.window, Hopping):
+            return self.window.hop < self.window.size
+        return isinstance(self.window, CountByStart | CountByEnd)
 
     @property
     def label(self) -> str:
@@ -392,10 +404,3 @@ def _table(
 ) -> pa.RecordBatch:
     values = evaluate_all([key for _, key in columns], rows, length)
     return pa.RecordBatch.from_arrays(values, names=[str(n) for n in range(len(values))])
-
-
-def _overlap(window: AxisWindow) -> bool:
-    """Whether windows of one group may overlap."""
-    if isinstance(window, Hopping):
-        return window.hop < window.size
-    return isinstance(window, CountByStart | CountByEnd)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
@@ -44,6 +45,10 @@ def needed_columns(*nodes: Node) -> dict[str, frozenset[str] | None]:
             case Aggregate():
                 parts = [part for _, part in at.group_by]
                 parts += [call.argument for _, call in at.aggregates if call.argument is not None]
+                visit(at.input, _columns_of(parts))
+            case ApplyModule():
+                parts = [part for _, part in at.group_by]
+                parts += [argument for call in at.calls for argument in call.arguments]
                 visit(at.input, _columns_of(parts))
             case TimeWindow(columns=(_, _) as own):
                 # These columns are the window's own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
@@ -18,6 +19,11 @@ def is_never_null(node: Node, column: str) -> bool:
                 return call.function == "count"
             key = dict(node.group_by)[column]
             return key.is_column is not None and is_never_null(node.input, key.is_column)
+        case ApplyModule():
+            group = dict(node.group_by).get(column)
+            if group is None:
+                return column in (node.columns or ())
+            return group.is_column is not None and is_never_null(node.input, group.is_column)
         case Map():
             value = dict(node.columns)[column]
             if value.constant is not None:

@@ -126,6 +126,24 @@ def counted(
     return replace(given, distance=distance, lifetime=groups * slide * given.distance)
 
 
+def in_hops(
+    given: Characteristics, size: float, hop: float, groups: float = 1.0
+) -> Characteristics:
+    """One row per window of a grid and group, where there is an event (ours)."""
+    events = (given.lifetime + size) / of_group(given, groups).distance
+    rate = max(groups * -math.expm1(-events) / hop, 1e-30)
+    return replace(given, distance=1 / rate, lifetime=size)
+
+
+def in_sessions(given: Characteristics, gap: float, groups: float = 1.0) -> Characteristics:
+    """One row per run of events that follow each other, of each group (ours)."""
+    one = of_group(given, groups)
+    # Events between two breaks, if their distances are random; a run may seem to have no end.
+    events = math.exp(min(gap / one.distance, 20.0))
+    lasts = (events - 1) * one.distance + given.lifetime + gap
+    return replace(given, distance=given.distance * events, lifetime=lasts)
+
+
 def _occupied(given: Characteristics, boundaries: float) -> float:
     """How many places of the grid within a lifetime have a boundary (Cardenas)."""
     places = max(given.lifetime / given.granule, 1.0 + 1e-9)

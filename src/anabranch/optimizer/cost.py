@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.apply_module import ApplyModule
+from anabranch.algebra.axis_window import CountByEnd, CountByStart, Hopping
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
@@ -122,6 +124,8 @@ def _cost(node: Node, given: list[Estimate], out: Estimate) -> Cost:
             return join_cost(given[0], given[1], _buckets(node, given), left)
         case Aggregate(group_by=groups):
             return _aggregate_cost(given[0], given[0].values(groups), left)
+        case ApplyModule():
+            return _module_cost(node, given[0], out)
         case CountWindow(rows=rows, partition_by=groups):
             held = min(rows * given[0].values(groups), streams[0].live + rows)
             return Cost(came * (SEND + KEEP) + left * MAKE, held)
@@ -153,3 +157,20 @@ def _aggregate_cost(given: Estimate, groups: float, out: float) -> Cost:
     held = characteristics.partials(one)
     work = given.stream.rate * (SEND + KEEP + LOOK + math.log2(1 + held)) + out * MAKE
     return Cost(work, min(groups, max(given.stream.live, 1.0)) * held)
+
+
+def _module_cost(node: ApplyModule, given: Estimate, out: Estimate) -> Cost:
+    """Events are sent and kept as long as their windows; modules look at them in each window."""
+    stream, rows = given.stream, out.stream
+    groups = given.values(node.group_by)
+    match node.window:
+        case Hopping(size=size, hop=hop):
+            windows, held = (stream.lifetime + size) / hop, stream.rate * (stream.lifetime + size)
+        case CountByStart(count=count) | CountByEnd(count=count):
+            windows, held = float(count), min(groups * count, stream.live + count)
+        case _:
+            # As many windows as there are rows that an event lives to see.
+            lasts = max(stream.lifetime, rows.lifetime)
+            windows, held = max(stream.lifetime * rows.rate / groups, 1.0), stream.rate * lasts
+    looks = max(windows, 1.0) * LOOK * len(node.calls)
+    return Cost(stream.rate * (SEND + KEEP + looks) + rows.rate * MAKE, held + rows.live)

@@ -9,6 +9,8 @@ from typing import Final, final
 import pyarrow as pa
 
 from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.apply_module import ApplyModule
+from anabranch.algebra.axis_window import CountByEnd, CountByStart, Hopping, Session
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
@@ -121,6 +123,9 @@ def of_operator(node: Node, given: list[Estimate]) -> Estimate:
             many = one.values(groups)
             stream = characteristics.grouped(one.stream, many)
             return Estimate(stream, _named(groups, one))
+        case ApplyModule(group_by=groups):
+            (one,) = given
+            return Estimate(_in_windows(node, one), _named(groups, one))
         case SetOperation(kind="max-union"):
             return replace(given[0], stream=characteristics.united([one.stream for one in given]))
     return _unary(node, given[0]) if given else Estimate(Characteristics(1.0, 1.0))
@@ -145,6 +150,19 @@ def _unary(node: Node, one: Estimate) -> Estimate:
         case ToStream(kind="insertions" | "deletions"):
             stream = replace(stream, lifetime=1.0)
     return replace(one, stream=stream)
+
+
+def _in_windows(node: ApplyModule, one: Estimate) -> Characteristics:
+    """One row per window and group; an operator may give any number, on average one."""
+    groups = one.values(node.group_by)
+    match node.window:
+        case Hopping(size=size, hop=hop):
+            return characteristics.in_hops(one.stream, size, hop, groups)
+        case CountByStart(count=rows) | CountByEnd(count=rows):
+            return characteristics.counted(one.stream, rows, groups)
+        case Session(gap=gap):
+            return characteristics.in_sessions(one.stream, gap, groups)
+    return characteristics.grouped(one.stream, groups)
 
 
 def _named(columns: Columns, given: Estimate) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.coalesce import Coalesce
@@ -42,7 +43,9 @@ def facts(node: Node, names: frozenset[str]) -> list[Expression]:
     match node:
         case Filter(input=x, predicate=p):
             return [*_about(names, p), *facts(x, names)]
-        case Map(input=x, columns=columns) | Aggregate(input=x, group_by=columns):
+        case Map(input=x, columns=columns):
+            return _renamed(x, columns, names, node)
+        case Aggregate(input=x, group_by=columns) | ApplyModule(input=x, group_by=columns):
             return _renamed(x, columns, names, node)
         case Join(kind="inner", left=x, right=y, predicate=p):
             asked = [] if p is None else _about(names, p)
@@ -71,7 +74,7 @@ def holds(node: Node, condition: Expression) -> bool:
             return _implies(node.predicate, condition) or _below(node, condition)
         case Map():
             return _computed(node, node.columns, condition)
-        case Aggregate():
+        case Aggregate() | ApplyModule():
             return _computed(node, node.group_by, condition)
         case Union():
             return all(holds(each, condition) for each in node.inputs)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.coalesce import Coalesce
@@ -85,6 +86,8 @@ def _keys(node: Node) -> Keys:
             return _mapped(keys(node.input), node.columns)
         case Aggregate():
             return frozenset({frozenset(name for name, _ in node.group_by)})
+        case ApplyModule():
+            return _windows(node)
         case TopK():
             return keys(node.input) | (_parts(node.partition_by) if node.k == 1 else NONE)
         case CountWindow(rows=1):
@@ -114,6 +117,16 @@ def _mapped(given: Keys, columns: Columns) -> Keys:
 def _parts(partition_by: Columns) -> Keys:
     plain = plain_columns(partition_by)
     return NONE if plain is None else frozenset({frozenset(plain.values())})
+
+
+def _windows(node: ApplyModule) -> Keys:
+    """One row per group and window, where modules are aggregates."""
+    groups = frozenset(name for name, _ in node.group_by)
+    if not node.one_row:
+        return NONE
+    if not node.overlaps:
+        return frozenset({groups})
+    return NONE if node.columns is None else frozenset({groups | set(node.columns)})
 
 
 def _joined(join: Join) -> Keys:

@@ -32,6 +32,7 @@ from anabranch.optimizer.rules.prune_columns import prune_columns
 from anabranch.optimizer.rules.pull_distinct_above_join import pull_distinct_above_join
 from anabranch.optimizer.rules.push_distinct_below_join import push_distinct_below_join
 from anabranch.optimizer.rules.push_filter_below_aggregate import push_filter_below_aggregate
+from anabranch.optimizer.rules.push_filter_below_apply_module import push_filter_below_apply_module
 from anabranch.optimizer.rules.push_filter_below_count_window import push_filter_below_count_window
 from anabranch.optimizer.rules.push_filter_below_distinct import push_filter_below_distinct
 from anabranch.optimizer.rules.push_filter_below_join import push_filter_below_join
@@ -77,6 +78,7 @@ RULES: Final[tuple[Rule, ...]] = (
     push_filter_below_retiming,
     push_filter_below_distinct,
     push_filter_below_aggregate,
+    push_filter_below_apply_module,
     push_filter_below_set_operation,
     push_filter_below_join,
     push_filter_into_join,

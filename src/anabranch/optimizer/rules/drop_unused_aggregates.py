@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
@@ -13,7 +14,10 @@ from anabranch.optimizer.pushing import filtered, mapped
 
 
 def drop_unused_aggregates(node: Node) -> Node | None:
-    """Map(Aggregate(x, by g, a and b), f) -> Map(Aggregate(x, by g, a), f), f without b."""
+    """Map(Aggregate(x, by g, a and b), f) -> Map(Aggregate(x, by g, a), f), f without b.
+
+    For modules alike, unless windows for which one of them fails are left out: that shows.
+    """
     match node:
         case Map(input=x, columns=columns):
             below = _below(x, columns_of(*(each for _, each in columns)))
@@ -31,4 +35,7 @@ def _below(node: Node, needed: frozenset[str]) -> Node | None:
             # One row says that there is something, even if nobody asks what.
             kept = kept if kept or groups else calls[:1]
             return replace(node, aggregates=kept) if len(kept) < len(calls) else None
+        case ApplyModule(calls=modules, errors="fail"):
+            used = tuple(call for call in modules if needed & set(call.names)) or modules[:1]
+            return replace(node, calls=used) if len(used) < len(modules) else None
     return None

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
@@ -22,7 +23,7 @@ from anabranch.optimizer.rebuilding import rebuilt
 def prune_columns(node: Node) -> Node | None:
     """op(x) -> op(Map(x, columns that op needs)), for an aggregate, or a join below a map (K11).
 
-    Also for windows that show their bounds, and sessions.
+    Also for modules, windows that show their bounds, and sessions.
 
     Only where payloads are not compared: never below distinct, a set operation, a count window,
     a top-k or what looks at the lifetimes of each payload. The right side of semi- and
@@ -34,6 +35,10 @@ def prune_columns(node: Node) -> Node | None:
             arguments = [argument for argument in calls if argument is not None]
             needed = columns_of(*(key for _, key in node.group_by), *arguments)
             narrow = _narrow(x, needed)
+            return None if narrow is None else rebuilt(node, (narrow,))
+        case ApplyModule(input=x):
+            given = [argument for call in node.calls for argument in call.arguments]
+            narrow = _narrow(x, columns_of(*(key for _, key in node.group_by), *given))
             return None if narrow is None else rebuilt(node, (narrow,))
         case Join(kind="semi" | "anti"):
             needed = frozenset() if node.predicate is None else node.predicate.columns

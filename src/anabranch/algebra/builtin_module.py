@@ -1,0 +1,265 @@
+"""The aggregates of the language as modules, so that they answer for windows of the time axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.algebra.aggregate_functions import MEANINGS, AggregateCall, Function
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.grouped_values import Floats, Groups, Ints, Mask, as_numbers
+from anabranch.algebra.module import WINDOW, Code, Module, Property
+from anabranch.errors import StreamError
+
+VALUE: Final = "value"
+"""The column of a frame with the argument."""
+
+_MOMENTS: Final = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
+_SPLITTABLE: Final = ("count", "sum", "avg", "min", "max", *_MOMENTS)
+_PROPERTIES: Final[frozenset[Property]] = frozenset({"deterministic", "group_filter"})
+# Where so little is left of a sum, or of a spread, compared with its parts, it is found exactly.
+_CANCELLED: Final = 2.0**-50
+_CLOSE: Final = 1e-6
+_TINY: Final = 1e-290
+
+
+def builtin_module(call: AggregateCall) -> tuple[Module, tuple[Expression, ...]]:
+    """A built-in aggregate as a module, and what it is applied to.
+
+    >>> price = Expression.column("price", pa.schema([("price", pa.float64())]))
+    >>> module, arguments = builtin_module(AggregateCall(function="max", argument=price))
+    >>> module.label, module.shape, [each.sql for each in arguments]
+    ('max', 'UDA, on arrow', ['price'])
+    """
+    kind = pa.null() if call.argument is None else call.argument.type
+    given: Mapping[str, Any] = {
+        "distinct": call.distinct or None,
+        "fraction": call.fraction,
+        "separator": call.separator,
+    }
+    splits = call.function in _SPLITTABLE and not call.distinct
+    module = Module(
+        name=call.function,
+        kind="uda",
+        takes=() if call.argument is None else ((VALUE, kind),),
+        gives=pa.schema([(call.function, call.type)]),
+        frame="arrow",
+        parameters=tuple((name, value) for name, value in given.items() if value is not None),
+        properties=_PROPERTIES | ({"splittable"} if splits else set()),
+        on_empty=(0,) if call.function == "count" else (None,),
+        code=Builtin(
+            function=call.function,
+            gives=call.type,
+            text="" if call.argument is None else call.argument.sql,
+            distinct=call.distinct,
+            fraction=0.5 if call.function == "median" else call.fraction,
+            separator=call.separator,
+        ),
+    )
+    return module, () if call.argument is None else (call.argument,)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Builtin(Code):
+    """One aggregate over many windows.
+
+    What it gives does not depend on the order of events: values are put in order, or added up
+    with twice the digits.
+    """
+
+    function: Function
+    gives: pa.DataType
+    text: str = ""
+    distinct: bool = False
+    fraction: float | None = None
+    separator: str | None = None
+
+    @property
+    def can_migrate(self) -> bool:
+        """It has no state."""
+        return False
+
+    def compute_frame(self, events: pa.Table) -> pa.Table:
+        """One row per window.
+
+        Raises:
+            StreamError: A sum is too large.
+        """
+        numbers = _array(events, WINDOW).to_numpy()
+        windows, group = np.unique(numbers, return_inverse=True)
+        found = self._found(events, group.reshape(-1), len(windows))
+        return pa.table({WINDOW: windows, self.function: found})
+
+    def _found(self, events: pa.Table, group: Ints, length: int) -> pa.Array:
+        if VALUE not in events.column_names:
+            return pa.array(np.bincount(group, minlength=length).astype(np.int64))
+        values = _array(events, VALUE)
+        groups = Groups.of(group, values, length)
+        groups = groups.distinct() if self.distinct else groups
+        if self.function == "count":
+            counts = np.zeros(length, np.int64)
+            counts[groups.which] = groups.counts
+            return pa.array(counts)
+        if not len(groups.which):
+            return pa.nulls(length, self.gives)
+        return groups.spread(self._over(groups))
+
+    def _over(self, groups: Groups) -> pa.Array:
+        """The result of each group that has values."""
+        match self.function:
+            case "min" | "max":
+                return _extremes(groups, largest=self.function == "max")
+            case "median" | "percentile":
+                assert self.fraction is not None
+                return _between(groups, self.fraction)
+            case "percentile_disc":
+                assert self.fraction is not None
+                ordered = groups.ordered()
+                place = np.ceil(groups.counts * self.fraction).astype(np.int64) - 1
+                return ordered.values.take(pa.array(groups.starts + np.maximum(place, 0)))
+            case "string_agg":
+                assert self.separator is not None
+                return _joined(groups.ordered(), self.separator)
+            case _ if self.function in _MOMENTS:
+                return _moments(groups, self.function)
+        if pa.types.is_floating(groups.values.type):
+            return _float_sums(groups, self.function)
+        if self.function == "avg":
+            return pa.array(_whole_floats(groups) / groups.counts)
+        return self._whole_sums(groups)
+
+    def _whole_sums(self, groups: Groups) -> pa.Array:
+        top, *limbs = groups.whole_totals()
+        if len(limbs) == 1:
+            if ((top > 2**31 - 1) | (top < -(2**31))).any():
+                raise self._too_large("BIGINT", f"SUM(CAST({self.text} AS DECIMAL(38, 0)))")
+            return pa.array((top << 32) | limbs[0])
+        # 10^38 lies between 2^126 and 2^127: the top says when 38 digits are not enough.
+        high = (top << 32) | limbs[0]
+        far = (top > 2**31 - 1) | (top < -(2**31))
+        if (far | (np.abs(high.astype(np.float64)) >= 1e38 / 2.0**64)).any():
+            raise self._too_large("DECIMAL(38)", f"SUM(CAST({self.text} AS DOUBLE))")
+        words = np.empty(2 * len(high), np.int64)
+        words[0::2], words[1::2] = (limbs[1] << 32) | limbs[2], high
+        return pa.Array.from_buffers(self.gives, len(high), [None, pa.py_buffer(words)])
+
+    def _too_large(self, kind: str, instead: str) -> StreamError:
+        return StreamError(
+            f"a sum does not fit into {kind}", where=f"SUM({self.text})", hint=f"use {instead}"
+        )
+
+
+def _array(events: pa.Table, name: str) -> pa.Array:
+    column = events.column(name)
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays([pa.array([], column.type), *column.chunks])
+
+
+def _extremes(groups: Groups, *, largest: bool) -> pa.Array:
+    numbers = as_numbers(groups.values)
+    if numbers is None:
+        ordered = groups.ordered()
+        place = groups.counts - 1 if largest else np.zeros_like(groups.counts)
+        return ordered.values.take(pa.array(groups.starts + place))
+    # NaN is the largest: any of them is a maximum, and a minimum where there is nothing else.
+    found = (np.maximum if largest else np.fmin).reduceat(numbers, groups.starts)
+    return pa.array(found).cast(groups.values.type)
+
+
+def _between(groups: Groups, fraction: float) -> pa.Array:
+    """Spark's `percentile`: where no value lies at the fraction, between the two next to it."""
+    numbers = _floats(groups.values)
+    numbers = numbers[np.lexsort((numbers, groups.owners))]
+    position = (groups.counts - 1) * fraction
+    below, above = np.floor(position), np.ceil(position)
+    low = numbers[groups.starts + below.astype(np.int64)]
+    high = numbers[groups.starts + above.astype(np.int64)]
+    with np.errstate(invalid="ignore", over="ignore"):
+        mixed = (above - position) * low + (position - below) * high
+    return pa.array(np.where((low == high) | (below == above), low, mixed))
+
+
+def _joined(ordered: Groups, separator: str) -> pa.Array:
+    offsets = np.append(ordered.starts, len(ordered.values))
+    lists = pa.LargeListArray.from_arrays(
+        pa.array(offsets, pa.int64()), ordered.values.cast(pa.string())
+    )
+    return pc.binary_join(lists, separator).cast(pa.string())
+
+
+def _floats(values: pa.Array) -> Floats:
+    numbers: Floats = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _whole_floats(groups: Groups) -> Floats:
+    """Sums of whole numbers as floats, right in all their digits but the last ones."""
+    total = np.zeros(len(groups.which))
+    for limb in groups.whole_totals():
+        total = total * 2.0**32 + limb
+    if pa.types.is_decimal(groups.values.type):
+        total = total / 10.0**groups.values.type.scale
+    return total
+
+
+def _float_sums(groups: Groups, function: Function) -> pa.Array:
+    numbers = _floats(groups.values)
+    finite = np.isfinite(numbers)
+    safe = np.where(finite, numbers, 0.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = groups.totals(safe)
+        size = np.add.reduceat(np.abs(safe), groups.starts)
+        special = np.add.reduceat(np.where(finite, 0.0, numbers), groups.starts)
+        found = total if function == "sum" else total / groups.counts
+    odd = special != 0
+    doubtful = ~np.isfinite(total) | ((np.abs(total) <= size * _CANCELLED) & (size > 0))
+    return pa.array(np.where(odd, special, _exactly(groups, function, found, doubtful & ~odd)))
+
+
+def _moments(groups: Groups, function: Function) -> pa.Array:
+    """Squared distances from the mean; what rounding could spoil is found exactly."""
+    numbers = _floats(groups.values)
+    odd = np.add.reduceat(~np.isfinite(numbers), groups.starts, dtype=np.int64) > 0
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = groups.totals(numbers) / groups.counts
+        distance = numbers - mean[groups.owners]
+        squares = groups.totals(distance * distance)
+        squares = squares - groups.totals(distance) ** 2 / groups.counts
+        spread = np.sqrt(np.abs(squares) / groups.counts)
+    constant = _constant(groups, numbers)
+    largest = np.maximum.reduceat(np.abs(numbers), groups.starts)
+    doubtful: Mask = ~np.isfinite(squares) | (squares < _TINY) | (spread <= _CLOSE * largest)
+    sample = function in ("var_samp", "stddev_samp")
+    found = np.where(constant, 0.0, np.abs(squares)) / np.maximum(groups.counts - sample, 1)
+    found = np.sqrt(found) if function.startswith("stddev") else found
+    found = _exactly(groups, function, found, doubtful & ~constant & ~odd)
+    none = (groups.counts == 1) & sample
+    return pa.array(np.where(odd, np.nan, found), mask=none)
+
+
+def _constant(groups: Groups, numbers: Floats) -> Mask:
+    """Where all values are known to be equal."""
+    least = np.minimum.reduceat(numbers, groups.starts)
+    most = np.maximum.reduceat(numbers, groups.starts)
+    exact = np.maximum(np.abs(least), np.abs(most)) < 2.0**53
+    if pa.types.is_decimal(groups.values.type):
+        exact = np.zeros_like(exact)
+    elif pa.types.is_floating(groups.values.type):
+        exact = np.ones_like(exact)
+    same: Mask = ((least == most) & exact) | (groups.counts == 1)
+    return same
+
+
+def _exactly(groups: Groups, function: Function, found: Floats, doubtful: Mask) -> Floats:
+    """The same, with what is doubtful computed as it is defined: few groups in sane data."""
+    exact = found.copy()
+    for number in np.flatnonzero(doubtful):
+        exact[number] = MEANINGS[function]([(value, 1) for value in groups.part(int(number))])
+    return exact

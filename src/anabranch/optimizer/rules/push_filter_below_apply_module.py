@@ -1,0 +1,44 @@
+"""Whole groups are left out before modules answer for their windows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anabranch.algebra.apply_module import ApplyModule
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.node import Node
+from anabranch.algebra.rewriting import conjoin
+from anabranch.optimizer.pushing import composed, filtered, part
+
+
+def push_filter_below_apply_module(node: Node) -> Node | None:
+    """Filter(ApplyModule(x, by g), p) -> ApplyModule(Filter(x, p after g), by g).
+
+    p must ask for columns of the group only, and every module must declare `group_filter`. A
+    condition on the window or on a result decides about results, not about events. Some groups
+    have no results, so p must not fail.
+    """
+    match node:
+        case Filter(input=ApplyModule(input=x, group_by=group) as module, predicate=p):
+            names = {name for name, _ in group}
+            if not names or not _apart(module):
+                return None
+            moving, staying = part(
+                p, lambda c: bool(c.columns) and c.columns <= names, same_rows=False
+            )
+            below = composed(conjoin(moving), dict(group), x.schema) if moving else None
+            if below is not None:
+                return filtered(replace(module, input=Filter(input=x, predicate=below)), staying)
+    return None
+
+
+def _apart(node: ApplyModule) -> bool:
+    """Whether the results of a group do not show that there are others.
+
+    How far time has come is known from the events of all groups: so far empty windows are told
+    of, and so far what never ends is in windows of a grid. And what fails is reported for every
+    group.
+    """
+    declared = all("group_filter" in call.module.properties for call in node.calls)
+    ends = not node.window.on_grid or node.input.properties.only_points
+    return declared and ends and not node.empty and node.errors != "quarantine"
