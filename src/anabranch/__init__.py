@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from anabranch.model.time import FOREVER
     from anabranch.runtime.message_sink import Messages
     from anabranch.runtime.source_spec import ARRIVAL
+    from anabranch.userops.scalars import udf
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ __all__ = [
     "merge_logs",
     "read_batches",
     "replicate",
+    "udf",
     "write_stream",
 ]
 
@@ -75,6 +77,7 @@ _MODULES = {
     "anabranch.model.time": ("FOREVER",),
     "anabranch.runtime.message_sink": ("Messages",),
     "anabranch.runtime.source_spec": ("ARRIVAL",),
+    "anabranch.userops.scalars": ("udf",),
 }
 
 

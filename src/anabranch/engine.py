@@ -9,13 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.scalar_function import ScalarFunction
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.fluent import GroupedStream, Span
 from anabranch.kernels.explain import explain_stages
 from anabranch.kernels.pipeline import Emission
-from anabranch.language.context import ParseScalar
 from anabranch.language.statements import (
     CreateDerived,
     CreateFunction,
@@ -227,6 +226,26 @@ class Engine:
         """Let `SOURCE name(...)` call a function that gives a path or a DataFrame."""
         self._registry.connectors[name.lower()] = function
 
+    def register(self, function: ScalarFunction, *, replace: bool = False) -> None:
+        """Let queries of this engine call a function by its name.
+
+        Streams that are there already know it, too. Queries that run keep what they began with.
+
+        Args:
+            function: What `@udf` has made.
+            replace: It takes the place of another one of this name.
+
+        Raises:
+            PlanError: It is no such function, or there is another one of this name.
+        """
+        if not isinstance(function, ScalarFunction):
+            raise PlanError(
+                f"{function!r} cannot be registered",
+                where="Engine.register",
+                hint="put @anabranch.udf above a function",
+            )
+        self._registry.add_function(function, replace=replace)
+
     def _execute(self, statement: Statement) -> Any:
         names = self._registry
         match statement:
@@ -257,13 +276,7 @@ class Engine:
     def _plan(self, statement: CreateDerived | Explain | Select) -> Planned:
         start, end = statement.span
         text = statement.script.text[start:end]
-        return self._registry.plan(statement.query, statement.script, text, self._scalar())
-
-    def _scalar(self) -> ParseScalar:
-        def parse(text: str, schema: pa.Schema) -> Expression:
-            return Expression.parse(text, schema, self._types)
-
-        return parse
+        return self._registry.plan(statement.query, statement.script, text, self._types)
 
     def _spark_type(self, text: str, schema: pa.Schema) -> pa.DataType:
         """The type that Spark gives an expression which workers cannot evaluate."""
@@ -279,6 +292,7 @@ class Engine:
             name=name,
             notes=planned.notes,
             uses=planned.uses,
+            functions=self._registry.scalars,
         )
 
     def started(self, run: Run, stream: Stream) -> Run:
@@ -382,7 +396,12 @@ class Engine:
     def _stream(self, source: Any, leaf: Source, *, known: bool) -> Stream:
         if known:
             self._registry.add_leaf(leaf, source)
-        return Stream(engine=self, node=leaf, sources={leaf.name: source})
+        return Stream(
+            engine=self,
+            node=leaf,
+            sources={leaf.name: source},
+            functions=self._registry.scalars,
+        )
 
     @property
     def has_shards(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, final
 
@@ -25,6 +25,7 @@ from anabranch.algebra.join import JoinKind, Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.node import Node
+from anabranch.algebra.scalar_function import Functions
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.shift import Shift
@@ -54,6 +55,7 @@ class Fluent:
 
     node: Node
     sources: Mapping[str, Any]
+    functions: Functions = field(default_factory=dict)
 
     @property
     def schema(self) -> pa.Schema:
@@ -62,13 +64,13 @@ class Fluent:
 
     def where(self: S, condition: str) -> S:
         """Keep the rows for which the condition is true."""
-        predicate = Expression.parse(condition, self.schema)
+        predicate = self._parse(condition, self.schema)
         return self._with(Filter(input=self.node, predicate=predicate))
 
     def select(self: S, *columns: str, **named: str) -> S:
         """Compute columns: `select("itemID", "price * 2 AS double")`, or `double="price * 2"`."""
-        chosen = [parse_column(text, self.schema) for text in columns]
-        chosen += [(name, Expression.parse(text, self.schema)) for name, text in named.items()]
+        chosen = [self._column(text) for text in columns]
+        chosen += [(name, self._parse(text, self.schema)) for name, text in named.items()]
         return self._with(Map(input=self.node, columns=tuple(chosen)))
 
     def window(
@@ -95,7 +97,7 @@ class Fluent:
         node = SessionWindow(
             input=self.node,
             gap=parse_duration(gap),
-            partition_by=tuple(parse_column(text, self.schema) for text in _listed(by)),
+            partition_by=tuple(self._column(text) for text in _listed(by)),
             columns=columns,
         )
         return self._with(node)
@@ -120,8 +122,8 @@ class Fluent:
             input=self.node,
             rows=UNBOUNDED if rows == "unbounded" else rows,
             slide=slide,
-            partition_by=tuple(parse_column(text, self.schema) for text in _listed(by)),
-            order_by=tuple(Expression.parse(text, self.schema) for text in _listed(order_by)),
+            partition_by=tuple(self._column(text) for text in _listed(by)),
+            order_by=tuple(self._parse(text, self.schema) for text in _listed(order_by)),
         )
         return self._with(node)
 
@@ -130,8 +132,10 @@ class Fluent:
         node = TopK(
             input=self.node,
             k=k,
-            order_by=tuple(parse_order(text, self.schema) for text in _listed(order_by)),
-            partition_by=tuple(parse_column(text, self.schema) for text in _listed(by)),
+            order_by=tuple(
+                parse_order(text, self.schema, self._parse) for text in _listed(order_by)
+            ),
+            partition_by=tuple(self._column(text) for text in _listed(by)),
         )
         return self._with(node)
 
@@ -199,7 +203,7 @@ class Fluent:
 
     def group_by(self: S, *keys: str) -> GroupedStream[S]:
         """Columns or expressions (`"price % 10 AS digit"`) that `agg` groups by."""
-        parsed = tuple(parse_column(text, self.schema) for text in keys)
+        parsed = tuple(self._column(text) for text in keys)
         return GroupedStream(stream=self, keys=parsed)
 
     def agg(self: S, **aggregates: str) -> S:
@@ -273,7 +277,15 @@ class Fluent:
             suffix: What is put behind names of the right side that the left one has, too.
             broadcast: The side that is small enough to be sent to every shard.
         """
-        node = plan_join(self.node, other.node, on, how, suffix=suffix, broadcast=broadcast)
+        node = plan_join(
+            self.node,
+            other.node,
+            on,
+            how,
+            suffix=suffix,
+            broadcast=broadcast,
+            parse=self._parse,
+        )
         return self._with(node, other)
 
     def distinct(self: S) -> S:
@@ -303,6 +315,12 @@ class Fluent:
         """The same stream in a form in which copies of it, by whatever plan, can be merged."""
         return self._with(canonical(self.node))
 
+    def _parse(self, text: str, schema: pa.Schema) -> Expression:
+        return Expression.parse(text, schema, functions=self.functions.values())
+
+    def _column(self, text: str) -> tuple[str, Expression]:
+        return parse_column(text, self.schema, self._parse)
+
     def _with(self: S, node: Node, *others: S) -> S:
         sources = dict(self.sources)
         for other in others:
@@ -325,8 +343,10 @@ class GroupedStream(Generic[S]):
 
     def agg(self, **aggregates: str) -> S:
         """Aggregate every group of every snapshot: `agg(highest="MAX(price)")`."""
-        schema = self.stream.schema
-        calls = tuple((name, parse_aggregate(text, schema)) for name, text in aggregates.items())
+        schema, parse = self.stream.schema, self.stream._parse
+        calls = tuple(
+            (name, parse_aggregate(text, schema, parse)) for name, text in aggregates.items()
+        )
         node = Aggregate(input=self.stream.node, group_by=self.keys, aggregates=calls)
         return self.stream._with(node)
 

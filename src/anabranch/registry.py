@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, final
@@ -11,11 +12,13 @@ from typing import Any, Final, final
 import pyarrow as pa
 from sqlglot import exp
 
+from anabranch.algebra.expression import Expression, TypeOracle
 from anabranch.algebra.node import Node
+from anabranch.algebra.scalar_function import Functions, ScalarFunction
 from anabranch.algebra.source import Source
-from anabranch.errors import AnabranchError, StreamError
+from anabranch.errors import AnabranchError, PlanError, StreamError
 from anabranch.language.catalog import Catalog, Entry
-from anabranch.language.context import Context, ParseScalar
+from anabranch.language.context import Context
 from anabranch.language.read_statements import read_script
 from anabranch.language.script import Script
 from anabranch.language.select import bind_query
@@ -58,6 +61,7 @@ class Registry:
         """No names yet."""
         self._entries: dict[str, Entry] = {}
         self._functions: dict[str, CreateFunction] = {}
+        self._scalars: dict[str, ScalarFunction] = {}
         self._chronons: dict[str, Duration] = {}
         self._sources: dict[str, Any] = {}
         self.connectors: dict[str, Connect] = {}
@@ -71,6 +75,11 @@ class Registry:
             MappingProxyType(self._functions),
             MappingProxyType(self._chronons),
         )
+
+    @property
+    def scalars(self) -> Functions:
+        """The functions that were written in Python."""
+        return MappingProxyType(self._scalars)
 
     def read(self, text: str, name: str | None = None) -> Iterator[Statement]:
         """The statements of a script, with those of scripts that it includes."""
@@ -96,9 +105,15 @@ class Registry:
                 ) from None
             yield from self._read(Script(text, path), depth + 1)
 
-    def plan(self, query: exp.Query, script: Script, text: str, scalar: ParseScalar) -> Planned:
-        """The plan of a query."""
-        context = Context(script=script, catalog=self.catalog, scalar=scalar)
+    def plan(self, query: exp.Query, script: Script, text: str, types: TypeOracle) -> Planned:
+        """The plan of a query; `types` knows what only Spark evaluates."""
+        in_workers = partial(Expression.parse, functions=self._scalars.values())
+        context = Context(
+            script=script,
+            catalog=self.catalog,
+            scalar=partial(in_workers, types=types),
+            in_workers=in_workers,
+        )
         node = bind_query(query.copy(), context)
         return Planned(
             node=node, notes=tuple(context.notes), uses=frozenset(context.used), text=text
@@ -169,23 +184,40 @@ class Registry:
         self._entries[statement.name.lower()] = entry
         return entry
 
+    def add_function(self, function: ScalarFunction, *, replace: bool) -> None:
+        """A function written in Python gets its name."""
+        known = self._scalars.get(function.name)
+        taken = function.name in self._functions or known not in (None, function)
+        if taken and not replace:
+            raise PlanError(
+                f"there is a function '{function.name}' already",
+                where="Engine.register",
+                hint="give it another name, or register it with replace=True",
+            )
+        self._functions.pop(function.name, None)
+        self._scalars[function.name] = function
+
     def define(self, statement: CreateFunction) -> None:
         """`CREATE FUNCTION`."""
-        known = self._functions.get(statement.name.lower())
+        key = statement.name.lower()
+        known = self._functions.get(key) or self._scalars.get(key)
         if known is not None and not statement.replace:
             raise statement.script.wrong(
                 f"there is a function '{known.name}' already",
                 statement.span,
                 "write CREATE OR REPLACE FUNCTION",
             )
-        self._functions[statement.name.lower()] = statement
+        self._scalars.pop(key, None)
+        self._functions[key] = statement
 
     def drop(self, statement: Drop, running: Mapping[str, frozenset[str]]) -> None:
         """`DROP`, unless something depends on the name: an entry, or a query that runs."""
         key, script = statement.name.lower(), statement.script
         if statement.kind == "FUNCTION":
-            if self._functions.pop(key, None) is None and not statement.if_exists:
-                names = ", ".join(each.name for each in self._functions.values()) or "none"
+            found = self._functions.pop(key, None) or self._scalars.pop(key, None)
+            if found is None and not statement.if_exists:
+                made = [each.name for each in self._functions.values()] + list(self._scalars)
+                names = ", ".join(made) or "none"
                 raise script.wrong(
                     f"unknown function '{statement.name}'", statement.span, f"there are: {names}"
                 )
@@ -217,12 +249,18 @@ class Registry:
     def show(self, statement: Show) -> pa.Table:
         """`SHOW STREAMS`, `SHOW TABLES`, `SHOW VIEWS`, `SHOW FUNCTIONS`."""
         if statement.what == "FUNCTIONS":
-            made = list(self._functions.values())
+            rows = [
+                (each.name, _parameters(each), each.returns) for each in self._functions.values()
+            ]
+            rows += [
+                (each.name, _taken(each), type_name(each.returns))
+                for each in self._scalars.values()
+            ]
             return pa.table(
                 {
-                    "name": pa.array([each.name for each in made], pa.string()),
-                    "parameters": pa.array([_parameters(each) for each in made], pa.string()),
-                    "returns": pa.array([each.returns for each in made], pa.string()),
+                    "name": pa.array([name for name, _, _ in rows], pa.string()),
+                    "parameters": pa.array([takes for _, takes, _ in rows], pa.string()),
+                    "returns": pa.array([returns for _, _, returns in rows], pa.string()),
                 }
             )
         kinds = {"STREAMS": ("stream", "derived"), "TABLES": ("table",), "VIEWS": ("view",)}
@@ -333,6 +371,10 @@ def _columns(schema: pa.Schema) -> str:
 
 def _parameters(function: CreateFunction) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in function.parameters)
+
+
+def _taken(function: ScalarFunction) -> str:
+    return ", ".join(f"{name} {type_name(kind)}" for name, kind in function.takes)
 
 
 def _word(entry: Entry) -> str:

@@ -228,9 +228,9 @@ def test_many_expressions_are_one_call_and_keep_their_order(
     calls: list[int] = []
     original = evaluate_all.__globals__["select"]
 
-    def count(sql: list[str], rows: pa.RecordBatch) -> pa.Table:
+    def count(sql: list[str], rows: pa.RecordBatch, functions: Any) -> pa.Table:
         calls.append(len(sql))
-        return original(sql, rows)
+        return original(sql, rows, functions)
 
     monkeypatch.setattr("anabranch.algebra.expression.select", count)
     found = [column[0].as_py() for column in evaluate_all(expressions, ROWS, 2)]

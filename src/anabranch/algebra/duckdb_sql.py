@@ -25,11 +25,14 @@ from anabranch.algebra.functions.value import (
     BINARY,
     BOOLEAN,
     NULL,
+    STRING,
     Build,
     Value,
     name_of,
     type_in_spark,
 )
+from anabranch.algebra.functions.widening import common_type, implicit
+from anabranch.algebra.scalar_function import Functions, ScalarFunction, own_name
 
 
 class SparkOnlyError(Exception):
@@ -39,6 +42,16 @@ class SparkOnlyError(Exception):
         super().__init__(what)
         self.what = what
         self.name = name
+
+
+class WrongCallError(Exception):
+    """A user's function is called with something that it does not take."""
+
+    def __init__(self, name: str, what: str, hint: str) -> None:
+        super().__init__(what)
+        self.name = name
+        self.what = what
+        self.hint = hint
 
 
 _BINARY: Final[Mapping[type[exp.Expr], tuple[str, Build]]] = {
@@ -74,19 +87,21 @@ _READ: Final = frozenset(
 """What is looked at in a node; with anything else in it, it could mean something else."""
 
 
-def translate(tree: exp.Expr, schema: pa.Schema) -> Value:
+def translate(tree: exp.Expr, schema: pa.Schema, own: Functions) -> Value:
     """The value of an expression, where the column at position i is called `__c<i>`.
 
     Raises:
         SparkOnlyError: there is something in it that is not in the table.
+        WrongCallError: one of the functions of users (`own`) does not take its arguments.
     """
-    return _Translator(schema, {}).value(tree)
+    return _Translator(schema, {}, own).value(tree)
 
 
 class _Translator:
-    def __init__(self, schema: pa.Schema, variables: Mapping[str, Value]) -> None:
+    def __init__(self, schema: pa.Schema, variables: Mapping[str, Value], own: Functions) -> None:
         self.schema = schema
         self.variables = variables
+        self.own = own
 
     def value(self, node: exp.Expr) -> Value:
         if any(value and name not in _READ for name, value in node.args.items()):
@@ -173,7 +188,12 @@ class _Translator:
     def in_(self, node: exp.In) -> Value:
         if not node.expressions:
             raise SparkOnlyError("this kind of IN is evaluated by Spark only", "in")
-        return self.built("in", conditions.is_in, node.this, *node.expressions)
+        calls = any(call.name.lower() in self.own for call in node.find_all(exp.Anonymous))
+        values = self.values([node.this, *node.expressions])
+        found = conditions.is_in(values)
+        if found is None and calls:
+            found = conditions.is_one_of(values)
+        return self.made("in", found, values)
 
     def between(self, node: exp.Between) -> Value:
         return self.call("between", node.this, node.args["low"], node.args["high"])
@@ -263,6 +283,8 @@ class _Translator:
     def called(self, node: exp.Anonymous) -> Value:
         name, arguments = node.name.lower(), node.expressions
         kind = type_named(name)
+        if name in self.own:
+            return _called_own(self.own[name], self.values(arguments))
         if name in LAMBDAS:
             return self.higher(name, arguments)
         if name in ("struct", "named_struct"):
@@ -293,12 +315,31 @@ class _Translator:
 
         def body(values: Sequence[Value]) -> Value:
             inner = {**self.variables, **dict(zip(names, values))}
-            return _Translator(self.schema, inner).value(function.this)
+            return _Translator(self.schema, inner, self.own).value(function.this)
 
         depth = len(self.variables)
         own = tuple(f"x{depth + place}" for place in range(len(names)))
         array = self.value(arguments[0])
         return self.made(name, apply(name, array, Lambda(names=own, body=body)), [array])
+
+
+def _called_own(function: ScalarFunction, values: Sequence[Value]) -> Value:
+    """A call of a user's function, whose arguments are widened as those of other functions."""
+    name, hint = function.name, f"it is declared as {function.signature}"
+    if len(values) != len(function.takes):
+        number = f"{len(values)} argument{'' if len(values) == 1 else 's'}"
+        raise WrongCallError(name, f"the function '{name}' does not take {number}", hint)
+    texts = []
+    for value, (parameter, kind) in zip(values, function.takes):
+        found = implicit(value, kind)
+        if found is None and common_type([value.type, kind]) == kind and value.type != STRING:
+            found = cast(value, kind)
+        if found is None:
+            what = f"the function '{name}' does not take {name_of(value.type)} for '{parameter}'"
+            raise WrongCallError(name, what, hint)
+        texts.append(found.text)
+    text = f"{own_name(function)}({', '.join(texts)})"
+    return Value(text=text, type=function.returns, fails=True)
 
 
 def _negated(node: exp.Expr, value: Value) -> Value:

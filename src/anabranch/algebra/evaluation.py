@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import inspect
 import os
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import ARROW, SPECIAL
 
 from anabranch.algebra.functions.in_python import teach
-from anabranch.algebra.functions.value import type_in_duckdb, type_in_spark
+from anabranch.algebra.functions.value import duckdb_name, type_in_duckdb, type_in_spark
+from anabranch.algebra.scalar_function import ScalarFunction, own_name
 
 _CONFIG: Final = {
     "threads": "1",
@@ -23,13 +27,20 @@ _CONFIG: Final = {
 }
 _lock = threading.Lock()
 _open: list[duckdb.DuckDBPyConnection] = []
+_calls: Counter[str] = Counter()
+"""How often a user's function was called; those that the connection knows are in it."""
+_failed: list[BaseException] = []
+"""What users' functions raised in the query at hand: DuckDB passes on nothing but a text."""
 
 
-def select(expressions: Sequence[str], rows: pa.RecordBatch) -> pa.Table:
+def select(
+    expressions: Sequence[str], rows: pa.RecordBatch, functions: Iterable[ScalarFunction] = ()
+) -> pa.Table:
     """The values of DuckDB expressions, one row per row, in the order of the rows.
 
     Raises:
         duckdb.Error: an expression is wrong, or fails for a row.
+        OperatorError: one of the users' functions that it calls fails for a row.
     """
     text = ", ".join(f"({expression}) AS v{i}" for i, expression in enumerate(expressions))
     with _lock:
@@ -38,7 +49,65 @@ def select(expressions: Sequence[str], rows: pa.RecordBatch) -> pa.Table:
             connection.execute("SET TimeZone = 'UTC'")
             teach(connection)
             _open.append(connection)
-        return _open[0].from_arrow(rows).project(text).to_arrow_table()
+        for function in functions:
+            if own_name(function) not in _calls:
+                _teach_own(_open[0], function)
+        _failed.clear()
+        try:
+            return _open[0].from_arrow(rows).project(text).to_arrow_table()
+        except duckdb.Error:
+            if not _failed:
+                raise
+            problem = _failed.pop(0)
+            raise problem from problem.__cause__
+
+
+def _teach_own(connection: duckdb.DuckDBPyConnection, function: ScalarFunction) -> None:
+    """Let the connection know a user's function.
+
+    It is declared to have side effects: so it is called just where a CASE asks for it, and never
+    while a query is planned.
+    """
+    parameters = [
+        inspect.Parameter(f"a{place}", inspect.Parameter.POSITIONAL_ONLY)
+        for place in range(len(function.takes))
+    ]
+    over = _over(function)
+    over.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    connection.create_function(
+        own_name(function),
+        over,
+        [duckdb.sqltype(duckdb_name(kind)) for _, kind in function.takes],
+        duckdb.sqltype(duckdb_name(function.returns)),
+        type=ARROW,
+        null_handling=SPECIAL,
+        side_effects=True,
+    )
+    _calls[own_name(function)] = 0
+
+
+def _over(function: ScalarFunction) -> Callable[..., pa.Array]:
+    name = own_name(function)
+
+    def over(*columns: pa.ChunkedArray) -> pa.Array:
+        _calls[name] += 1
+        try:
+            arrays = [whole(each).cast(kind) for each, (_, kind) in zip(columns, function.takes)]
+            # Looking closely now and then costs next to nothing, and finds what rolls dice.
+            found = function.apply(arrays, check=_calls[name].bit_count() == 1)
+        except BaseException as problem:
+            _failed.append(problem)
+            raise
+        return found.cast(type_in_duckdb(function.returns))
+
+    return over
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays([pa.array([], column.type), *column.chunks])
 
 
 def numbered(
@@ -94,6 +163,7 @@ def _after_fork() -> None:
         # Closing it would wait for ever for a thread that does not exist in this process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
     _open.clear()
+    _calls.clear()
 
 
 def _close() -> None:
@@ -101,6 +171,7 @@ def _close() -> None:
     for connection in _open:
         connection.close()
     _open.clear()
+    _calls.clear()
 
 
 atexit.register(_close)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.evaluation import explain_failure, numbered, select
+from anabranch.algebra.evaluation import explain_failure, numbered, select, whole
 from anabranch.algebra.functions.casts import WRONG_CONSTANT
 from anabranch.algebra.functions.every import FUNCTIONS
 from anabranch.algebra.functions.value import NULL, Value, type_in_duckdb
 from anabranch.algebra.quick_condition import quick_condition
+from anabranch.algebra.scalar_function import ScalarFunction
 from anabranch.algebra.scalar_sql import IN_WORKERS, ScalarSql, bind
-from anabranch.errors import PlanError, QueryError, StreamError
+from anabranch.errors import OperatorError, PlanError, QueryError, StreamError
 from anabranch.model.payload import Payload, payloads, rows_of
 
 _OF_THE_ROW: Final = (duckdb.DataError, duckdb.OperationalError, duckdb.InvalidInputException)
@@ -26,6 +27,9 @@ _SPARK_HINT: Final = "use it in a filter or projection right above a DataFrame s
 
 TypeOracle = Callable[[str, pa.Schema], pa.DataType]
 """The type that Spark gives an expression over the columns of a schema; asks Spark itself."""
+
+ParseScalar: TypeAlias = Callable[[str, pa.Schema], "Expression"]
+"""How an expression is read where it stands."""
 
 
 @final
@@ -38,7 +42,8 @@ class Expression:
     `may_fail` says that there may be such rows.
 
     What is not known to give the same in a worker as in Spark is `spark_only`: it can stand right
-    above a DataFrame source, where Spark evaluates it.
+    above a DataFrame source, where Spark evaluates it. What calls functions of users is evaluated
+    in workers only; they are a part of the expression.
 
     >>> bids = pa.schema([("itemID", pa.int64()), ("price", pa.float64())])
     >>> dear = Expression.parse("PRICE*2 > 80", bids)
@@ -55,32 +60,47 @@ class Expression:
     constant: pa.Array | None = field(compare=False, repr=False)
     spark_only: bool = field(compare=False, default=False)
     may_fail: bool = field(compare=False, default=False, repr=False)
+    functions: tuple[ScalarFunction, ...] = field(default=(), repr=False)
 
     @staticmethod
-    def parse(text: str, schema: pa.Schema, types: TypeOracle | None = None) -> Expression:
+    def parse(
+        text: str,
+        schema: pa.Schema,
+        types: TypeOracle | None = None,
+        functions: Iterable[ScalarFunction] = (),
+    ) -> Expression:
         """Read an expression over the columns of a schema.
 
-        What only Spark evaluates needs `types`, which says the type it has there.
+        What only Spark evaluates needs `types`, which says the type it has there. Of `functions`,
+        those of users, the expression keeps the ones that it calls.
 
         Raises:
             QueryError: a syntax error, an unknown column or function, types that do not fit,
                 something that is not one value per row, or something only Spark evaluates.
         """
-        return _parse(text, schema, types)
+        return _parse(text, schema, types, named_in(text, functions))
 
     @staticmethod
     def column(name: str, schema: pa.Schema) -> Expression:
         """A plain reference to a column, whatever characters its name has."""
-        return _parse("`" + name.replace("`", "``") + "`", schema, None)
+        return _parse("`" + name.replace("`", "``") + "`", schema, None, ())
 
     def evaluate(self, rows: pa.RecordBatch, length: int) -> pa.Array:
         """The values for `length` rows; of the columns of `rows`, only those needed count.
 
         Raises:
             StreamError: the expression fails for one of the rows.
+            OperatorError: a user's function in it fails for one of the rows.
             PlanError: the expression is evaluated by Spark only.
         """
         return evaluate_all([self], rows, length)[0]
+
+
+def named_in(text: str, functions: Iterable[ScalarFunction]) -> tuple[ScalarFunction, ...]:
+    """The functions whose names occur in a text, in one order: the others do not matter to it."""
+    small = text.lower() if functions else ""
+    found = {each for each in functions if each.name in small}
+    return tuple(sorted(found, key=lambda each: each.name))
 
 
 def evaluate_all(
@@ -120,8 +140,13 @@ def images(
 
 
 @lru_cache(maxsize=4096)
-def _parse(text: str, schema: pa.Schema, types: TypeOracle | None) -> Expression:
-    bound = bind(text, schema)
+def _parse(
+    text: str,
+    schema: pa.Schema,
+    types: TypeOracle | None,
+    functions: tuple[ScalarFunction, ...],
+) -> Expression:
+    bound = bind(text, schema, functions)
     if bound.why_not is not None:
         return _for_spark(bound, text, schema, types)
     constant = None
@@ -141,6 +166,7 @@ def _parse(text: str, schema: pa.Schema, types: TypeOracle | None) -> Expression
         duckdb_sql=bound.value.text if bound.value is not None else "",
         constant=constant,
         may_fail=bound.value is not None and bound.value.fails and constant is None,
+        functions=bound.functions,
     )
 
 
@@ -149,8 +175,15 @@ def _for_spark(
 ) -> Expression:
     """An expression that workers cannot evaluate, if it is allowed."""
     assert bound.why_not is not None
+    where = f"in: {' '.join(text.split())}"
+    if bound.functions:
+        name = bound.functions[0].name
+        raise QueryError(
+            f"{bound.why_not.what}, and '{name}' in workers only",
+            where=where,
+            hint=f"compute what Spark evaluates in a nested query, and {name} over it",
+        )
     if types is None:
-        where = f"in: {' '.join(text.split())}"
         raise QueryError(bound.why_not.what, where=where, hint=_advice(bound.why_not.name))
     return Expression(
         sql=bound.sql,
@@ -182,7 +215,13 @@ def _try(value: Value, bound: ScalarSql, text: str, schema: pa.Schema) -> pa.Arr
     nulls = [pa.nulls(1, schema.field(name).type) for name in bound.columns]
     row = pa.RecordBatch.from_arrays(nulls, names=list(bound.columns))
     try:
-        table = select([value.text], numbered(bound.columns, schema, row, 1))
+        rows = numbered(bound.columns, schema, row, 1)
+        table = select([value.text], rows, bound.functions)
+    except OperatorError as error:
+        if bound.columns:
+            return pa.nulls(1)
+        where = f"in: {' '.join(text.split())}\n{error.where}"
+        raise QueryError(error.what, where=where, hint=error.hint) from None
     except duckdb.Error as error:
         if bound.columns and isinstance(error, _OF_THE_ROW) and WRONG_CONSTANT not in str(error):
             return pa.nulls(1)
@@ -204,7 +243,9 @@ def _compute(
     needed = frozenset().union(*(each.columns for each in expressions))
     try:
         table = select(
-            [each.duckdb_sql for each in expressions], numbered(needed, schema, rows, length)
+            [each.duckdb_sql for each in expressions],
+            numbered(needed, schema, rows, length),
+            dict.fromkeys(function for each in expressions for function in each.functions),
         )
     except duckdb.Error as error:
         if len(expressions) > 1:
@@ -222,13 +263,7 @@ def _compute(
 def _as_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     if kind == NULL:
         return pa.nulls(len(column))
-    return _whole(column).cast(type_in_duckdb(kind)).cast(kind)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays([pa.array([], column.type), *column.chunks])
+    return whole(column).cast(type_in_duckdb(kind)).cast(kind)
 
 
 def _repeat(value: pa.Array, length: int) -> pa.Array:

@@ -10,7 +10,7 @@ from typing import final
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.expression import Expression, ParseScalar
 from anabranch.algebra.join import Join
 from anabranch.algebra.scalar_sql import DIALECT
 
@@ -26,7 +26,7 @@ class Band:
     above: float
 
 
-def find_band(parts: Sequence[exp.Expr], join: Join) -> Band | None:
+def find_band(parts: Sequence[exp.Expr], join: Join, parse: ParseScalar) -> Band | None:
     """The first band that the conjuncts bound on both sides, if there is one."""
     bounds: dict[tuple[str, str], list[float]] = {}
     for part in parts:
@@ -39,13 +39,13 @@ def find_band(parts: Sequence[exp.Expr], join: Join) -> Band | None:
     for (mine, theirs), (below, above) in bounds.items():
         if not (isfinite(below) and isfinite(above) and below + above >= 0):
             continue
-        sides = _over(mine, join.left.schema), _over(theirs, join.right.schema)
+        sides = _over(mine, join.left.schema, parse), _over(theirs, join.right.schema, parse)
         if sides[0] is not None and sides[1] is not None:
             return Band(left=sides[0], right=sides[1], below=below, above=above)
     return None
 
 
-def _over(text: str, schema: pa.Schema) -> Expression | None:
+def _over(text: str, schema: pa.Schema, parse: ParseScalar) -> Expression | None:
     """An expression over the columns of one side, if it is one and a number."""
     names = {name.lower() for name in schema.names}
     columns = [
@@ -53,7 +53,7 @@ def _over(text: str, schema: pa.Schema) -> Expression | None:
     ]
     if not columns or not set(columns) <= names:
         return None
-    found = Expression.parse(text, schema)
+    found = parse(text, schema)
     types = pa.types
     number = types.is_integer(found.type) or types.is_floating(found.type)
     return found if number or types.is_decimal(found.type) else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.expression import Expression, ParseScalar
 from anabranch.algebra.join import Join
 from anabranch.algebra.join_band import Band, find_band
 from anabranch.algebra.scalar_sql import DIALECT
@@ -35,16 +36,17 @@ class JoinKeys:
         if join.predicate is None:
             return JoinKeys(left=(), right=(), rest=None)
         lefts, rights, rest = [], [], []
+        parse = partial(Expression.parse, functions=join.predicate.functions)
         for part in _conjuncts(sqlglot.parse_one(join.predicate.sql, dialect=DIALECT)):
-            pair = _equation(part, join)
+            pair = _equation(part, join, parse)
             if pair is None:
                 rest.append(part)
             else:
                 lefts.append(pair[0])
                 rights.append(pair[1])
         text = " AND ".join(f"({part.sql(dialect=DIALECT)})" for part in rest)
-        remaining = Expression.parse(text, join.both) if rest else None
-        band = None if lefts else find_band(rest, join)
+        remaining = parse(text, join.both) if rest else None
+        band = None if lefts else find_band(rest, join, parse)
         return JoinKeys(left=tuple(lefts), right=tuple(rights), rest=remaining, band=band)
 
 
@@ -55,30 +57,32 @@ def _conjuncts(tree: exp.Expr) -> list[exp.Expr]:
     return [tree]
 
 
-def _equation(part: exp.Expr, join: Join) -> tuple[Expression, Expression] | None:
+def _equation(
+    part: exp.Expr, join: Join, parse: ParseScalar
+) -> tuple[Expression, Expression] | None:
     """Both sides of `left = right`, each over its own input and of one type."""
     if not isinstance(part, exp.EQ):
         return None
     texts = [side.sql(dialect=DIALECT) for side in (part.left, part.right)]
-    over = [_side(text, join) for text in texts]
+    over = [_side(text, join, parse) for text in texts]
     if set(over) != {"left", "right"}:
         return None
     if over[0] == "right":
         texts.reverse()
-    left = Expression.parse(texts[0], join.left.schema)
-    right = Expression.parse(texts[1], join.right.schema)
+    left = parse(texts[0], join.left.schema)
+    right = parse(texts[1], join.right.schema)
     if left.type == right.type:
         return left, right
     common = _common(left.type, right.type)
     if common is None:
         return None
     return tuple(  # type: ignore[return-value]
-        Expression.parse(f"CAST({each.sql} AS {common})", each.schema) for each in (left, right)
+        parse(f"CAST({each.sql} AS {common})", each.schema) for each in (left, right)
     )
 
 
-def _side(text: str, join: Join) -> str | None:
-    columns = Expression.parse(text, join.both).columns
+def _side(text: str, join: Join, parse: ParseScalar) -> str | None:
+    columns = parse(text, join.both).columns
     if columns and columns <= set(join.left.schema.names):
         return "left"
     if columns and columns <= set(join.right.schema.names):

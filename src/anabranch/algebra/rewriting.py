@@ -10,7 +10,8 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.expression import Expression, named_in
+from anabranch.algebra.scalar_function import ScalarFunction
 from anabranch.algebra.scalar_sql import DIALECT, bind
 from anabranch.errors import QueryError
 
@@ -43,7 +44,7 @@ def conjuncts(expression: Expression) -> tuple[Expression, ...]:
     if len(parts) == 1:
         return (expression,)
     try:
-        found = tuple(_condition(part, expression.schema) for part in parts)
+        found = tuple(_condition(part, expression) for part in parts)
     except QueryError:
         # Of a part that only Spark evaluates, nobody here knows the type.
         return (expression,)
@@ -67,7 +68,7 @@ def conjoin(conditions: Sequence[Expression]) -> Expression:
         part.sql if isinstance(_tree(part.sql), (*CONDITIONS, exp.Column)) else f"({part.sql})"
         for part in different
     )
-    return typed(text, different[0].schema, pa.bool_())
+    return typed(text, different[0].schema, pa.bool_(), _functions(different))
 
 
 def rebind(expression: Expression, schema: pa.Schema) -> Expression:
@@ -79,8 +80,8 @@ def rebind(expression: Expression, schema: pa.Schema) -> Expression:
     if expression.schema == schema:
         return expression
     if _same_types(expression.columns, expression.schema, expression.columns, schema):
-        return typed(expression.sql, schema, expression.type)
-    return Expression.parse(expression.sql, schema)
+        return typed(expression.sql, schema, expression.type, expression.functions)
+    return Expression.parse(expression.sql, schema, functions=expression.functions)
 
 
 def substitute(
@@ -107,7 +108,8 @@ def substitute(
         return rename(expression, names, schema)
     trees = {name: _atom(columns[name]) for name in expression.columns}
     text = _with_columns(expression.sql, lambda name: trees[name].copy())
-    return Expression.parse(text, schema)
+    used = _functions([expression, *(columns[name] for name in expression.columns)])
+    return Expression.parse(text, schema, functions=used)
 
 
 def rename(expression: Expression, names: Mapping[str, str], schema: pa.Schema) -> Expression:
@@ -118,16 +120,21 @@ def rename(expression: Expression, names: Mapping[str, str], schema: pa.Schema) 
         return rebind(expression, schema)
     text = _renamed(expression.sql, tuple((name, names.get(name, name)) for name in old))
     if _same_types(old, expression.schema, new, schema):
-        return typed(text, schema, expression.type)
-    return Expression.parse(text, schema)
+        return typed(text, schema, expression.type, expression.functions)
+    return Expression.parse(text, schema, functions=expression.functions)
 
 
 @lru_cache(maxsize=8192)
-def typed(text: str, schema: pa.Schema, kind: pa.DataType) -> Expression:
+def typed(
+    text: str,
+    schema: pa.Schema,
+    kind: pa.DataType,
+    functions: tuple[ScalarFunction, ...] = (),
+) -> Expression:
     """An expression whose type is known: it costs a tenth of finding it out."""
-    found = bind(text, schema)
+    found = bind(text, schema, functions)
     if not found.columns:
-        return Expression.parse(text, schema)
+        return Expression.parse(text, schema, functions=functions)
     return Expression(
         sql=found.sql,
         schema=schema,
@@ -138,6 +145,7 @@ def typed(text: str, schema: pa.Schema, kind: pa.DataType) -> Expression:
         constant=None,
         may_fail=found.value is not None and found.value.fails,
         spark_only=found.why_not is not None,
+        functions=found.functions,
     )
 
 
@@ -148,11 +156,24 @@ def _parts(tree: exp.Expr) -> list[exp.Expr]:
     return [tree]
 
 
-def _condition(tree: exp.Expr, schema: pa.Schema) -> Expression:
-    text = tree.sql(dialect=DIALECT)
+def _condition(tree: exp.Expr, whole: Expression) -> Expression:
+    text, known = tree.sql(dialect=DIALECT), whole.functions
     if isinstance(tree, CONDITIONS):
-        return typed(text, schema, pa.bool_())
-    return Expression.parse(text, schema)
+        return typed(text, whole.schema, pa.bool_(), named_in(text, known))
+    return Expression.parse(text, whole.schema, functions=known)
+
+
+def _functions(expressions: Sequence[Expression]) -> tuple[ScalarFunction, ...]:
+    """What several expressions call, as it is kept in one."""
+    found = {each for expression in expressions for each in expression.functions}
+    names = {each.name for each in found}
+    if len(names) < len(found):
+        # One was replaced after a part of the plan was made.
+        raise QueryError(
+            f"there are two functions of one name here: {', '.join(sorted(names))}",
+            hint="make all streams of the query anew after a function was replaced",
+        )
+    return tuple(sorted(found, key=lambda each: each.name))
 
 
 def _same_types(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, final
@@ -13,13 +14,14 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from anabranch.algebra.duckdb_sql import SparkOnlyError, translate
+from anabranch.algebra.duckdb_sql import SparkOnlyError, WrongCallError, translate
 from anabranch.algebra.functions.every import FUNCTIONS
 from anabranch.algebra.functions.lambdas import LAMBDAS
 from anabranch.algebra.functions.literals import TYPES_BY_NAME
-from anabranch.algebra.functions.names import SCALARS
+from anabranch.algebra.functions.names import AGGREGATES, GENERATORS, SCALARS, WINDOW_FUNCTIONS
 from anabranch.algebra.functions.value import Value
-from anabranch.algebra.refusals import why_not_scalar
+from anabranch.algebra.refusals import UNSTABLE, why_not_scalar
+from anabranch.algebra.scalar_function import ScalarFunction
 from anabranch.algebra.spark_text import Written, intervals, is_unit_of, rewrite, strict
 from anabranch.errors import QueryError
 
@@ -30,6 +32,24 @@ IN_WORKERS: Final = frozenset((*FUNCTIONS, *LAMBDAS, "struct", "named_struct", *
 
 KNOWN: Final = IN_WORKERS | SCALARS
 """Functions that workers or Spark evaluate."""
+
+
+_RESERVED: Final = KNOWN | AGGREGATES | GENERATORS | WINDOW_FUNCTIONS | UNSTABLE
+
+
+@lru_cache(maxsize=1024)
+def is_taken(name: str) -> bool:
+    """Whether SQL reads a call of this name as something of its own."""
+    if name.lower() in _RESERVED:
+        return True
+    try:
+        trees = [
+            sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
+            for text in (f"{name}(a)", f"{name}(a, b)")
+        ]
+    except ParseError:
+        return True
+    return not all(isinstance(tree, exp.Anonymous) for tree in trees)
 
 
 @final
@@ -46,17 +66,20 @@ class ScalarSql:
     why_not: SparkOnlyError | None
     columns: frozenset[str]
     is_column: str | None
+    functions: tuple[ScalarFunction, ...] = ()
 
 
-def bind(text: str, schema: pa.Schema) -> ScalarSql:
-    """Parse one scalar expression and find its columns.
+def bind(text: str, schema: pa.Schema, functions: Sequence[ScalarFunction] = ()) -> ScalarSql:
+    """Parse one scalar expression and find its columns, and which of the functions it calls.
 
     Raises:
         QueryError: the text is no scalar expression, names an unknown column, or may give
             different answers for one row.
     """
+    own = {each.name: each for each in functions}
     tree = rewrite(_parse(text), intervals)
-    _refuse_what_is_not_scalar(tree, text)
+    _refuse_what_is_not_scalar(tree, text, own)
+    called = {node.name.lower() for node in tree.find_all(exp.Anonymous)}
     columns: set[str] = set()
 
     def spell(node: exp.Expr) -> exp.Expr:
@@ -71,15 +94,19 @@ def bind(text: str, schema: pa.Schema) -> ScalarSql:
     tree = rewrite(rewrite(tree, strict), spell)
     value, why_not = None, None
     try:
-        value = None if isinstance(tree, exp.Column) else translate(tree, schema)
+        value = None if isinstance(tree, exp.Column) else translate(tree, schema, own)
     except SparkOnlyError as reason:
         why_not = reason
+    except WrongCallError as problem:
+        where = _at_call(problem.name, text)
+        raise QueryError(problem.what, where=where, hint=problem.hint) from None
     return ScalarSql(
         sql=tree.sql(dialect=DIALECT, comments=False),
         value=value,
         why_not=why_not,
         columns=frozenset(columns),
         is_column=tree.name if isinstance(tree, exp.Column) else None,
+        functions=tuple(each for each in functions if each.name in called),
     )
 
 
@@ -138,7 +165,7 @@ def _syntax_error(text: str, error: ParseError) -> QueryError:
     return QueryError(what, where=point_at(text, start, end), hint=hint)
 
 
-def _refuse_what_is_not_scalar(tree: exp.Expr, text: str) -> None:
+def _refuse_what_is_not_scalar(tree: exp.Expr, text: str, own: Container[str]) -> None:
     for node in tree.walk():
         refusal = why_not_scalar(node)
         if refusal:
@@ -147,17 +174,21 @@ def _refuse_what_is_not_scalar(tree: exp.Expr, text: str) -> None:
             start, end = at.span() if at else (0, len(text))
             raise QueryError(what, where=point_at(text, start, end), hint=hint)
         name = node.name.lower() if isinstance(node, exp.Anonymous) else None
-        if name is not None and name not in KNOWN:
+        if name is not None and name not in KNOWN and name not in own:
             raise _no_such_function(name, text)
 
 
 def _no_such_function(name: str, text: str) -> QueryError:
-    at = re.search(rf"(?<![\w`]){re.escape(name)}(?=\s*`?\s*\()", text, re.IGNORECASE)
-    start, end = at.span() if at else (0, len(text))
     near = difflib.get_close_matches(name, sorted(KNOWN), n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "look into the list of functions"
     what = f"there is no function '{name}'"
-    return QueryError(what, where=point_at(text, start, end), hint=hint)
+    return QueryError(what, where=_at_call(name, text), hint=hint)
+
+
+def _at_call(name: str, text: str) -> str:
+    at = re.search(rf"(?<![\w`]){re.escape(name)}(?=\s*`?\s*\()", text, re.IGNORECASE)
+    start, end = at.span() if at else (0, len(text))
+    return point_at(text, start, end)
 
 
 def _resolve(column: exp.Column, schema: pa.Schema, text: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import sqlglot
@@ -11,8 +13,11 @@ from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.expression import Expression, ParseScalar
 from anabranch.errors import QueryError
+
+Bind: TypeAlias = Callable[[exp.Expr], Expression]
+"""How an argument is read."""
 
 _FUNCTIONS: Final[dict[type[exp.Expr], Function]] = {
     exp.Count: "count",
@@ -42,7 +47,9 @@ _PERCENTILE_HINT: Final = (
 _TEXT_HINT: Final = "write STRING_AGG(x, ', '); values stand in ascending order"
 
 
-def parse_aggregate(text: str, schema: pa.Schema) -> AggregateCall:
+def parse_aggregate(
+    text: str, schema: pa.Schema, parse: ParseScalar = Expression.parse
+) -> AggregateCall:
     """An aggregate over the columns of a schema.
 
     >>> schema = pa.schema([("a", pa.int64())])
@@ -57,11 +64,13 @@ def parse_aggregate(text: str, schema: pa.Schema) -> AggregateCall:
     tree = _parsed(text)
     if len(tree.selects) != 1:
         raise QueryError(f"'{text.strip()}' is not an aggregate", hint=_HINT)
-    return bind_aggregate(tree.selects[0], text, schema)
+    return bind_aggregate(tree.selects[0], text, schema, parse)
 
 
-def bind_aggregate(call: exp.Expr, text: str, schema: pa.Schema) -> AggregateCall:
-    """An aggregate that was parsed; `text` is how it is written.
+def bind_aggregate(
+    call: exp.Expr, text: str, schema: pa.Schema, parse: ParseScalar = Expression.parse
+) -> AggregateCall:
+    """An aggregate that was parsed; `text` is how it is written, `parse` reads what is in it.
 
     Raises:
         QueryError: It is not one aggregate.
@@ -75,15 +84,19 @@ def bind_aggregate(call: exp.Expr, text: str, schema: pa.Schema) -> AggregateCal
     if function is None:
         raise QueryError(f"'{text.strip()}' is not an aggregate", hint=_HINT)
     if function in ("percentile", "percentile_disc"):
-        return _parse_percentile(function, call, ordered, text, schema)
+        return _parse_percentile(function, call, ordered, text, partial(_over, parse, schema))
     if function == "string_agg":
-        return _parse_text(call, text, schema)
+        return _parse_text(call, text, partial(_over, parse, schema))
     argument = call.this
     if isinstance(argument, exp.Star) or (argument is None and function == "count"):
         return AggregateCall(function=function)
     argument, distinct = _without_distinct(argument, text)
-    inner = Expression.parse(argument.sql(dialect="spark"), schema)
+    inner = _over(parse, schema, argument)
     return AggregateCall(function=function, argument=inner, distinct=distinct)
+
+
+def _over(parse: ParseScalar, schema: pa.Schema, tree: exp.Expr) -> Expression:
+    return parse(tree.sql(dialect="spark"), schema)
 
 
 def _without_distinct(argument: exp.Expr, text: str) -> tuple[exp.Expr, bool]:
@@ -95,7 +108,7 @@ def _without_distinct(argument: exp.Expr, text: str) -> tuple[exp.Expr, bool]:
 
 
 def _parse_percentile(
-    function: Function, call: exp.Expr, ordered: exp.Expr | None, text: str, schema: pa.Schema
+    function: Function, call: exp.Expr, ordered: exp.Expr | None, text: str, bind: Bind
 ) -> AggregateCall:
     """`PERCENTILE(x, p)`, or `PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)`."""
     if ordered is None:
@@ -112,8 +125,8 @@ def _parse_percentile(
         )
     if at is None:
         raise QueryError(f"'{text.strip()}' does not say which percentile", hint=_PERCENTILE_HINT)
-    inner = Expression.parse(argument.sql(dialect="spark"), schema)
-    fraction = _constant(at, schema, "the fraction of a percentile", text, _PERCENTILE_HINT)
+    inner = bind(argument)
+    fraction = _constant(at, bind, "the fraction of a percentile", text, _PERCENTILE_HINT)
     if isinstance(fraction, bool) or not isinstance(fraction, int | float | Decimal):
         raise QueryError(
             f"{at.sql(dialect='spark')} is no fraction", where=text, hint=_PERCENTILE_HINT
@@ -129,15 +142,15 @@ def _parse_percentile(
     )
 
 
-def _parse_text(call: exp.Expr, text: str, schema: pa.Schema) -> AggregateCall:
+def _parse_text(call: exp.Expr, text: str, bind: Bind) -> AggregateCall:
     """`STRING_AGG(x, ', ')`, also with an order, as long as that is the order of the values."""
     argument = call.this
     order = None
     if isinstance(argument, exp.Order):
         order, argument = _ascending(argument, text, _TEXT_HINT), argument.this
     argument, distinct = _without_distinct(argument, text)
-    inner = Expression.parse(argument.sql(dialect="spark"), schema)
-    if order is not None and Expression.parse(order.sql(dialect="spark"), schema) != inner:
+    inner = bind(argument)
+    if order is not None and bind(order) != inner:
         raise QueryError(
             "STRING_AGG orders by its own values only",
             where=text,
@@ -146,7 +159,7 @@ def _parse_text(call: exp.Expr, text: str, schema: pa.Schema) -> AggregateCall:
     given = call.args.get("separator")
     separator: object = ""
     if given is not None:
-        separator = _constant(given, schema, "the separator of STRING_AGG", text, _TEXT_HINT)
+        separator = _constant(given, bind, "the separator of STRING_AGG", text, _TEXT_HINT)
     if not isinstance(separator, str):
         what = f"the separator {given.sql(dialect='spark') if given else ''} is no text"
         raise QueryError(what, where=text, hint=_TEXT_HINT)
@@ -174,16 +187,18 @@ def _ascending(order: exp.Expr, text: str, hint: str) -> exp.Expr:
     return inner
 
 
-def _constant(part: exp.Expr, schema: pa.Schema, what: str, text: str, hint: str) -> object:
+def _constant(part: exp.Expr, bind: Bind, what: str, text: str, hint: str) -> object:
     """The value of an expression without columns."""
-    found = Expression.parse(part.sql(dialect="spark"), schema)
+    found = bind(part)
     if found.constant is None:
         raise QueryError(f"{what} must be a constant", where=text, hint=hint)
     value: object = found.constant[0].as_py()
     return value
 
 
-def parse_column(text: str, schema: pa.Schema) -> tuple[str, Expression]:
+def parse_column(
+    text: str, schema: pa.Schema, parse: ParseScalar = Expression.parse
+) -> tuple[str, Expression]:
     """A column of a projection: an expression, and a name where it is not a column itself.
 
     >>> parse_column("a * 2 AS b", pa.schema([("a", pa.int64())]))[0]
@@ -196,11 +211,11 @@ def parse_column(text: str, schema: pa.Schema) -> tuple[str, Expression]:
         tree = _parsed(text)
     except QueryError:
         # Says better what is wrong.
-        return text, Expression.parse(text, schema)
+        return text, parse(text, schema)
     if len(tree.selects) == 1 and isinstance(tree.selects[0], exp.Alias):
         alias = tree.selects[0]
-        return alias.alias, Expression.parse(alias.this.sql(dialect="spark"), schema)
-    expression = Expression.parse(text, schema)
+        return alias.alias, parse(alias.this.sql(dialect="spark"), schema)
+    expression = parse(text, schema)
     if expression.is_column is None:
         hint = f"give it one: '{expression.sql} AS <name>'"
         raise QueryError(f"'{expression.sql}' has no name", hint=hint)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, final
+from typing import final
 
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.expression import Expression, ParseScalar
 from anabranch.algebra.node import Node
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.language.catalog import Catalog, Entry
 from anabranch.language.functions import expand_functions
 from anabranch.language.scope import Scope
 from anabranch.language.script import Script, Span, span_of
-
-ParseScalar: TypeAlias = Callable[[str, pa.Schema], Expression]
 
 
 @final
@@ -32,11 +30,13 @@ class Context:
         notes: Remarks for the author of the query.
         used: The names of entries that the query reads.
         scalar: Reads a scalar expression over some columns.
+        in_workers: The same where Spark cannot stand in for workers.
     """
 
     script: Script
     catalog: Catalog
     scalar: ParseScalar = Expression.parse
+    in_workers: ParseScalar = Expression.parse
     named: Mapping[str, Entry] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)

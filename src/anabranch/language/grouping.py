@@ -134,7 +134,7 @@ def _bind_call(call: exp.Expr, node: Node, context: Context) -> AggregateCall:
             )
     plain = _without_filter(call, context)
     try:
-        return bind_aggregate(plain, call.sql(comments=False), node.schema)
+        return bind_aggregate(plain, call.sql(comments=False), node.schema, context.in_workers)
     except AnabranchError as problem:
         what = problem.what
         if what.endswith("is not an aggregate"):

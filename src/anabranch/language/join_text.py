@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.expression import Expression, ParseScalar
 from anabranch.algebra.join import Join, JoinKind, Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
@@ -21,6 +21,7 @@ def plan_join(
     *,
     suffix: str,
     broadcast: Side | None,
+    parse: ParseScalar = Expression.parse,
 ) -> Node:
     """A join on a condition, or on columns that both sides have.
 
@@ -47,7 +48,7 @@ def plan_join(
     text: str | None = on if isinstance(on, str) else None
     if shared:
         text = " AND ".join(f"{_quoted(name)} = {_quoted(taken[name])}" for name in shared)
-    predicate = None if text is None else Expression.parse(text, both)
+    predicate = None if text is None else parse(text, both)
     join = Join(kind=kind, left=left, right=renamed, predicate=predicate, broadcast=broadcast)
     if not shared or kind in ("semi", "anti"):
         return join

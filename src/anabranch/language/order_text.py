@@ -7,12 +7,12 @@ import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.expression import Expression, ParseScalar
 from anabranch.algebra.top_k import Ordering
 from anabranch.errors import QueryError
 
 
-def parse_order(text: str, schema: pa.Schema) -> Ordering:
+def parse_order(text: str, schema: pa.Schema, parse: ParseScalar = Expression.parse) -> Ordering:
     """What is ordered by, whether downwards, and whether NULLs come first, as in Spark.
 
     >>> schema = pa.schema([("a", pa.int64())])
@@ -33,5 +33,5 @@ def parse_order(text: str, schema: pa.Schema) -> Ordering:
         raise QueryError(f"'{text.strip()}' is not one order", hint=hint)
     descending = bool(parts[0].args.get("desc"))
     nulls_first = parts[0].args.get("nulls_first")
-    expression = Expression.parse(parts[0].this.sql(dialect="spark"), schema)
+    expression = parse(parts[0].this.sql(dialect="spark"), schema)
     return expression, descending, not descending if nulls_first is None else bool(nulls_first)

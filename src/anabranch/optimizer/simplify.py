@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.expression import Expression, named_in
 from anabranch.algebra.rewriting import CONDITIONS, conjoin, conjuncts, tree_of, typed
 from anabranch.algebra.scalar_sql import DIALECT
 from anabranch.errors import QueryError
@@ -48,16 +48,17 @@ def _folded(condition: Expression) -> Expression:
     if condition.constant is not None or condition.is_column is not None:
         return condition
     before = tree_of(condition)
-    after = _fold(before.copy(), condition.schema).unnest()
+    after = _fold(before.copy(), condition).unnest()
     if after == before:
         return condition
-    return typed(after.sql(dialect=DIALECT), condition.schema, condition.type)
+    text = after.sql(dialect=DIALECT)
+    return typed(text, condition.schema, condition.type, named_in(text, condition.functions))
 
 
-def _fold(node: exp.Expr, schema: pa.Schema) -> exp.Expr:
+def _fold(node: exp.Expr, condition: Expression) -> exp.Expr:
     """The same condition, from the leaves up without what is decided."""
     for child in list(node.iter_expressions()):
-        child.replace(_fold(child, schema))
+        child.replace(_fold(child, condition))
     match node:
         case exp.And() | exp.Or():
             return _decided(node)
@@ -66,7 +67,7 @@ def _fold(node: exp.Expr, schema: pa.Schema) -> exp.Expr:
         case exp.Paren(this=exp.Boolean() as decided):
             return decided
     if isinstance(node, _COMPARES) or isinstance(node.parent, _COMPARES):
-        return _constant(node, schema)
+        return _constant(node, condition)
     return node
 
 
@@ -95,7 +96,7 @@ def _decided(node: exp.And | exp.Or) -> exp.Expr:
     return node
 
 
-def _constant(node: exp.Expr, schema: pa.Schema) -> exp.Expr:
+def _constant(node: exp.Expr, condition: Expression) -> exp.Expr:
     """The literal a subtree without columns amounts to, where literals have its type."""
     negative = isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal)
     if negative or isinstance(node, (exp.Literal, exp.Boolean, exp.Null, exp.Column, exp.DataType)):
@@ -103,7 +104,8 @@ def _constant(node: exp.Expr, schema: pa.Schema) -> exp.Expr:
     if node.find(exp.Column) or not isinstance(node, exp.Condition):
         return node
     try:
-        value = Expression.parse(node.sql(dialect=DIALECT), schema)
+        text = node.sql(dialect=DIALECT)
+        value = Expression.parse(text, condition.schema, functions=condition.functions)
     except QueryError:
         # It fails for every row, and shall go on doing so.
         return node

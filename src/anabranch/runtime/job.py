@@ -10,6 +10,7 @@ from typing import Final, Literal, final
 
 import numpy as np
 import pyarrow as pa
+from pyspark import cloudpickle
 
 from anabranch.errors import PlanError
 from anabranch.kernels.interest import interest
@@ -257,8 +258,23 @@ def is_spread(stage: Stage) -> bool:
 
 
 def seal(job: Job) -> bytes:
-    """The job as bytes, for the way to the workers."""
-    return pickle.dumps(job)
+    """The job as bytes, for the way to the workers.
+
+    Code of users goes along, where workers could not import it.
+
+    Raises:
+        PlanError: Something that it refers to cannot be sent.
+    """
+    try:
+        data: bytes = cloudpickle.dumps(job)  # type: ignore[no-untyped-call]
+    except (pickle.PicklingError, TypeError, AttributeError) as problem:
+        raise PlanError(
+            "the query cannot be sent to workers",
+            where=" ".join(str(problem).split()),
+            hint="a function of yours refers to something that lives in this process only: a "
+            "connection, a lock, a session; open it inside the function",
+        ) from problem
+    return data
 
 
 @lru_cache(maxsize=16)

@@ -10,9 +10,11 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
+from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.rewriting import conjoin, conjuncts, rebind
 from anabranch.algebra.source import Source
 from anabranch.runtime.frame_source import FrameSource
 
@@ -25,7 +27,8 @@ def push_down(
 ) -> tuple[list[Node], Frames]:
     """The plans without what Spark does itself, and the DataFrames that do it.
 
-    What the plans have in common they still have.
+    What the plans have in common they still have. Functions of users stay with the workers; what
+    stands beside them, Spark does.
     """
     pushed: Frames = {}
     known: dict[Node, Node] = {}
@@ -52,6 +55,8 @@ def _visited(
                 return _adopt(node, node, frame, pushed)
             return node
         case Filter() | Map():
+            if _calls_own(node) and _head(node.input, frames) is not None:
+                node = apart(node)
             head = _head(node, frames)
             if head is not None:
                 return _adopt(node, *head, pushed)
@@ -63,7 +68,7 @@ def _head(node: Node, frames: Mapping[str, FrameSource]) -> tuple[Source, FrameS
     """The source and its DataFrame with this node done by Spark, if all below is done so too."""
     if isinstance(node, Source):
         return (node, frames[node.name]) if node.name in frames else None
-    if not isinstance(node, Filter | Map):
+    if not isinstance(node, Filter | Map) or _calls_own(node):
         return None
     below = _head(node.input, frames)
     if below is None:
@@ -72,6 +77,62 @@ def _head(node: Node, frames: Mapping[str, FrameSource]) -> tuple[Source, FrameS
     if isinstance(node, Filter):
         return source, _filtered(node, frame)
     return source, _mapped(node, frame)
+
+
+def _calls_own(node: Filter | Map) -> bool:
+    """Whether a function of a user is in it, which Spark does not know."""
+    parts = [node.predicate] if isinstance(node, Filter) else [part for _, part in node.columns]
+    return any(part.functions for part in parts)
+
+
+def apart(node: Filter | Map) -> Filter | Map:
+    """The same, as one node over another that holds what Spark can do of it."""
+    if isinstance(node, Map):
+        return _map_apart(node)
+    first: list[Expression] = []
+    rest: list[Expression] = []
+    for each in conjuncts(node.predicate):
+        # What stands behind a call may be guarded by it.
+        native = not each.functions and not (rest and each.may_fail)
+        (first if native else rest).append(each)
+    if not first:
+        return node
+    below = Filter(input=node.input, predicate=conjoin(first))
+    return Filter(input=below, predicate=conjoin(rest))
+
+
+def _map_apart(node: Map) -> Map:
+    """Below, columns that Spark computes and those that functions read; above, the functions."""
+    schema = node.input.schema
+    needed = {
+        name: Expression.column(name, schema)
+        for _, part in node.columns
+        if part.functions or part.is_column is not None
+        for name in sorted(part.columns)
+    }
+    computed = {
+        name: _unlike(f"{name}_by_spark", schema.names)
+        for name, part in node.columns
+        if not part.functions and part.is_column is None
+    }
+    native = [(computed[name], part) for name, part in node.columns if name in computed]
+    below = Map(input=node.input, columns=(*needed.items(), *native))
+    columns = [
+        (
+            name,
+            Expression.column(computed[name], below.schema)
+            if name in computed
+            else rebind(part, below.schema),
+        )
+        for name, part in node.columns
+    ]
+    return Map(input=below, columns=tuple(columns))
+
+
+def _unlike(name: str, names: Sequence[str]) -> str:
+    while name in names:
+        name += "_"
+    return name
 
 
 def _filtered(node: Filter, source: FrameSource) -> FrameSource:

@@ -50,6 +50,16 @@ def is_in(values: Sequence[Value]) -> Value | None:
     return Value(text=text, type=BOOLEAN, fails=fails_any(all_))
 
 
+def is_one_of(values: Sequence[Value]) -> Value | None:
+    """The same for what may fail: values are looked at one by one, until one is the first."""
+    all_ = together(list(values))
+    if all_ is None:
+        return None
+    found = [compare((all_[0], each), "=") for each in all_[1:]]
+    equal = [each for each in found if each is not None]
+    return logical(equal, "OR") if len(equal) == len(found) else None
+
+
 def choose(conditions: Sequence[Value], results: Sequence[Value]) -> Value | None:
     """CASE: the result of the first condition that holds; the last result has none."""
     if not all(condition.type in (BOOLEAN, NULL) for condition in conditions):

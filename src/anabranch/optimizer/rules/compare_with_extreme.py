@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -43,17 +44,19 @@ def compare_with_extreme(node: Node) -> Node | None:
     if node.right.properties.single or len(conjuncts(node.predicate)) != 1:
         return None
     tree = tree_of(node.predicate)
+    parse = partial(Expression.parse, functions=node.predicate.functions)
     kind = type(tree)
     if kind not in _LARGEST:
         return None
     assert isinstance(tree, exp.Binary)
     sides = (tree.args["this"], tree.args["expression"])
     mine, theirs = (side.sql(dialect=DIALECT) for side in sides)
-    if _is_over(theirs, node.left, node.both) and _is_over(mine, node.right, node.both):
+    names = {side: parse(side, node.both).columns for side in (mine, theirs)}
+    if _is_over(names[theirs], node.left) and _is_over(names[mine], node.right):
         mine, theirs, kind = theirs, mine, _MIRRORED[kind]
-    elif not (_is_over(mine, node.left, node.both) and _is_over(theirs, node.right, node.both)):
+    elif not (_is_over(names[mine], node.left) and _is_over(names[theirs], node.right)):
         return None
-    value = Expression.parse(theirs, node.right.schema)
+    value = parse(theirs, node.right.schema)
     if may_fail(value) or not has_order(value.type):
         return None
     name = "extreme"
@@ -66,10 +69,9 @@ def compare_with_extreme(node: Node) -> Node | None:
         this=parse_one(mine, dialect=DIALECT),
         expression=exp.column(name),
     )
-    predicate = Expression.parse(condition.sql(dialect=DIALECT), both)
+    predicate = parse(condition.sql(dialect=DIALECT), both)
     return replace(node, right=extreme, predicate=predicate, broadcast="right")
 
 
-def _is_over(text: str, side: Node, both: pa.Schema) -> bool:
-    columns = Expression.parse(text, both).columns
+def _is_over(columns: frozenset[str], side: Node) -> bool:
     return bool(columns) and columns <= set(side.schema.names)

@@ -1,0 +1,1 @@
+"""Functions, aggregates and operators that users bring, and the contract they write to."""
