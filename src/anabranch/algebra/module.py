@@ -148,7 +148,10 @@ class Module:
     removes: bool = True
     frame: Frame = "python"
     parameters: tuple[tuple[str, Any], ...] = ()
-    properties: frozenset[Property] = frozenset({"deterministic", "group_filter"})
+    # Not shown: a set of texts reads differently in every process, and stages go by their text.
+    properties: frozenset[Property] = field(
+        default=frozenset({"deterministic", "group_filter"}), repr=False
+    )
     on_empty: Row | None = None
     version: int = field(default=1, compare=False, repr=False)
     code: Code = field(compare=False, repr=False)

@@ -1,0 +1,1 @@
+"""Aggregates and operators brought by users: how they write them, and those we ship."""
