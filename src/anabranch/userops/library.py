@@ -50,7 +50,7 @@ class Library(Mapping[str, Any]):
         self._loaded = False
         self._problems: dict[str, str] = {}
         for each in modules:
-            self.register(each)
+            self._register(each, None)
 
     def register(self, module: Any, *, name: str | None = None, replace: bool = False) -> None:
         """Let queries call a module by its name, or by another one.
@@ -58,6 +58,11 @@ class Library(Mapping[str, Any]):
         Raises:
             PlanError: It is no module, or the name is taken.
         """
+        if not replace:
+            self._load()
+        self._register(module, name, replace)
+
+    def _register(self, module: Any, name: str | None, replace: bool = False) -> None:
         if not isinstance(module, Template) and not isinstance(getattr(module, "name", None), str):
             what = getattr(module, "__name__", repr(module))
             raise PlanError(
@@ -67,8 +72,8 @@ class Library(Mapping[str, Any]):
         called = module.name if name is None else name
         if not _NAME.fullmatch(called):
             raise PlanError(f"'{called}' is no name", hint="use letters, digits and _")
-        earlier = self.get(called) if not replace else None
-        if earlier is not None and earlier is not module:
+        earlier = self._registered.get(called.lower(), module)
+        if earlier is not module and not replace:
             raise PlanError(
                 f"there is a module '{called}' already",
                 where=getattr(earlier, "signature", ""),

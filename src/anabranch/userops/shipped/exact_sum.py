@@ -56,7 +56,7 @@ def over(total: ExactSum, count: int) -> float:
     try:
         return numerator / (count << shift)
     except OverflowError:
-        return math.copysign(math.inf, numerator)
+        return math.inf if numerator > 0 else -math.inf
 
 
 def fraction(total: ExactSum) -> Fraction | None:
