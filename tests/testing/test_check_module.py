@@ -199,6 +199,20 @@ def test_two_shapes_can_be_compared() -> None:
         check_module(ab.uda(Sum), like=magnitude)
 
 
+def test_a_module_on_tables_can_be_compared_with_one_on_lists() -> None:
+    @ab.uda(frame="arrow", takes={"value": int}, returns=int)
+    def rows_of_table(table: pa.Table) -> pa.Table:
+        counted = table.group_by("window").aggregate([("value", "count")])
+        return counted.rename_columns({"value_count": "value"})
+
+    @ab.uda
+    def valid(values: list[int]) -> int | None:
+        return len(values) or None
+
+    check_module(rows_of_table, like=valid)
+    check_module(valid, like=rows_of_table)
+
+
 def test_parameters_that_are_missing_are_told() -> None:
     @ab.uda
     def above(values: list[int], *, least: int) -> int:

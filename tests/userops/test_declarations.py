@@ -56,6 +56,10 @@ def strange_parameter(prices: list[float], *, q: complex = 1j) -> float:
     return 0.0
 
 
+def wrong_default(prices: list[float], *, q: float = "high") -> float:  # type: ignore[assignment]
+    return 0.0
+
+
 def open_result(prices: list[float]) -> Any:
     return prices
 
@@ -120,6 +124,7 @@ class NoValues:
         (beside, "beside other columns", r"tuple\[int, float\]"),
         (untyped_parameter, "'q' has no type", "q: float = 0.5"),
         (strange_parameter, "complex is no type", "types are"),
+        (wrong_default, "'q' is 'high' by default, which is no DOUBLE", "q: float = 0.5"),
         (open_result, "which type Any is", "TypeVar"),
         (unbound_result, "which type T is", "TypeVar"),
         (event_result, "not an event", "udo"),
@@ -153,6 +158,7 @@ def test_an_operator_must_give_many() -> None:
     [
         ({"name": "two words"}, "is no name"),
         ({"version": "a"}, "is no version"),
+        ({"version": 0}, "0 is no version"),
         ({"frame": "spark"}, "no frame 'spark'"),
         ({"takes": {"size": int}}, "takes names 'size'"),
         ({"empty": "x"}, "empty is 'x'"),

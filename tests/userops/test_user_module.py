@@ -45,6 +45,7 @@ DOUBLE, BIGINT, STRING = pa.float64(), pa.int64(), pa.string()
         ([DOUBLE, BIGINT], [], {}, "weighted needs the parameter 'q'"),
         ([DOUBLE, BIGINT], ["x"], {}, "'q' of weighted is 'x', and must be a DOUBLE"),
         ([DOUBLE, BIGINT], [True], {}, "'q' of weighted is True, and must be a DOUBLE"),
+        ([DOUBLE, BIGINT], [0.5], {"within": float("inf")}, "must be a duration"),
         ([DOUBLE, BIGINT], [None], {}, "'q' of weighted is None, and must be a DOUBLE"),
         ([DOUBLE, BIGINT], [0.5], {"Q": 0.5}, "the parameter 'Q' of weighted is set twice"),
         ([DOUBLE, BIGINT], [0.5], {"modus": 1}, "no parameter 'modus'; did you mean 'mode'?"),

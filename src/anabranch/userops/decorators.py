@@ -141,7 +141,7 @@ def declared(
     reader = Reader(kind, name, definition, names, options.takes, options.returns)
     if not _NAME.fullmatch(name):
         raise reader.wrong(f"'{name}' is no name", "use letters, digits and _: name='my_module'")
-    if isinstance(options.version, bool) or not isinstance(options.version, int):
+    if type(options.version) is not int or options.version < 1:
         raise reader.wrong(f"{options.version!r} is no version", "use whole numbers from 1 on")
     if options.frame not in _FRAMES:
         raise reader.wrong(f"there is no frame '{options.frame}'", f"use: {', '.join(_FRAMES)}")

@@ -76,7 +76,7 @@ def _value(
     kind = resolved(parameter.form, known)
     try:
         made = _duration(value) if parameter.is_duration else constant(value, kind)
-    except (ValueError, QueryError):
+    except (ValueError, OverflowError, QueryError):
         wanted = "duration, such as '10 minutes'" if parameter.is_duration else type_name(kind)
         raise misused(
             declared,

@@ -23,7 +23,16 @@ from anabranch.userops.declaration import (
     refused,
 )
 from anabranch.userops.definition import Definition
-from anabranch.userops.types import KNOWN, Form, UnknownTypeError, form_of, show_annotation
+from anabranch.userops.parameters import constant
+from anabranch.userops.types import (
+    KNOWN,
+    Form,
+    UnknownTypeError,
+    form_of,
+    names_in,
+    show_annotation,
+    show_form,
+)
 
 _LISTS: Final = (list, Sequence, Collection, Iterable)
 _MANY: Final = (*_LISTS, Iterator, Generator, tuple)
@@ -180,12 +189,25 @@ class Reader:
                 )
             annotation = type(default)
         inner, nullable = _without_none(annotation)
+        nullable |= default is None
         if get_origin(inner) is Literal:
             choices = get_args(inner)
             form, _ = self.form(type(choices[0]), f"the parameter '{formal.name}'")
             return Parameter(formal.name, form, nullable, default, choices)
         form, _ = self.form(inner, f"the parameter '{formal.name}'")
+        self._check_default(formal.name, form, default)
         return Parameter(formal.name, form, nullable, default, is_duration=inner is Duration)
+
+    def _check_default(self, name: str, form: Form, default: Any) -> None:
+        if default is NOTHING or default is None or names_in(form):
+            return
+        try:
+            constant(default, form)
+        except (ValueError, OverflowError):
+            raise self.wrong(
+                f"the parameter '{name}' is {default!r} by default, which is no {show_form(form)}",
+                "for example: *, q: float = 0.5",
+            ) from None
 
     # What it gives
 
