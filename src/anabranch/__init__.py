@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anabranch.algebra.module import Event, Window
     from anabranch.engine import Engine, GroupedStream, LocalRun, Run, Stream
     from anabranch.errors import (
         AnabranchError,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from anabranch.model.time import FOREVER
     from anabranch.runtime.message_sink import Messages
     from anabranch.runtime.source_spec import ARRIVAL
+    from anabranch.userops.decorators import uda, udo
     from anabranch.userops.scalars import udf
 
 __version__ = "0.1.0"
@@ -34,6 +36,7 @@ __all__ = [
     "AnabranchError",
     "Engine",
     "EngineError",
+    "Event",
     "EventBatch",
     "GroupedStream",
     "LocalRun",
@@ -46,17 +49,21 @@ __all__ = [
     "Run",
     "Stream",
     "StreamError",
+    "Window",
     "cutover",
     "jumpstart",
     "merge",
     "merge_logs",
     "read_batches",
     "replicate",
+    "uda",
     "udf",
+    "udo",
     "write_stream",
 ]
 
 _MODULES = {
+    "anabranch.algebra.module": ("Event", "Window"),
     "anabranch.engine": ("Engine", "GroupedStream", "LocalRun", "Run", "Stream"),
     "anabranch.errors": (
         "AnabranchError",
@@ -77,6 +84,7 @@ _MODULES = {
     "anabranch.model.time": ("FOREVER",),
     "anabranch.runtime.message_sink": ("Messages",),
     "anabranch.runtime.source_spec": ("ARRIVAL",),
+    "anabranch.userops.decorators": ("uda", "udo"),
     "anabranch.userops.scalars": ("udf",),
 }
 

@@ -1,6 +1,7 @@
 """Public test kit: streams to draw, the oracle, a runner without Spark."""
 
 from anabranch.kernels.local_runner import LocalRunner
+from anabranch.testing.check_module import check_module
 from anabranch.testing.compatible import MergeWatch, Violation, compatible
 from anabranch.testing.merge_inputs import Lag, Quorum
 from anabranch.testing.merge_model import MergeModel
@@ -54,6 +55,7 @@ __all__ = [
     "assert_agrees",
     "assert_merges",
     "batchings",
+    "check_module",
     "compatible",
     "durations",
     "elements_of",

@@ -1,0 +1,1 @@
+"""Modules for Anabranch in a package of their own."""

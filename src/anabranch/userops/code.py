@@ -1,0 +1,87 @@
+"""The code of modules in plain Python, in the form in which the engine calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from anabranch.algebra.module import Code, Result, Row, Window
+from anabranch.algebra.module_results import ModuleCallError
+from anabranch.userops.answers import Answers
+from anabranch.userops.definition import Callee
+from anabranch.userops.view import View
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WholeCode(Code):
+    """A function, or the `compute` of an object, that gets all events of a window."""
+
+    callee: Callee
+    view: View
+    answers: Answers
+
+    def compute(
+        self, columns: Sequence[list[Any]], times: tuple[list[int], list[int]], window: Window
+    ) -> Iterable[Result]:
+        """What it says of the events that count."""
+        columns, times = self.view.counted(columns, times)
+        if self.answers.empty is not None and not times[0]:
+            return [(self.answers.empty, None, None)]
+        given, named = self.view.shown(columns, times, window)
+        return self.answers.results(self.callee.compute(*given, **self.callee.keywords, **named))
+
+    @property
+    def can_migrate(self) -> bool:
+        """It has no state."""
+        return False
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class IncrementalCode(Code):
+    """An object that keeps a state per window."""
+
+    callee: Callee
+    view: View
+    answers: Answers
+    sees_window: bool
+
+    def initial(self) -> Any:
+        """The state of a window without events."""
+        return self.callee.target.initial()
+
+    def add(self, state: Any, values: Row, start: int, end: int) -> Any:
+        """The state with one event more."""
+        return self._changed("add", state, values, start, end)
+
+    def remove(self, state: Any, values: Row, start: int, end: int) -> Any:
+        """The state with one event less."""
+        return self._changed("remove", state, values, start, end)
+
+    def _changed(self, method: str, state: Any, values: Row, start: int, end: int) -> Any:
+        shown = self.view.shown_one(values, start, end)
+        if shown is None:
+            return state
+        changed = getattr(self.callee.target, method)(state, *shown)
+        if changed is None and self.initial() is not None:
+            raise ModuleCallError(
+                f"{self.answers.module}.{method} gave None; return the state, also when it was "
+                "changed in place"
+            )
+        return changed
+
+    def finish(self, state: Any, window: Window) -> Iterable[Result]:
+        """The results of one window, from its state."""
+        about = (window,) if self.sees_window else ()
+        return self.answers.results(self.callee.target.compute(state, *about))
+
+    def migrate(self, state: Any, version: int) -> Any:
+        """A state that an earlier version left, as this version has it."""
+        return self.callee.target.migrate(state, version)
+
+    @property
+    def can_migrate(self) -> bool:
+        """Whether its author says how."""
+        return hasattr(self.callee.target, "migrate")
