@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from anabranch.model.time import FOREVER
     from anabranch.runtime.message_sink import Messages
     from anabranch.runtime.source_spec import ARRIVAL
+    from anabranch.windowed import WindowedStream, call
 
 __version__ = "0.1.0"
 
@@ -45,6 +46,8 @@ __all__ = [
     "Run",
     "Stream",
     "StreamError",
+    "WindowedStream",
+    "call",
     "cutover",
     "jumpstart",
     "merge",
@@ -75,6 +78,7 @@ _MODULES = {
     "anabranch.model.time": ("FOREVER",),
     "anabranch.runtime.message_sink": ("Messages",),
     "anabranch.runtime.source_spec": ("ARRIVAL",),
+    "anabranch.windowed": ("WindowedStream", "call"),
 }
 
 

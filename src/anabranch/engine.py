@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.algebra.expression import Expression
+from anabranch.algebra.module import Template
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
-from anabranch.fluent import GroupedStream, Span
+from anabranch.fluent import GroupedStream
 from anabranch.kernels.explain import explain_stages
 from anabranch.kernels.pipeline import Emission
 from anabranch.language.context import ParseScalar
@@ -39,6 +40,7 @@ from anabranch.runtime.source_functions import Connect, connect, describe_source
 from anabranch.runtime.source_spec import LatePolicy, Limits
 from anabranch.runtime.state_store import KEEP
 from anabranch.stream import Place, Query, Stream, Target, plan_together, start_together
+from anabranch.windowed import Span
 
 __all__ = ["Engine", "GroupedStream", "LocalRun", "Query", "Run", "Stream"]
 
@@ -58,6 +60,7 @@ class Engine:
         cores: int | None = None,
         settings: Mapping[str, str] | None = None,
         versions: int = KEEP,
+        modules: Mapping[str, Template] | None = None,
     ) -> None:
         """Prepare an engine.
 
@@ -70,6 +73,7 @@ class Engine:
             settings: More settings for a session of our own.
             versions: How many versions of its state a query keeps: after so many batches what is
                 not needed any more is removed.
+            modules: The modules that queries can call by name; None: those that are installed.
         """
         if shards is not None and not 1 <= shards <= 4096:
             raise PlanError(f"{shards} shards are not possible", hint="use 1 to 4096")
@@ -87,7 +91,7 @@ class Engine:
         self._settings = dict(settings or {})
         self._runs = Runs()
         self._close: list[Callable[[], None]] = []
-        self._registry = Registry()
+        self._registry = Registry(modules)
         # One object for all expressions: they are cached by it.
         self._types = self._spark_type
 
@@ -226,6 +230,24 @@ class Engine:
     def register_source(self, name: str, function: Connect) -> None:
         """Let `SOURCE name(...)` call a function that gives a path or a DataFrame."""
         self._registry.connectors[name.lower()] = function
+
+    def register(self, module: Template, name: str | None = None, *, replace: bool = False) -> None:
+        """Let queries call a module: `SELECT median(price) ... GROUP BY TUMBLING(10 MINUTES)`.
+
+        Args:
+            module: The module.
+            name: What queries call it; case does not count. None: by its own name.
+            replace: Whether another module of that name gives way.
+
+        Raises:
+            PlanError: The name is taken, or is none.
+        """
+        self._registry.register(module, name, replace=replace)
+
+    @property
+    def modules(self) -> Mapping[str, Template]:
+        """The modules that queries can call, by name in small letters."""
+        return self._registry.modules
 
     def _execute(self, statement: Statement) -> Any:
         names = self._registry

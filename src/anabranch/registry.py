@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, final
@@ -11,11 +12,14 @@ from typing import Any, Final, final
 import pyarrow as pa
 from sqlglot import exp
 
+from anabranch.algebra.module import Template
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.errors import AnabranchError, StreamError
+from anabranch.errors import AnabranchError, PlanError, StreamError
+from anabranch.language.axis_dialect import AXIS_WINDOWS
 from anabranch.language.catalog import Catalog, Entry
 from anabranch.language.context import Context, ParseScalar
+from anabranch.language.modules import Modules, show_functions
 from anabranch.language.read_statements import read_script
 from anabranch.language.script import Script
 from anabranch.language.select import bind_query
@@ -39,6 +43,16 @@ _DEEPEST: Final = 16
 _OPTIONS: Final = ("max_rows_per_batch", "max_files_per_batch", "ends", "kind", "copies")
 
 
+def default_modules() -> Mapping[str, Template]:
+    """The modules that are installed."""
+    try:
+        library = import_module("anabranch.userops.library")
+    except ModuleNotFoundError:
+        return {}
+    found: Mapping[str, Template] = library.default_library()
+    return found
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
@@ -54,14 +68,15 @@ class Planned:
 class Registry:
     """Streams, relations, views and functions by name; case does not count."""
 
-    def __init__(self) -> None:
-        """No names yet."""
+    def __init__(self, modules: Mapping[str, Template] | None = None) -> None:
+        """No names yet but those of modules; None: those that are installed."""
         self._entries: dict[str, Entry] = {}
         self._functions: dict[str, CreateFunction] = {}
         self._chronons: dict[str, Duration] = {}
         self._sources: dict[str, Any] = {}
         self.connectors: dict[str, Connect] = {}
         self._taken: set[str] = set()
+        self.modules = Modules(default_modules if modules is None else lambda: modules)
 
     @property
     def catalog(self) -> Catalog:
@@ -70,6 +85,7 @@ class Registry:
             MappingProxyType(self._entries),
             MappingProxyType(self._functions),
             MappingProxyType(self._chronons),
+            self.modules,
         )
 
     def read(self, text: str, name: str | None = None) -> Iterator[Statement]:
@@ -178,7 +194,45 @@ class Registry:
                 statement.span,
                 "write CREATE OR REPLACE FUNCTION",
             )
+        if statement.name.lower() in self.modules:
+            raise statement.script.wrong(
+                f"'{statement.name}' is a module: {self.modules[statement.name.lower()].signature}",
+                statement.span,
+                "choose another name; modules go before functions",
+            )
+        if statement.name.upper() in AXIS_WINDOWS:
+            raise statement.script.wrong(
+                f"{statement.name.upper()} is a window of the time axis",
+                statement.span,
+                "choose another name",
+            )
         self._functions[statement.name.lower()] = statement
+
+    def register(self, module: Template, name: str | None = None, *, replace: bool = False) -> None:
+        """A module gets its name; case does not count.
+
+        Raises:
+            PlanError: The name is no word, or is taken.
+        """
+        wanted = (name or module.name).lower()
+        if not wanted.isidentifier() or wanted.upper() in AXIS_WINDOWS:
+            raise PlanError(
+                f"a module cannot be called '{wanted}'",
+                hint="give it a name of letters and digits that no window has: name='...'",
+            )
+        if wanted in self._functions:
+            raise PlanError(
+                f"there is a function '{wanted}' already",
+                where=f"register {module.signature}",
+                hint=f"DROP FUNCTION {wanted} first, or give the module another name",
+            )
+        if wanted in self.modules and not replace:
+            raise PlanError(
+                f"there is a module '{wanted}' already: {self.modules[wanted].signature}",
+                where=f"register {module.signature}",
+                hint="give it another name: name='...'; or take its place: replace=True",
+            )
+        self.modules.add(wanted, module)
 
     def drop(self, statement: Drop, running: Mapping[str, frozenset[str]]) -> None:
         """`DROP`, unless something depends on the name: an entry, or a query that runs."""
@@ -217,14 +271,7 @@ class Registry:
     def show(self, statement: Show) -> pa.Table:
         """`SHOW STREAMS`, `SHOW TABLES`, `SHOW VIEWS`, `SHOW FUNCTIONS`."""
         if statement.what == "FUNCTIONS":
-            made = list(self._functions.values())
-            return pa.table(
-                {
-                    "name": pa.array([each.name for each in made], pa.string()),
-                    "parameters": pa.array([_parameters(each) for each in made], pa.string()),
-                    "returns": pa.array([each.returns for each in made], pa.string()),
-                }
-            )
+            return show_functions(self._functions, self.modules)
         kinds = {"STREAMS": ("stream", "derived"), "TABLES": ("table",), "VIEWS": ("view",)}
         found = [e for e in self._entries.values() if e.kind in kinds[statement.what]]
         return pa.table(
@@ -236,9 +283,13 @@ class Registry:
         )
 
     def describe(self, statement: Describe) -> pa.Table:
-        """`DESCRIBE name`: its columns."""
+        """`DESCRIBE name`: its columns; of a function what it takes and gives."""
         entry = self._entries.get(statement.name.lower())
         if entry is None:
+            functions = show_functions(self._functions, self.modules)
+            names = [each.lower() for each in functions["name"].to_pylist()]
+            if statement.name.lower() in names:
+                return functions.slice(names.index(statement.name.lower()), 1)
             raise statement.script.wrong(
                 f"unknown stream '{statement.name}'",
                 statement.span,
@@ -329,10 +380,6 @@ def _spelled(statement: CreateSource, name: str | None) -> str | None:
 
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {type_name(field.type)}" for field in schema)
-
-
-def _parameters(function: CreateFunction) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in function.parameters)
 
 
 def _word(entry: Entry) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.algebra.aggregate_functions import AggregateCall
+from anabranch.algebra.apply_module import Call
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.node import Node
 from anabranch.algebra.rewriting import rebind
@@ -36,6 +37,8 @@ def _bound(value: Any, schema: pa.Schema) -> Any:
         return rebind(value, schema)
     if isinstance(value, AggregateCall) and value.argument is not None:
         return replace(value, argument=rebind(value.argument, schema))
+    if isinstance(value, Call):
+        return replace(value, arguments=tuple(rebind(part, schema) for part in value.arguments))
     if isinstance(value, tuple):
         return tuple(_bound(part, schema) for part in value)
     return value

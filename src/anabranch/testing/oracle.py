@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import columns_of
 from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.pipeline import Emission
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
@@ -45,7 +46,7 @@ def assert_agrees(
     *streams: PhysicalStream | Sequence[EventBatch],
     batch_size: int | None = None,
     batches: Sequence[Step] | None = None,
-    emit: Literal["speculative", "final"] = "speculative",
+    emit: Emission = "speculative",
 ) -> list[EventBatch]:
     """Run a plan over streams and compare with its meaning after every batch.
 
