@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -111,11 +112,12 @@ def test_several_aggregates_answer_in_one_row(bids: ab.Stream) -> None:
 
 def test_what_is_wrong_names_module_and_signature(bids: ab.Stream) -> None:
     windows = bids.tumbling(5)
-    for make in (
+    wrong: list[Callable[[], ab.Stream]] = [
         lambda: windows.quantile("price", p=3),
         lambda: windows.quantile("price", 0.9, 3),
         lambda: windows.agg(x="quantile(price, p => 3)"),
-    ):
+    ]
+    for make in wrong:
         with pytest.raises(QueryError) as caught:
             make()
         assert QUANTILE.signature in str(caught.value)

@@ -24,6 +24,7 @@ from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.top_k import TopK
 from anabranch.errors import AnabranchError
+from anabranch.language.statements import CreateFunction, Show
 from anabranch.model.time import Duration
 from tests.language.modules import FOLLOWED_BY, MEDIAN, QUANTILE
 from tests.language.streams import SOURCES, plan, registry
@@ -158,6 +159,20 @@ def test_the_bounds_of_windows_are_columns_where_they_are_used() -> None:
     assert found.schema.names == ["window_start", "till", "m"]
 
 
+def test_bounds_need_not_be_grouped_by_and_may_be() -> None:
+    wanted = "SELECT itemID, window_start, median(bid_price) AS m FROM Bid GROUP BY {}"
+    found = [
+        plan(wanted.format(keys))
+        for keys in (
+            "itemID, TUMBLING(5)",
+            "itemID, window_start, window_end, TUMBLING(5)",
+            "1, 2, TUMBLING(5)",
+            "ALL, TUMBLING(5)",
+        )
+    ]
+    assert all(each == found[0] for each in found)
+
+
 def test_columns_of_the_stream_go_before_bounds() -> None:
     node = node_of(
         "SELECT window_start, median(bid_price) FROM TUMBLE(Bid, 5) "
@@ -189,6 +204,17 @@ def test_rows_of_windows_can_be_ordered_and_bounded() -> None:
     assert isinstance(found, Map)
     assert isinstance(found.input, TopK)
     assert isinstance(found.input.input, ApplyModule)
+
+
+def test_a_rank_in_a_nested_query_is_over_windows() -> None:
+    found = plan(
+        "SELECT * FROM (SELECT itemID, median(bid_price) AS m, ROW_NUMBER() OVER (PARTITION BY "
+        "itemID ORDER BY median(bid_price), window_start) AS n FROM Bid "
+        "GROUP BY itemID, TUMBLING(5)) WHERE n <= 2"
+    )
+    (top,) = [each for each in found.walk() if isinstance(each, TopK)]
+    assert isinstance(top.input, ApplyModule)
+    assert top.input.columns is not None
 
 
 def test_nested_queries_have_windows_of_their_own() -> None:
@@ -231,6 +257,8 @@ def test_a_module_in_from_takes_queries_and_other_modules() -> None:
         "PARTITION BY (place, temperature > 5), temperature, SNAPSHOT()) AS m(place, hot, middle)"
     )
     assert found.schema.names == ["place", "hot", "middle"]
+    wrapped = plan("SELECT * FROM TABLE(median(Bid, bid_price, TUMBLING(5))) AS m")
+    assert wrapped == plan("SELECT * FROM median(TABLE Bid, bid_price, TUMBLING(5)) AS m")
     nested = plan(
         "SELECT * FROM quantile(median(Bid, bid_price, TUMBLING(5)), median, TUMBLING(9), 0.5)"
     )
@@ -293,10 +321,10 @@ def test_what_is_wrong_is_said_with_place_and_hint(text: str) -> None:
 def test_functions_are_shown_with_kind_and_signature() -> None:
     names = registry()
     for statement in names.read("CREATE FUNCTION f(x INT) RETURNS INT RETURN x; SHOW FUNCTIONS"):
-        if hasattr(statement, "body"):
+        if isinstance(statement, CreateFunction):
             names.define(statement)
-        else:
-            shown = names.show(statement)  # type: ignore[arg-type]
+        elif isinstance(statement, Show):
+            shown = names.show(statement)
     rows = shown.select(["name", "kind", "signature"]).to_pylist()
     assert rows[0] == {"name": "f", "kind": "SQL", "signature": "f(x INT) -> INT"}
     assert {"name": "quantile", "kind": "UDA", "signature": QUANTILE.signature} in rows

@@ -23,6 +23,7 @@ from anabranch.errors import AnabranchError, QueryError
 from anabranch.language.axis_dialect import AXIS_WINDOWS
 from anabranch.language.context import Context
 from anabranch.language.scope import Scope, plan_column
+from anabranch.language.top_rows import TopText
 from anabranch.language.window_text import Amount, AxisWindowText
 from anabranch.model.time import Duration
 
@@ -62,8 +63,9 @@ def take_axis_window(select: exp.Select, context: Context) -> AxisWindowText | N
 
 def own_parts(select: exp.Select) -> Iterator[exp.Expr]:
     """Everything in SELECT and in the clauses behind GROUP BY, without nested queries."""
-    for key in _CLAUSES:
-        found = select.args.get(key)
+    top: TopText | None = select.meta.get("top")
+    ranked = [] if top is None else [*top.partition_by, *top.order_by]
+    for found in (*(select.args.get(key) for key in _CLAUSES), ranked):
         for tree in found if isinstance(found, list) else [found]:
             if tree is not None:
                 yield from tree.walk(prune=lambda each: isinstance(each, exp.Query))
@@ -83,9 +85,19 @@ def mark_bounds(select: exp.Select, scope: Scope) -> bool:
             continue
         bound = plan_column(name)
         bound.this.meta.update(column.this.meta)
+        bound.meta["bound"] = True
         column.replace(bound)
         used = True
     return used
+
+
+def without_bounds(
+    keys: list[tuple[str, exp.Expr]] | None,
+) -> list[tuple[str, exp.Expr]] | None:
+    """What is grouped by besides the window: its bounds are, whether they are named or not."""
+    if keys is None:
+        return None
+    return [(name, tree) for name, tree in keys if not tree.meta.get("bound")]
 
 
 def apply_modules(

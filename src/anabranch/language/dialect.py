@@ -264,17 +264,22 @@ class Anabranch(Spark):
             return merged
 
         def _module_function(self) -> exp.Expr | None:
-            """`followed_by(Bid, kind, HOPPING(10, 1), first => 'a')`."""
+            """`[TABLE(] followed_by(Bid, kind, HOPPING(10, 1), first => 'a') [)]`."""
+            index = self._index
+            wrapped = self._match_pair(TokenType.TABLE, TokenType.L_PAREN)
+            inside = self._tokens[self._index + 2 : self._index + 3]
             if (
                 self._curr.token_type != TokenType.VAR
                 or self._next.token_type != TokenType.L_PAREN
                 or self._curr.text.upper() in STREAM_FUNCTIONS
+                or not inside
+                or inside[0].token_type not in _BEGINS_STREAM
             ):
-                return None
-            inside = self._tokens[self._index + 2 : self._index + 3]
-            if not inside or inside[0].token_type not in _BEGINS_STREAM:
+                self._retreat(index)
                 return None
             made = read_module(self)
+            if wrapped:
+                self._close(TokenType.R_PAREN, "close TABLE(...)")
             alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)
             if alias:
                 made.set("alias", alias)

@@ -38,11 +38,11 @@ def mark_modules(select: exp.Select, context: Context, *, windowed: bool) -> Non
     # From the inside out: a call may stand in another one.
     for call in reversed(list(own_parts(select))):
         name = called(call)
-        if not isinstance(call, exp.Func) or name not in modules:
+        if not isinstance(call, exp.Func if windowed else exp.Anonymous) or name not in modules:
             continue
         if windowed:
             call.replace(marked(call, modules[name]))
-        elif isinstance(call, exp.Anonymous):
+        else:
             what = f"{name} answers for windows, and there are none"
             raise context.wrong(what, call, _window(modules[name]))
     where = select.args.get("where")

@@ -12,7 +12,7 @@ from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.language.axis_windows import mark_bounds, take_axis_window
+from anabranch.language.axis_windows import mark_bounds, take_axis_window, without_bounds
 from anabranch.language.catalog import Entry
 from anabranch.language.conditions import conjuncts, has_outer, only_outer
 from anabranch.language.context import Context
@@ -125,7 +125,7 @@ def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> B
     stage, correlated = _where(select, stage)
     columns = expand_items(select, stage.scope, context)
     top = select.meta.get("top") or qualify_of(select, context)
-    keys = keys_of(select, columns, stage)
+    keys = without_bounds(keys_of(select, columns, stage))
     having = select.args.get("having")
     needed = [column.tree for column in columns] + ([having.this] if having else [])
     needed += (
