@@ -47,7 +47,9 @@ def default_modules() -> Mapping[str, Template]:
     """The modules that are installed."""
     try:
         library = import_module("anabranch.userops.library")
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as problem:
+        if not (problem.name or "").startswith("anabranch.userops"):
+            raise
         return {}
     found: Mapping[str, Template] = library.default_library()
     return found
