@@ -24,7 +24,9 @@ from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.top_k import TopK
 from anabranch.errors import AnabranchError
-from anabranch.language.statements import CreateFunction, Show
+from anabranch.language.context import Context
+from anabranch.language.select import bind_query
+from anabranch.language.statements import CreateFunction, Select, Show
 from anabranch.model.time import Duration
 from tests.language.modules import FOLLOWED_BY, MEDIAN, QUANTILE
 from tests.language.streams import SOURCES, plan, registry
@@ -223,6 +225,15 @@ def test_nested_queries_have_windows_of_their_own() -> None:
         "WHERE o.itemID = Bid.itemID GROUP BY TUMBLING(5))"
     )
     assert [name for name, _ in node.group_by] == ["key_1"]
+
+
+def test_a_query_can_be_bound_again() -> None:
+    text = "SELECT median(bid_price) AS m, window_end FROM Bid GROUP BY itemID, TUMBLING(5)"
+    (statement,) = registry().read(text)
+    assert isinstance(statement, Select)
+    context = Context(script=statement.script, catalog=registry().catalog)
+    once = bind_query(statement.query, context)
+    assert bind_query(statement.query, context) == once
 
 
 def test_without_a_window_a_built_in_keeps_its_name() -> None:

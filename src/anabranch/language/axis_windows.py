@@ -36,8 +36,12 @@ _CLAUSES: Final = ("expressions", "group", "having", "order", "qualify")
 _AMOUNTS: Final = {"HOPPING": 2, "TUMBLING": 1, "SNAPSHOT": 0, "COUNTING": 1, "SESSION": 1}
 
 
-def take_axis_window(select: exp.Select, context: Context) -> AxisWindowText | None:
-    """The window in GROUP BY, which is taken out of it.
+def take_axis_window(
+    select: exp.Select, context: Context
+) -> tuple[exp.Select, AxisWindowText | None]:
+    """The query without the window in its GROUP BY, and that window.
+
+    The query that is given stays as it is: a nested one may be read twice.
 
     Raises:
         QueryError: There are several, or one stands elsewhere.
@@ -49,8 +53,10 @@ def take_axis_window(select: exp.Select, context: Context) -> AxisWindowText | N
         raise context.wrong(
             "GROUP BY has two windows", windows[1], "keep one; join two queries for two answers"
         )
-    if group_by is not None and windows:
-        group_by.set("expressions", [each for each in given if each is not windows[0]])
+    if windows:
+        select = select.copy()
+        rest = [each for each in select.args["group"].expressions if "axis_window" not in each.meta]
+        select.args["group"].set("expressions", rest)
     for part in select.walk(prune=lambda each: isinstance(each, exp.Query) and each is not select):
         if "axis_window" in part.meta:
             raise context.wrong(
@@ -58,7 +64,7 @@ def take_axis_window(select: exp.Select, context: Context) -> AxisWindowText | N
                 part,
                 f"write GROUP BY columns, {context.script.said(part)}",
             )
-    return windows[0].meta["axis_window"] if windows else None
+    return select, windows[0].meta["axis_window"] if windows else None
 
 
 def own_parts(select: exp.Select) -> Iterator[exp.Expr]:

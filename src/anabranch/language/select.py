@@ -116,7 +116,7 @@ def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> B
         if part:
             at = part[0] if isinstance(part, list) else part
             raise context.wrong(f"{name} is not supported", at, "leave it out")
-    window = take_axis_window(select, context)
+    select, window = take_axis_window(select, context)
     mark_modules(select, context, windowed=window is not None)
     select = bound_rank(select, context)
     block = bind_from(select, context, bind_query, outer)
