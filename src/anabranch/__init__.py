@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from anabranch.runtime.source_spec import ARRIVAL
     from anabranch.userops.decorators import uda, udo
     from anabranch.userops.scalars import udf
+    from anabranch.windowed import WindowedStream, call
 
 __version__ = "0.1.0"
 
@@ -50,6 +51,8 @@ __all__ = [
     "Stream",
     "StreamError",
     "Window",
+    "WindowedStream",
+    "call",
     "cutover",
     "jumpstart",
     "merge",
@@ -86,6 +89,7 @@ _MODULES = {
     "anabranch.runtime.source_spec": ("ARRIVAL",),
     "anabranch.userops.decorators": ("uda", "udo"),
     "anabranch.userops.scalars": ("udf",),
+    "anabranch.windowed": ("WindowedStream", "call"),
 }
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from anabranch.algebra.module import Template
 from anabranch.algebra.scalar_function import ScalarFunction
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
-from anabranch.fluent import GroupedStream, Span
+from anabranch.fluent import GroupedStream
 from anabranch.kernels.explain import explain_stages
 from anabranch.kernels.pipeline import Emission
 from anabranch.language.statements import (
@@ -38,6 +39,7 @@ from anabranch.runtime.source_functions import Connect, connect, describe_source
 from anabranch.runtime.source_spec import LatePolicy, Limits
 from anabranch.runtime.state_store import KEEP
 from anabranch.stream import Place, Query, Stream, Target, plan_together, start_together
+from anabranch.windowed import Span
 
 __all__ = ["Engine", "GroupedStream", "LocalRun", "Query", "Run", "Stream"]
 
@@ -57,6 +59,7 @@ class Engine:
         cores: int | None = None,
         settings: Mapping[str, str] | None = None,
         versions: int = KEEP,
+        modules: Mapping[str, Template] | None = None,
     ) -> None:
         """Prepare an engine.
 
@@ -69,6 +72,7 @@ class Engine:
             settings: More settings for a session of our own.
             versions: How many versions of its state a query keeps: after so many batches what is
                 not needed any more is removed.
+            modules: The modules that queries can call by name; None: those that are installed.
         """
         if shards is not None and not 1 <= shards <= 4096:
             raise PlanError(f"{shards} shards are not possible", hint="use 1 to 4096")
@@ -86,7 +90,7 @@ class Engine:
         self._settings = dict(settings or {})
         self._runs = Runs()
         self._close: list[Callable[[], None]] = []
-        self._registry = Registry()
+        self._registry = Registry(modules)
         # One object for all expressions: they are cached by it.
         self._types = self._spark_type
 
@@ -226,25 +230,31 @@ class Engine:
         """Let `SOURCE name(...)` call a function that gives a path or a DataFrame."""
         self._registry.connectors[name.lower()] = function
 
-    def register(self, function: ScalarFunction, *, replace: bool = False) -> None:
-        """Let queries of this engine call a function by its name.
+    def register(
+        self,
+        module: Template | ScalarFunction | Any,
+        name: str | None = None,
+        *,
+        replace: bool = False,
+    ) -> None:
+        """Let queries of this engine call a module or a function by its name.
 
         Streams that are there already know it, too. Queries that run keep what they began with.
 
         Args:
-            function: What `@udf` has made.
+            module: What `@uda`, `@udo` or `@udf` has made.
+            name: What queries call it; case does not count. None: by its own name.
             replace: It takes the place of another one of this name.
 
         Raises:
-            PlanError: It is no such function, or there is another one of this name.
+            PlanError: It is nothing of the kind, or the name is taken, or is none.
         """
-        if not isinstance(function, ScalarFunction):
-            raise PlanError(
-                f"{function!r} cannot be registered",
-                where="Engine.register",
-                hint="put @anabranch.udf above a function",
-            )
-        self._registry.add_function(function, replace=replace)
+        self._registry.register(module, name, replace=replace)
+
+    @property
+    def modules(self) -> Mapping[str, Template]:
+        """The modules that queries can call, by name in small letters."""
+        return self._registry.modules
 
     def _execute(self, statement: Statement) -> Any:
         names = self._registry

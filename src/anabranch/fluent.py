@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, final
+from typing import Any, Generic, Literal, TypeVar, final
 
 import pyarrow as pa
 
@@ -42,15 +41,13 @@ from anabranch.language.aggregate_text import parse_aggregate, parse_column
 from anabranch.language.join_text import plan_join
 from anabranch.language.order_text import parse_order
 from anabranch.model.time import parse_duration, parse_time
-
-Span: TypeAlias = str | int | timedelta
-"""A duration: `"10 minutes"`, a count of chronons, or a timedelta."""
+from anabranch.windowed import Span, Windowing, signed_span
 
 S = TypeVar("S", bound="Fluent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fluent:
+class Fluent(Windowing):
     """A plan and where its sources come from; expressions are SQL text over the columns at hand."""
 
     node: Node
@@ -177,7 +174,7 @@ class Fluent:
 
     def shift(self: S, by: Span) -> S:
         """Move all lifetimes: `"5 minutes"` later, `"-5 minutes"` earlier."""
-        return self._with(Shift(input=self.node, by=_signed_span(by)))
+        return self._with(Shift(input=self.node, by=signed_span(by)))
 
     def clip(self: S, start: Any = None, end: Any = None) -> S:
         """Only what holds from `start` on and before `end`."""
@@ -353,15 +350,6 @@ class GroupedStream(Generic[S]):
 
 def _listed(texts: str | Sequence[str]) -> Sequence[str]:
     return [texts] if isinstance(texts, str) else texts
-
-
-def _signed_span(by: Span) -> int:
-    """A duration that may be negative."""
-    if isinstance(by, str) and by.strip().startswith("-"):
-        return -parse_duration(by.strip().removeprefix("-"))
-    if isinstance(by, timedelta) and by < timedelta():
-        return -parse_duration(-by)
-    return by if isinstance(by, int) else parse_duration(by)
 
 
 def merge(first: S, *others: S, **options: Any) -> S:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -13,12 +14,15 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.algebra.expression import Expression, TypeOracle
+from anabranch.algebra.module import Template
 from anabranch.algebra.node import Node
 from anabranch.algebra.scalar_function import Functions, ScalarFunction
 from anabranch.algebra.source import Source
 from anabranch.errors import AnabranchError, PlanError, StreamError
+from anabranch.language.axis_dialect import AXIS_WINDOWS
 from anabranch.language.catalog import Catalog, Entry
 from anabranch.language.context import Context
+from anabranch.language.modules import Modules, show_functions
 from anabranch.language.read_statements import read_script
 from anabranch.language.script import Script
 from anabranch.language.select import bind_query
@@ -37,6 +41,7 @@ from anabranch.model.time import Duration, parse_duration
 from anabranch.runtime.declared import Declared
 from anabranch.runtime.source_functions import Connect, resolve_path
 from anabranch.runtime.source_spec import Limits
+from anabranch.userops.library import default_library
 
 _DEEPEST: Final = 16
 _OPTIONS: Final = ("max_rows_per_batch", "max_files_per_batch", "ends", "kind", "copies")
@@ -57,8 +62,8 @@ class Planned:
 class Registry:
     """Streams, relations, views and functions by name; case does not count."""
 
-    def __init__(self) -> None:
-        """No names yet."""
+    def __init__(self, modules: Mapping[str, Template] | None = None) -> None:
+        """No names yet but those of modules; None: those that are installed."""
         self._entries: dict[str, Entry] = {}
         self._functions: dict[str, CreateFunction] = {}
         self._scalars: dict[str, ScalarFunction] = {}
@@ -66,6 +71,8 @@ class Registry:
         self._sources: dict[str, Any] = {}
         self.connectors: dict[str, Connect] = {}
         self._taken: set[str] = set()
+        library = default_library if modules is None else lambda: modules
+        self.modules = Modules(library, self._scalars)
 
     @property
     def catalog(self) -> Catalog:
@@ -74,11 +81,13 @@ class Registry:
             MappingProxyType(self._entries),
             MappingProxyType(self._functions),
             MappingProxyType(self._chronons),
+            self.modules,
         )
 
     @property
     def scalars(self) -> Functions:
         """The functions that were written in Python."""
+        self.modules.load()
         return MappingProxyType(self._scalars)
 
     def read(self, text: str, name: str | None = None) -> Iterator[Statement]:
@@ -107,7 +116,7 @@ class Registry:
 
     def plan(self, query: exp.Query, script: Script, text: str, types: TypeOracle) -> Planned:
         """The plan of a query; `types` knows what only Spark evaluates."""
-        in_workers = partial(Expression.parse, functions=self._scalars.values())
+        in_workers = partial(Expression.parse, functions=self.scalars.values())
         context = Context(
             script=script,
             catalog=self.catalog,
@@ -184,19 +193,6 @@ class Registry:
         self._entries[statement.name.lower()] = entry
         return entry
 
-    def add_function(self, function: ScalarFunction, *, replace: bool) -> None:
-        """A function written in Python gets its name."""
-        known = self._scalars.get(function.name)
-        taken = function.name in self._functions or known not in (None, function)
-        if taken and not replace:
-            raise PlanError(
-                f"there is a function '{function.name}' already",
-                where="Engine.register",
-                hint="give it another name, or register it with replace=True",
-            )
-        self._functions.pop(function.name, None)
-        self._scalars[function.name] = function
-
     def define(self, statement: CreateFunction) -> None:
         """`CREATE FUNCTION`."""
         key = statement.name.lower()
@@ -207,8 +203,64 @@ class Registry:
                 statement.span,
                 "write CREATE OR REPLACE FUNCTION",
             )
+        if key in self.modules:
+            raise statement.script.wrong(
+                f"'{statement.name}' is a module: {self.modules[key].signature}",
+                statement.span,
+                "choose another name; modules go before functions",
+            )
+        if statement.name.upper() in AXIS_WINDOWS:
+            raise statement.script.wrong(
+                f"{statement.name.upper()} is a window of the time axis",
+                statement.span,
+                "choose another name",
+            )
         self._scalars.pop(key, None)
         self._functions[key] = statement
+
+    def register(self, module: Any, name: str | None = None, *, replace: bool = False) -> None:
+        """A module or a function written in Python gets its name; case does not count.
+
+        Raises:
+            PlanError: It is neither, or the name is no word, or is taken.
+        """
+        if not isinstance(module, Template | ScalarFunction):
+            raise PlanError(
+                f"{module!r} cannot be registered",
+                where="Engine.register",
+                hint="put @anabranch.uda, @anabranch.udo or @anabranch.udf above it",
+            )
+        wanted = (name or module.name).lower()
+        where = f"register {module.signature}"
+        if not wanted.isidentifier() or wanted.upper() in AXIS_WINDOWS:
+            raise PlanError(
+                f"a module cannot be called '{wanted}'",
+                where=where,
+                hint="give it a name of letters and digits that no window has: name='...'",
+            )
+        if not replace:
+            self._refuse_known(wanted, module, where)
+        self._functions.pop(wanted, None)
+        if isinstance(module, ScalarFunction):
+            named = module if module.name == wanted else replaced(module, name=wanted)
+            self._scalars[wanted] = named
+        else:
+            self.modules.add(wanted, module)
+
+    def _refuse_known(self, name: str, module: Template | ScalarFunction, where: str) -> None:
+        found = self._scalars.get(name) or self.modules.get(name)
+        if name in self._functions:
+            said = f"there is a function '{name}' already"
+        elif found is not None and found != module:
+            kind = "function" if isinstance(found, ScalarFunction) else "module"
+            said = f"there is a {kind} '{name}' already: {found.signature}"
+        else:
+            return
+        raise PlanError(
+            said,
+            where=where,
+            hint="give it another name: name='...'; or let it take its place: replace=True",
+        )
 
     def drop(self, statement: Drop, running: Mapping[str, frozenset[str]]) -> None:
         """`DROP`, unless something depends on the name: an entry, or a query that runs."""
@@ -249,20 +301,7 @@ class Registry:
     def show(self, statement: Show) -> pa.Table:
         """`SHOW STREAMS`, `SHOW TABLES`, `SHOW VIEWS`, `SHOW FUNCTIONS`."""
         if statement.what == "FUNCTIONS":
-            rows = [
-                (each.name, _parameters(each), each.returns) for each in self._functions.values()
-            ]
-            rows += [
-                (each.name, _taken(each), type_name(each.returns))
-                for each in self._scalars.values()
-            ]
-            return pa.table(
-                {
-                    "name": pa.array([name for name, _, _ in rows], pa.string()),
-                    "parameters": pa.array([takes for _, takes, _ in rows], pa.string()),
-                    "returns": pa.array([returns for _, _, returns in rows], pa.string()),
-                }
-            )
+            return show_functions(self._functions, self.scalars, self.modules)
         kinds = {"STREAMS": ("stream", "derived"), "TABLES": ("table",), "VIEWS": ("view",)}
         found = [e for e in self._entries.values() if e.kind in kinds[statement.what]]
         return pa.table(
@@ -274,9 +313,13 @@ class Registry:
         )
 
     def describe(self, statement: Describe) -> pa.Table:
-        """`DESCRIBE name`: its columns."""
+        """`DESCRIBE name`: its columns; of a function what it takes and gives."""
         entry = self._entries.get(statement.name.lower())
         if entry is None:
+            functions = show_functions(self._functions, self.scalars, self.modules)
+            names = [each.lower() for each in functions["name"].to_pylist()]
+            if statement.name.lower() in names:
+                return functions.slice(names.index(statement.name.lower()), 1)
             raise statement.script.wrong(
                 f"unknown stream '{statement.name}'",
                 statement.span,
@@ -367,14 +410,6 @@ def _spelled(statement: CreateSource, name: str | None) -> str | None:
 
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {type_name(field.type)}" for field in schema)
-
-
-def _parameters(function: CreateFunction) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in function.parameters)
-
-
-def _taken(function: ScalarFunction) -> str:
-    return ", ".join(f"{name} {type_name(kind)}" for name, kind in function.takes)
 
 
 def _word(entry: Entry) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 from anabranch.algebra.cleanse import Cleanse
+from anabranch.algebra.module import Template
 from anabranch.errors import PlanError
-from anabranch.fluent import Fluent, Span
+from anabranch.fluent import Fluent
 from anabranch.kernels.pipeline import Emission, PhysicalPlan, compile_plan
 from anabranch.model.time import parse_duration
 from anabranch.optimizer.driver import optimize
@@ -27,6 +28,7 @@ from anabranch.runtime.sinks import Callback, Sink
 from anabranch.runtime.source_spec import FileSource
 from anabranch.runtime.tables import lookup_tables
 from anabranch.runtime.workers_can import refuse_spark_only
+from anabranch.windowed import Span
 
 if TYPE_CHECKING:
     from anabranch.runtime.start import Work
@@ -47,6 +49,10 @@ class Host(Protocol):
     @property
     def has_shards(self) -> bool:
         """Whether somebody said into how many."""
+
+    @property
+    def modules(self) -> Mapping[str, Template]:
+        """Modules that can be called by name."""
 
     def shard_count(self) -> int:
         """Into how many shards keyed state is cut."""
@@ -74,12 +80,20 @@ class Stream(Fluent):
     notes: tuple[str, ...] = ()
     uses: frozenset[str] = frozenset()
 
+    @property
+    def modules(self) -> Mapping[str, Template]:
+        """Modules that can be called by name: those that the engine knows."""
+        return self.engine.modules
+
     def explain(self, *, emit: Emission = "speculative") -> str:
         """The plan, the rules applied to it, the stages it runs in, what Spark does itself."""
         return self._explanation(emit).text()
 
     def explain_json(self, *, emit: Emission = "speculative") -> dict[str, Any]:
-        """The same for programs: query, rules, plan, stages, spark, notes, leaves, columns."""
+        """The same for programs.
+
+        Keys are query, rules, plan, windows, stages, spark, notes, leaves and columns.
+        """
         return self._explanation(emit).json()
 
     def _explanation(self, emit: Emission) -> Explanation:
@@ -120,7 +134,8 @@ class Stream(Fluent):
                 for JSON lines on standard output, `memory` (the default without `foreach`) for a
                 table in this process, `nothing` to see how fast it goes.
             foreach: A function that gets the elements of each batch and its number.
-            emit: `speculative`: best answers, corrected later; `final`: only what stays.
+            emit: `speculative`: best answers, corrected later; `final`: only what stays;
+                `watermark`: of windows of the time axis only those that have ended.
             checkpoint: The folder the query lives in; it goes on from there when it is started
                 again. None: beside the output, or one that ends with the run.
             trigger: The time between two batches; None: as fast as it goes.

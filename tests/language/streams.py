@@ -12,6 +12,7 @@ from anabranch.language.script import Script
 from anabranch.language.select import bind_query
 from anabranch.language.statements import CreateDerived, CreateFunction, Select
 from anabranch.registry import Planned, Registry
+from tests.language.modules import MODULES
 
 
 def source(name: str, **columns: pa.DataType) -> Source:
@@ -36,7 +37,7 @@ SOURCES = (
 
 def registry() -> Registry:
     """All of them, ordered by a column that queries do not see."""
-    names = Registry()
+    names = Registry(MODULES)
     for leaf in SOURCES:
         names.add_leaf(leaf, None, () if leaf.relation else ("timestamp",))
     return names

@@ -290,7 +290,7 @@ def test_functions_are_shown(engine: Engine) -> None:
 
 def test_what_is_not_decorated_is_not_registered(engine: Engine) -> None:
     with pytest.raises(PlanError, match="cannot be registered"):
-        engine.register(_ten_more)  # type: ignore[arg-type]
+        engine.register(_ten_more)
 
 
 def test_a_wrong_call_is_shown_in_the_query(engine: Engine) -> None:

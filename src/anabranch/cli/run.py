@@ -24,7 +24,10 @@ def run(
     engine: Annotated[str, typer.Option(help="'spark', or 'local' for this process.")] = "spark",
     emit: Annotated[
         str,
-        typer.Option(help="'speculative' (corrected later) or 'final' (only what stays)."),
+        typer.Option(
+            help="'speculative' (corrected later), 'final' (only what stays), or 'watermark' "
+            "(windows of the time axis that have ended)."
+        ),
     ] = "speculative",
     checkpoint: Annotated[
         str | None,
@@ -76,11 +79,11 @@ def run(
         raise PlanError(
             f"there is no engine '{engine}'", where="option --engine", hint="use spark or local"
         )
-    if emit not in ("speculative", "final"):
+    if emit not in ("speculative", "final", "watermark"):
         raise PlanError(
             f"results are not emitted '{emit}'",
             where="option --emit",
-            hint="use speculative or final",
+            hint="use speculative, final or watermark",
         )
     from anabranch.algebra.window_columns import has_clock
     from anabranch.engine import Engine

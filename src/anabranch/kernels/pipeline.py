@@ -9,6 +9,7 @@ from typing import Literal, TypeVar, final
 
 import pyarrow as pa
 
+from anabranch.algebra.ended_windows import only_ended
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
@@ -30,7 +31,9 @@ from anabranch.kernels.stage import (
     plan_fingerprint,
 )
 
-Emission = Literal["speculative", "final"]
+Emission = Literal["speculative", "final", "watermark"]
+"""Best answers, corrected later; only what stays; of windows only those that have ended."""
+
 KernelT = TypeVar("KernelT", bound=Kernel)
 
 
@@ -69,6 +72,8 @@ def compile_plan(
     What is remembered tells in which shard it belongs, so that there may be another number of
     them; without `routed` the plan is that of queries which began before this was so.
     """
+    if emit == "watermark":
+        nodes = tuple(only_ended(node) for node in nodes)
     compiler = _Compiler(nodes, tables, routed=routed)
     for node in nodes:
         parts = compiler.parts(node)

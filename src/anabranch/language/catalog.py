@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Literal, final
 
+from anabranch.algebra.module import Template
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.errors import QueryError
@@ -41,7 +42,7 @@ class Entry:
 @final
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Entries and functions by name in small letters; `chronons` by the name of a source.
+    """Entries, functions and modules by name in small letters; `chronons` by that of a source.
 
     A chronon is how many microseconds one step of an integer time stands for.
     """
@@ -49,6 +50,7 @@ class Catalog:
     entries: Mapping[str, Entry] = field(default_factory=lambda: MappingProxyType({}))
     functions: Mapping[str, CreateFunction] = field(default_factory=lambda: MappingProxyType({}))
     chronons: Mapping[str, Duration] = field(default_factory=lambda: MappingProxyType({}))
+    modules: Mapping[str, Template] = field(default_factory=lambda: MappingProxyType({}))
 
     def nearest(self, name: str) -> str:
         """A hint: what may have been meant, and what there is."""
@@ -59,6 +61,14 @@ class Catalog:
         near = get_close_matches(name.lower(), list(lower), 1)
         guess = f"did you mean '{lower[near[0]]}'? " if near else ""
         return f"{guess}there are: {', '.join(names)}"
+
+    def nearest_module(self, name: str, more: Collection[str] = ()) -> str:
+        """A hint: which module, or what else there is, may have been meant."""
+        if not self.modules and not more:
+            return "there are no modules yet; add one with engine.register(module)"
+        near = get_close_matches(name.lower(), [*self.modules, *more], 1)
+        guess = f"did you mean '{near[0]}'? " if near else ""
+        return f"{guess}modules are: {', '.join(sorted(self.modules)) or 'none'}"
 
     def duration(self, amount: Amount, over: Node) -> Duration:
         """How many chronons of a stream an amount is.

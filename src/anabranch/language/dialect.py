@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import ClassVar, Final, Literal
 
 from sqlglot import exp
@@ -10,6 +11,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from anabranch.language.axis_dialect import AXIS_WINDOWS, Reader, read_axis_window, read_module
 from anabranch.language.script import Script, Span
 from anabranch.language.window_text import Amount, AxisText, GranularityText, MergeText, WindowText
 
@@ -17,7 +19,19 @@ AXIS_FUNCTIONS: Final = ("TUMBLE", "HOP", "SESSION")
 STREAM_FUNCTIONS: Final = ("ISTREAM", "DSTREAM", "RSTREAM")
 _SHAPE: Final = "WINDOW([PARTITION BY columns] RANGE | ROWS size [SLIDE size])"
 _MERGE: Final = "write MERGE(stream, stream, ...), then options: inserts => 'leading'"
+CALLED: Final = "called"
+"""Where a call keeps the name that was written: functions have several."""
+
 _UNITS: Final = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
+
+
+_BEGINS_STREAM: Final = (
+    *(TokenType.VAR, TokenType.IDENTIFIER, TokenType.L_PAREN, TokenType.TABLE),
+)
+
+
+def _axis_window(name: str, parser: Reader) -> exp.Expr:
+    return read_axis_window(parser, name)
 
 
 class _Percentile(exp.Quantile):
@@ -27,11 +41,14 @@ class _Percentile(exp.Quantile):
     def from_arg_list(cls, args: Sequence[exp.Expr]) -> exp.Quantile:  # type: ignore[override]
         call = exp.Quantile.from_arg_list(list(args[:2]))
         call.meta["frequencies"] = len(args) > 2
+        call.meta[CALLED] = "PERCENTILE"
         return call
 
 
 class Anabranch(Spark):
     """The dialect: `anabranch` for sqlglot."""
+
+    ORIGINAL_NAME_META_KEY = CALLED
 
     class Tokenizer(Spark.Tokenizer):
         """No word swallows what is behind it."""
@@ -44,7 +61,11 @@ class Anabranch(Spark):
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
             **SparkParser.FUNCTION_PARSERS,
             "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Percentile),
+            **{name: partial(_axis_window, name) for name in AXIS_WINDOWS},
         }
+
+        # SESSION(gap) is a window in GROUP BY.
+        FUNC_TOKENS: ClassVar[set[TokenType]] = {*SparkParser.FUNC_TOKENS, TokenType.SESSION}
 
         def _parse_table(
             self,
@@ -56,7 +77,7 @@ class Anabranch(Spark):
         ) -> exp.Expr | None:
             if schema:
                 return super()._parse_table(schema, joins, alias_tokens, *rest, **options)
-            table = self._axis_function() or self._merge_function()
+            table = self._axis_function() or self._merge_function() or self._module_function()
             if table is None:
                 table = super()._parse_table(schema, False, alias_tokens, *rest, **options)
             if table is not None:
@@ -241,6 +262,28 @@ class Anabranch(Spark):
             if alias:
                 merged.set("alias", alias)
             return merged
+
+        def _module_function(self) -> exp.Expr | None:
+            """`[TABLE(] followed_by(Bid, kind, HOPPING(10, 1), first => 'a') [)]`."""
+            index = self._index
+            wrapped = self._match_pair(TokenType.TABLE, TokenType.L_PAREN)
+            inside = self._tokens[self._index + 2 : self._index + 3]
+            if (
+                self._curr.token_type != TokenType.VAR
+                or self._next.token_type != TokenType.L_PAREN
+                or self._curr.text.upper() in STREAM_FUNCTIONS
+                or not inside
+                or inside[0].token_type not in _BEGINS_STREAM
+            ):
+                self._retreat(index)
+                return None
+            made = read_module(self)
+            if wrapped:
+                self._close(TokenType.R_PAREN, "close TABLE(...)")
+            alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)
+            if alias:
+                made.set("alias", alias)
+            return made
 
         def _amount_or_text(self) -> str:
             """A word, a text, or a number of units of time."""

@@ -17,9 +17,11 @@ from anabranch.algebra.to_stream import StreamKind, ToStream
 from anabranch.language.conditions import has_outer
 from anabranch.language.context import Context
 from anabranch.language.dialect import STREAM_FUNCTIONS
+from anabranch.language.fresh_name import fresh_name
 from anabranch.language.merges import bind_merge
+from anabranch.language.module_items import bind_module_item
 from anabranch.language.scope import Item, Scope, plan_column
-from anabranch.language.window_text import MergeText
+from anabranch.language.window_text import MergeText, ModuleText
 from anabranch.language.windows import bind_axis, bind_granularity, bind_window
 
 BindQuery: TypeAlias = Callable[[exp.Query, Context], Node]
@@ -82,6 +84,8 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
     match table:
         case exp.Table(meta={"merge": MergeText() as merged}):
             node = bind_merge(merged, context, lambda each: bind_item(each, context, bind))
+        case exp.Table(meta={"module": ModuleText() as module}):
+            node = bind_module_item(module, context, lambda each: bind_item(each, context, bind))
         case exp.Subquery():
             node = bind(table.this, context)
         case exp.Table(this=exp.Identifier()) if not table.args.get("db"):
@@ -289,13 +293,3 @@ def _apart(node: Node, item: Item, taken: pa.Schema) -> tuple[Node, Item]:
         for (_, new), (_, plan) in zip(columns, item.columns)
     ]
     return Map(input=node, columns=tuple(renamed)), replace(item, columns=tuple(columns))
-
-
-def fresh_name(wanted: str, taken: set[str]) -> str:
-    """A name that is not taken, whatever the case of its letters."""
-    lower = {name.lower() for name in taken}
-    name, number = wanted, 1
-    while name.lower() in lower:
-        number += 1
-        name = f"{wanted}_{number}"
-    return name

@@ -10,12 +10,13 @@ from sqlglot import exp
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall
+from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.node import Node
 from anabranch.errors import AnabranchError
 from anabranch.language.aggregate_text import bind_aggregate
 from anabranch.language.context import Context
-from anabranch.language.from_items import fresh_name
+from anabranch.language.fresh_name import fresh_name
 from anabranch.language.scope import plan_column
 
 
@@ -24,7 +25,7 @@ from anabranch.language.scope import plan_column
 class Grouped:
     """An aggregation, and which of its columns stands for what: by the text of an expression."""
 
-    node: Aggregate
+    node: Aggregate | ApplyModule
     columns: Mapping[str, str]
 
     def rewrite(self, tree: exp.Expr, context: Context, extra: Iterable[str] = ()) -> exp.Expr:
@@ -76,9 +77,14 @@ def find_aggregates(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def is_aggregate(tree: exp.Expr) -> bool:
-    """`MAX(x)`, `MAX(x) FILTER (WHERE y)`, `PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)`."""
+    """`MAX(x)`, `MAX(x) FILTER (WHERE y)`, `PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)`.
+
+    A call of a user's module is one where it was marked as such.
+    """
     if isinstance(tree, exp.Filter | exp.WithinGroup):
         return is_aggregate(tree.this)
+    if "module" in tree.meta:
+        return True
     return isinstance(tree, exp.AggFunc) and not isinstance(tree, exp.RowNumber)
 
 
@@ -92,6 +98,29 @@ def group(
 
     Keys and expressions are resolved; keys come with the names that their columns shall have.
     """
+    group_by, columns = bind_keys(node, keys, context)
+    calls: list[tuple[str, AggregateCall]] = []
+    for tree in trees:
+        for call in find_aggregates(tree):
+            text = text_of(call)
+            if text in columns:
+                continue
+            taken = {name for name, _ in (*group_by, *calls)}
+            name = fresh_name(_name(call, context), taken)
+            calls.append((name, bind_call(call, node, context)))
+            columns[text] = name
+    made = context.build(
+        keys[0][1] if keys else None,
+        lambda: Aggregate(input=node, group_by=tuple(group_by), aggregates=tuple(calls)),
+    )
+    assert isinstance(made, Aggregate)
+    return Grouped(made, columns)
+
+
+def bind_keys(
+    node: Node, keys: Sequence[tuple[str, exp.Expr]], context: Context
+) -> tuple[list[tuple[str, Expression]], dict[str, str]]:
+    """What is grouped by, each once, and its names by the text of the expressions."""
     columns: dict[str, str] = {}
     group_by: list[tuple[str, Expression]] = []
     for wanted, tree in keys:
@@ -104,25 +133,11 @@ def group(
         name = fresh_name(_free(wanted), {known for known, _ in group_by})
         group_by.append((name, context.bind(tree, node.schema)))
         columns[text_of(tree)] = name
-    calls: list[tuple[str, AggregateCall]] = []
-    for tree in trees:
-        for call in find_aggregates(tree):
-            text = text_of(call)
-            if text in columns:
-                continue
-            taken = {name for name, _ in (*group_by, *calls)}
-            name = fresh_name(_name(call, context), taken)
-            calls.append((name, _bind_call(call, node, context)))
-            columns[text] = name
-    made = context.build(
-        keys[0][1] if keys else None,
-        lambda: Aggregate(input=node, group_by=tuple(group_by), aggregates=tuple(calls)),
-    )
-    assert isinstance(made, Aggregate)
-    return Grouped(made, columns)
+    return group_by, columns
 
 
-def _bind_call(call: exp.Expr, node: Node, context: Context) -> AggregateCall:
+def bind_call(call: exp.Expr, node: Node, context: Context) -> AggregateCall:
+    """A resolved aggregate, with its FILTER."""
     for part in call.walk():
         if part is not call and is_aggregate(part) and not isinstance(call, exp.Filter):
             if part is call.this and isinstance(call, exp.WithinGroup):

@@ -12,11 +12,14 @@ from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.language.axis_windows import mark_bounds, take_axis_window, without_bounds
 from anabranch.language.catalog import Entry
 from anabranch.language.conditions import conjuncts, has_outer, only_outer
 from anabranch.language.context import Context
-from anabranch.language.from_items import bind_from, fresh_name
+from anabranch.language.fresh_name import fresh_name
+from anabranch.language.from_items import bind_from
 from anabranch.language.grouping import Grouped, find_aggregates, group, text_of
+from anabranch.language.module_calls import group_by_window, mark_modules, refuse_unknown
 from anabranch.language.nested import apply_condition, has_query, lift
 from anabranch.language.result_names import (
     keys_of,
@@ -30,6 +33,7 @@ from anabranch.language.select_items import Column, expand_items
 from anabranch.language.set_operations import bind_set_operation
 from anabranch.language.stage import Bound, Stage
 from anabranch.language.top_rows import TopText, apply_top, bound_rank, limit_of, qualify_of
+from anabranch.language.window_text import AxisWindowText
 
 _UNSUPPORTED: Final = {
     "connect": "START WITH ... CONNECT BY",
@@ -112,13 +116,16 @@ def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> B
         if part:
             at = part[0] if isinstance(part, list) else part
             raise context.wrong(f"{name} is not supported", at, "leave it out")
+    select, window = take_axis_window(select, context)
+    mark_modules(select, context, windowed=window is not None)
     select = bound_rank(select, context)
     block = bind_from(select, context, bind_query, outer)
     stage = Stage(block.node, block.scope, context)
+    axis = None if window is None else (window, mark_bounds(select, stage.scope))
     stage, correlated = _where(select, stage)
     columns = expand_items(select, stage.scope, context)
     top = select.meta.get("top") or qualify_of(select, context)
-    keys = keys_of(select, columns, stage)
+    keys = without_bounds(keys_of(select, columns, stage))
     having = select.args.get("having")
     needed = [column.tree for column in columns] + ([having.this] if having else [])
     needed += (
@@ -130,7 +137,8 @@ def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> B
     if not aggregated and having is not None:
         raise context.wrong("HAVING without GROUP BY", having, "conditions on rows stand in WHERE")
     if aggregated:
-        return _finish(*_group(select, columns, keys or [], correlated, stage), select, top)
+        groups = _group(select, columns, keys or [], correlated, stage, axis)
+        return _finish(*groups, select, top)
     return _finish(stage, columns, correlated, select, top)
 
 
@@ -169,8 +177,12 @@ def _group(
     keys: list[tuple[str, exp.Expr]],
     correlated: list[exp.Expr],
     stage: Stage,
+    axis: tuple[AxisWindowText, bool] | None,
 ) -> tuple[Stage, list[Column], list[exp.Expr]]:
-    """The groups, with HAVING; correlated conditions become keys."""
+    """The groups, with HAVING; correlated conditions become keys.
+
+    `axis` is a window of the time axis, and whether its bounds are asked for.
+    """
     context = stage.context
     having, order = select.args.get("having"), select.args.get("order")
     condition = without_aliases(having.this, columns, stage) if having is not None else None
@@ -186,9 +198,15 @@ def _group(
         inner, around = _equation(part, context)
         bound_keys.append((f"key_{position + 1}", inner))
         conditions.append(exp.EQ(this=around, expression=inner))
-    if not bound_keys and not resolved:
+    if not bound_keys and not resolved and axis is None:
         raise context.wrong("there is nothing to group", having, "write GROUP BY and a column")
-    grouped = group(stage.node, bound_keys, resolved, context)
+    if axis is None:
+        grouped = group(stage.node, bound_keys, resolved, context)
+    else:
+        window, bounds = axis
+        written = [context.resolve(tree, stage.scope) for tree in trees if not has_query(tree)]
+        refuse_unknown(written, stage.node, context)
+        grouped = group_by_window(window, stage.node, bound_keys, resolved, context, bounds=bounds)
     around_stage = Stage(grouped.node, stage.scope, context, grouped)
     connected: list[exp.Expr] = [
         exp.EQ(this=part.this, expression=plan_column(grouped.columns[text_of(part.expression)]))

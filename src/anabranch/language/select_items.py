@@ -9,7 +9,7 @@ from typing import final
 from sqlglot import exp
 
 from anabranch.language.context import Context
-from anabranch.language.from_items import fresh_name
+from anabranch.language.fresh_name import fresh_name
 from anabranch.language.scope import Item, Scope, plan_column
 
 

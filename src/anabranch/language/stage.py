@@ -16,7 +16,7 @@ from anabranch.algebra.join_keys import JoinKeys
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.language.context import Context
-from anabranch.language.from_items import fresh_name
+from anabranch.language.fresh_name import fresh_name
 from anabranch.language.grouping import Grouped
 from anabranch.language.scope import Scope, plan_column
 

@@ -82,3 +82,49 @@ class AxisText:
     amounts: tuple[tuple[str | None, Amount], ...]
     partition_by: tuple[exp.Expr, ...] = ()
     span: Span
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisWindowText:
+    """`HOPPING(10 MINUTES, 1 MINUTE, clip => 'full')`: windows of the time axis.
+
+    Attributes:
+        function: HOPPING, TUMBLING, SNAPSHOT, COUNTING or SESSION.
+        amounts: Sizes in the order in which they are written.
+        offset: Where the first window begins, behind zero.
+        by_end: Of COUNTING: ends are counted, not starts.
+        options: Names in small letters, values, and where they stand.
+        span: Where all of it stands.
+    """
+
+    function: str
+    amounts: tuple[Amount, ...] = ()
+    offset: Amount | None = None
+    by_end: bool = False
+    options: tuple[tuple[str, str, Span], ...] = ()
+    span: Span
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleText:
+    """`followed_by(Bid PARTITION BY itemID, kind, HOPPING(10, 1), first => 'a')` in FROM.
+
+    Attributes:
+        name: Of the module.
+        table: What it is applied to.
+        partition_by: Every group has windows of its own.
+        arguments: Columns, and parameters behind them.
+        named: Parameters by name.
+        windows: There must be one.
+        span: Where all of it stands.
+    """
+
+    name: str
+    table: exp.Expr
+    partition_by: tuple[exp.Expr, ...] = ()
+    arguments: tuple[exp.Expr, ...] = ()
+    named: tuple[tuple[str, exp.Expr], ...] = ()
+    windows: tuple[AxisWindowText, ...] = ()
+    span: Span

@@ -8,10 +8,10 @@ from typing import Any, Final
 from anabranch.algebra.merge import Case
 from anabranch.engine import Engine, Run
 from anabranch.errors import StreamError
-from anabranch.fluent import Span
 from anabranch.merging.feedback import send_feedback
 from anabranch.runtime.copies import list_copies
 from anabranch.stream import Place, Target
+from anabranch.windowed import Span
 
 _LOOK: Final = 0.2
 """Seconds between two looks at a folder in which copies are to appear."""

@@ -9,7 +9,9 @@ from typing import Any, final
 
 import pyarrow as pa
 
+from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.explain import explain_tree
+from anabranch.algebra.liveliness import cleanup, liveliness, warning
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.kernels.explain import explain_stages
@@ -50,6 +52,7 @@ class Explanation:
             parts += [f"Query\n{_indented(explain_tree(self.written))}"]
             parts += ["Rules\n" + _indented("\n".join(rules))]
         parts += [f"Plan\n{_indented(_with_properties(self.optimized.node))}"]
+        parts += [f"Windows\n{_indented(said)}" for said in _windows(self.optimized.node)]
         parts += [explain_stages(self.physical)]
         parts += [f"Spark, source {name}\n{_indented(plan)}" for name, plan in self.spark]
         parts += [f"note: {note}" for note in self.notes]
@@ -65,6 +68,15 @@ class Explanation:
                 for step in self.optimized.steps
             ],
             "plan": _tree(self.optimized.node),
+            "windows": [
+                {
+                    "operator": each.label,
+                    "settled": liveliness(each),
+                    "forgotten": cleanup(each),
+                    "warning": warning(each),
+                }
+                for each in _modules(self.optimized.node)
+            ],
             "stages": [_stage(stage) for stage in self.physical.stages],
             "spark": [{"source": name, "plan": plan} for name, plan in self.spark],
             "notes": list(self.notes),
@@ -91,6 +103,22 @@ def _with_properties(node: Node, depth: int = 0) -> str:
     known = node.properties.label
     line = "  " * depth + node.label + (f"  [{known}]" if known != "any" else "")
     return "\n".join([line, *below])
+
+
+def _modules(node: Node) -> list[ApplyModule]:
+    """Those of a plan, each once."""
+    return list(dict.fromkeys(each for each in node.walk() if isinstance(each, ApplyModule)))
+
+
+def _windows(node: Node) -> list[str]:
+    """Of windows of the time axis: how far they are settled, and when they are forgotten."""
+    found: list[str] = []
+    for each in _modules(node):
+        lines = [each.label, f"  {liveliness(each)}", f"  {cleanup(each)}"]
+        problem = warning(each)
+        lines += [f"  WARNING: {problem}"] if problem is not None else []
+        found.append("\n".join(lines))
+    return ["\n".join(found)] if found else []
 
 
 def _tree(node: Node) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from anabranch.algebra.apply_module import ApplyModule, Lifetimed
 from anabranch.algebra.canonical import KEEP_EVENTS
@@ -14,6 +14,7 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import columns_of
 from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.pipeline import Emission
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
@@ -96,7 +97,7 @@ def assert_agrees(
     *streams: PhysicalStream | Sequence[EventBatch],
     batch_size: int | None = None,
     batches: Sequence[Step] | None = None,
-    emit: Literal["speculative", "final"] = "speculative",
+    emit: Emission = "speculative",
 ) -> list[EventBatch]:
     """Run a plan over streams and compare with its meaning after every batch.
 

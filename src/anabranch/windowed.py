@@ -1,0 +1,237 @@
+"""Windows of the time axis over a stream, and modules that are applied to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any, Generic, TypeAlias, TypeVar, final
+
+from anabranch.algebra.apply_module import ApplyModule, Call
+from anabranch.algebra.axis_window import (
+    AxisWindow,
+    CountByEnd,
+    CountByStart,
+    Hopping,
+    Session,
+    Snapshot,
+    tumbling,
+)
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.module import Module, Template
+from anabranch.algebra.module_results import Clip, Errors, Timestamps
+from anabranch.algebra.node import Node
+from anabranch.algebra.window_columns import Columns
+from anabranch.errors import PlanError
+from anabranch.language.aggregate_text import parse_column
+from anabranch.language.module_text import parse_module_call
+from anabranch.model.time import parse_duration
+
+Span: TypeAlias = str | int | timedelta
+"""A duration: `"10 minutes"`, a count of chronons, or a timedelta."""
+
+W = TypeVar("W", bound="Windowing")
+
+
+class Windowing:
+    """What a stream can have windows of the time axis by; lifetimes of rows stay as they are."""
+
+    __slots__ = ()
+
+    node: Node
+
+    @property
+    def modules(self) -> Mapping[str, Template]:
+        """Modules that can be called by name."""
+        return {}
+
+    def hopping(
+        self: W, size: Span, hop: Span, *, offset: Span = 0, **options: Any
+    ) -> WindowedStream[W]:
+        """A window of `size` every `hop`: a row is in each that it overlaps.
+
+        Options are those of `windows`: `by`, `columns`, `clip`, `timestamps`, and so on.
+        """
+        window = Hopping(parse_duration(size), parse_duration(hop), signed_span(offset))
+        return self.windows(window, **options)
+
+    def tumbling(self: W, size: Span, *, offset: Span = 0, **options: Any) -> WindowedStream[W]:
+        """Windows of `size`, one behind the other; options are those of `windows`."""
+        return self.windows(tumbling(parse_duration(size), signed_span(offset)), **options)
+
+    def snapshot_windows(self: W, **options: Any) -> WindowedStream[W]:
+        """A window between any two changes; options are those of `windows`."""
+        return self.windows(Snapshot(), **options)
+
+    def count_windows(
+        self: W, count: int, *, by_end: bool = False, **options: Any
+    ) -> WindowedStream[W]:
+        """From each start of a row a window over so many different starts, or ends.
+
+        Options are those of `windows`.
+        """
+        return self.windows(CountByEnd(count) if by_end else CountByStart(count), **options)
+
+    def session_windows(self: W, gap: Span, **options: Any) -> WindowedStream[W]:
+        """A window over rows with gaps of less than `gap`; options are those of `windows`."""
+        return self.windows(Session(parse_duration(gap)), **options)
+
+    def windows(
+        self: W,
+        window: AxisWindow,
+        *,
+        by: str | Sequence[str] = (),
+        columns: Columns | None = None,
+        clip: Clip = "none",
+        timestamps: Timestamps = "align",
+        empty: bool = False,
+        open_windows: bool = False,
+        errors: Errors = "fail",
+    ) -> WindowedStream[W]:
+        """Windows of the time axis, for modules to answer for.
+
+        Args:
+            window: Which windows there are.
+            by: Columns or expressions; every group has windows of its own.
+            columns: Names for two columns with the bounds of the window.
+            clip: What modules do not see of lifetimes: what is before the window (`left`), after
+                it (`right`), both (`full`) or nothing (`none`).
+            timestamps: When results hold: as long as the window (`align`); as the module says
+                (`unchanged`); of that what is in the window (`clip`); as the module says, which
+                promises to change nothing before what came (`time_bound`).
+            empty: Windows without rows are answered for, too.
+            open_windows: Windows that have not ended are answered for, too.
+            errors: If a module fails: `fail`, `skip` the window, or `quarantine` its events.
+        """
+        keys = [by] if isinstance(by, str) else by
+        options = {
+            "window": window,
+            "group_by": tuple(parse_column(text, self.node.schema) for text in keys),
+            "columns": columns,
+            "clip": clip,
+            "timestamps": timestamps,
+            "empty": empty,
+            "open_windows": open_windows,
+            "errors": errors,
+        }
+        return WindowedStream(stream=self, options=options)
+
+    def _with(self: W, node: Node) -> W:
+        raise NotImplementedError
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ModuleCall:
+    """A module with what it shall be applied to; `call` makes one."""
+
+    module: Template | str
+    arguments: tuple[Any, ...]
+    parameters: tuple[tuple[str, Any], ...]
+
+
+def call(module: Template | str, *arguments: Any, **parameters: Any) -> ModuleCall:
+    """A module for `agg`: `agg(high=call(quantile, "price", q=0.9), n="COUNT(*)")`."""
+    return ModuleCall(module, arguments, tuple(parameters.items()))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WindowedStream(Generic[W]):
+    """A stream and its windows, on the way to what modules say of them.
+
+    Registered modules are methods: `windows.quantile("price", q=0.9)`.
+    """
+
+    stream: W
+    options: Mapping[str, Any]
+
+    def apply(
+        self,
+        module: Template | str,
+        *arguments: Any,
+        name: str | Sequence[str] | None = None,
+        **parameters: Any,
+    ) -> W:
+        """What one module says of every window.
+
+        Args:
+            module: The module, or the name of one that is registered.
+            *arguments: As many columns or expressions as it takes; then parameters.
+            name: The column of the result, or several; None: as the module says.
+            **parameters: Parameters by name.
+
+        Raises:
+            QueryError: Arguments or parameters do not fit; the hint shows the signature.
+            PlanError: There is no such module.
+        """
+        bound, values = self._bound(ModuleCall(module, arguments, tuple(parameters.items())))
+        given = [name] if isinstance(name, str) else name
+        return self._applied([Call(bound, values, tuple(given or bound.gives.names))])
+
+    def agg(self, **aggregates: str | ModuleCall) -> W:
+        """Several aggregates, one row per window: `agg(n="COUNT(*)", mid="median(price)")`."""
+        calls: list[Call] = []
+        for name, wanted in aggregates.items():
+            if isinstance(wanted, str):
+                bound, values = parse_module_call(wanted, self.stream.node, self.stream.modules)
+            else:
+                bound, values = self._bound(wanted)
+            calls.append(Call(bound, values, (name,)))
+        return self._applied(calls)
+
+    def __getattr__(self, name: str) -> Callable[..., W]:
+        if name.startswith("_") or name in ("stream", "options"):
+            raise AttributeError(name)
+        if name.lower() in self.stream.modules:
+            return lambda *arguments, **options: self.apply(name, *arguments, **options)
+        known = [*self.stream.modules, "apply", "agg"]
+        near = get_close_matches(name.lower(), known, 1)
+        guess = f"did you mean '{near[0]}'? " if near else ""
+        raise AttributeError(
+            f"windows have no '{name}', and no module is called so; {guess}"
+            f"there are: {', '.join(sorted(known))}",
+            name=name,
+            obj=self,
+        )
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self.stream.modules})
+
+    def _bound(self, wanted: ModuleCall) -> tuple[Module, tuple[Expression, ...]]:
+        template = wanted.module
+        if isinstance(template, str):
+            found = self.stream.modules.get(template.lower())
+            if found is None:
+                near = get_close_matches(template.lower(), list(self.stream.modules), 1)
+                guess = f"did you mean '{near[0]}'? " if near else ""
+                known = ", ".join(sorted(self.stream.modules)) or "none"
+                raise PlanError(
+                    f"there is no module '{template}'",
+                    hint=f"{guess}modules are: {known}; engine.register(module) adds one",
+                )
+            template = found
+        texts = wanted.arguments[: template.arity]
+        odd = [each for each in texts if not isinstance(each, str)]
+        if odd:
+            raise PlanError(
+                f"{odd[0]!r} is no column of {template.name}",
+                hint=f"name columns as texts; it is {template.signature}",
+            )
+        values = tuple(Expression.parse(text, self.stream.node.schema) for text in texts)
+        rest = wanted.arguments[template.arity :]
+        return template.bind([each.type for each in values], rest, dict(wanted.parameters)), values
+
+    def _applied(self, calls: Sequence[Call]) -> W:
+        node = ApplyModule.over(self.stream.node, calls=tuple(calls), **self.options)
+        return self.stream._with(node)
+
+
+def signed_span(by: Span) -> int:
+    """A duration that may be negative."""
+    if isinstance(by, str) and by.strip().startswith("-"):
+        return -parse_duration(by.strip().removeprefix("-"))
+    if isinstance(by, timedelta) and by < timedelta():
+        return -parse_duration(-by)
+    return by if isinstance(by, int) else parse_duration(by)

@@ -1,0 +1,41 @@
+"""What `run` is told, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from anabranch.cli.app import app
+
+SCRIPT = """
+CREATE STREAM Bid (itemID INT, price DOUBLE) SOURCE 'bids.jsonl';
+SELECT MAX(price) AS highest FROM Bid;
+"""
+
+
+def run(folder: Path, emit: str) -> tuple[int, str]:
+    """The exit code, and what was said."""
+    (folder / "bids.jsonl").write_text('{"insert": {"itemID": 1, "price": 8.0}, "start": 5}\n')
+    (folder / "q.sql").write_text(SCRIPT)
+    words = ["run", str(folder / "q.sql"), "--engine", "local", "--emit", emit]
+    done = CliRunner().invoke(app, words)
+    return done.exit_code, done.stderr
+
+
+@pytest.mark.parametrize("emit", ["speculative", "final"])
+def test_results_leave_at_once_or_when_they_are_final(tmp_path: Path, emit: str) -> None:
+    assert run(tmp_path, emit)[0] == 0
+
+
+def test_watermark_emission_is_for_windows_of_the_time_axis(tmp_path: Path) -> None:
+    code, said = run(tmp_path, "watermark")
+    assert code == 2
+    assert "PlanError: emission 'watermark' is for windows of the time axis" in said
+
+
+def test_another_emission_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    code, said = run(tmp_path, "late")
+    assert code == 2
+    assert "hint: use speculative, final or watermark" in said
