@@ -39,3 +39,15 @@ def test_another_emission_is_refused_with_those_there_are(tmp_path: Path) -> Non
     code, said = run(tmp_path, "late")
     assert code == 2
     assert "hint: use speculative, final or watermark" in said
+
+
+def test_a_stream_may_promise_a_number_and_then_forever(tmp_path: Path) -> None:
+    lines = ['{"insert": {"itemID": 1, "price": 8.0}, "start": 5, "end": 6}', '{"stable": 7}']
+    (tmp_path / "bids.jsonl").write_text("\n".join([*lines, '{"stable": "forever"}', ""]))
+    (tmp_path / "q.sql").write_text(SCRIPT)
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "q.sql"), "--engine", "local"])
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        '{"insert": {"highest": 8.0}, "start": 5, "end": 6}',
+        '{"stable": "forever"}',
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -79,8 +80,25 @@ def _holds_elements(path: str, form: FileForm, declared: Declared) -> bool:
     found = list_files(path, form)
     if form == "csv" or not found:
         return form != "csv"
-    names = set(_there(found[0], form).names)
-    return bool(names & ({"insert", "adjust", "stable"} if form == "json" else {"start"}))
+    if form == "parquet":
+        return "start" in _there(found[0], form).names
+    return not _first_keys(found[0]).isdisjoint(("insert", "adjust", "stable"))
+
+
+def _first_keys(file: Path) -> set[str]:
+    """The names in the first line of a file of JSON lines.
+
+    Lines of elements differ: a promise is a number, a time or the word `forever`.
+    """
+    with pa.input_stream(str(file), compression="detect") as stream:
+        lines = bytes(stream.read(_SAMPLE)).split(b"\n")
+    first = next((line for line in lines if line.strip()), b"")
+    try:
+        found = json.loads(first)
+    except ValueError:
+        # Whoever reads the file says what is wrong with it.
+        return set(_there(file, "json").names)
+    return set(found) if isinstance(found, dict) else set()
 
 
 def _stamped(path: str, declared: Declared, form: FileForm) -> tuple[FileSource, Source]:
