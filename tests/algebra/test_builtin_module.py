@@ -238,6 +238,7 @@ def test_aggregates_answer_together_for_windows_of_groups() -> None:
     events = [((1, 5), 0, 1), ((1, 7), 3, 4), ((2, 9), 4, 12), ((1, None), 33, 34)]
     assert sorted(node.apply(events, stable=20)) == [
         ((1, 0, None), 10, 20),
+        ((1, 0, None), 20, 30),
         ((1, 1, None), 30, 40),
         ((1, 2, 7), 0, 10),
         ((2, 1, 9), 0, 10),
