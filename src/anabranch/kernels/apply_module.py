@@ -15,7 +15,7 @@ from anabranch.kernels.columns import Mask, is_first
 from anabranch.kernels.event_trace import END
 from anabranch.kernels.grid_windows import grid_line, grid_plan, horizon_of
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
-from anabranch.kernels.made_windows import lines_of, matters, open_since, span_plan
+from anabranch.kernels.made_windows import ends_settle, lines_of, matters, open_since, span_plan
 from anabranch.kernels.module_failures import report_of
 from anabranch.kernels.route import BY_ID, EVERYWHERE, Routing
 from anabranch.kernels.runs import TIME
@@ -130,7 +130,7 @@ class ApplyModuleKernel(Stateful):
             frontier = replace(frontier, horizon=horizon_of(self.layout, after, trace.stable))
         plan = self._plan(runs, events, after, came, frontier)
         ready = self._ready(runs, frontier)
-        shown = self._shown(plan.changed, frontier)
+        shown = self._shown(plan.changed, frontier, runs)
         change = change_windows(
             self.node,
             self.layout,
@@ -193,10 +193,18 @@ class ApplyModuleKernel(Stateful):
         rows = bag.where(known, lambda rows: numbers(rows, which) <= frontier.seen[1])
         return rows.take(pa.array(np.flatnonzero(numbers(rows, COUNT) > 0)))
 
-    def _shown(self, windows: Windows, frontier: Frontier) -> Mask:
-        """Which windows are told of: those that have ended, or that have begun."""
+    def _shown(self, windows: Windows, frontier: Frontier, runs: Runs) -> Mask:
+        """Which windows are told of: those that have ended, or that have begun.
+
+        What is settled of a window stays, also if its end moves away again.
+        """
         times = windows.start if self._shows_open else windows.end
-        return np.asarray(times <= frontier.seen[1])
+        shown = np.asarray(times <= frontier.seen[1])
+        if ends_settle(self.node):
+            known, before = runs.get(WINDOWS, ()), frontier.stable[0]
+            line = min(int(before), open_since(self.node, self.layout, known, before))
+            shown |= windows.start < line
+        return shown
 
     def _kept(
         self,

@@ -156,7 +156,14 @@ def open_since(node: ApplyModule, layout: Layout, runs: Sequence[Run], stable: T
     """The start of the earliest window made by events that may still change, or FOREVER."""
     rows = layout.windows.where(runs, lambda rows: numbers(rows, END) > stable)
     there = numbers(rows, COUNT) > 0
-    if isinstance(node.window, Snapshot) and not node.time_sensitive and node.columns is None:
-        # If the end of such a window moves, what was said of it holds longer, and that is all.
+    if ends_settle(node):
         there &= numbers(rows, WEND) > stable
     return int(numbers(rows, TIME)[there].min(initial=FOREVER))
+
+
+def ends_settle(node: ApplyModule) -> bool:
+    """Whether what is said of a window is settled up to its end, though that may still move.
+
+    If it moves, what was said holds longer, and that is all.
+    """
+    return isinstance(node.window, Snapshot) and not node.time_sensitive and node.columns is None

@@ -198,8 +198,6 @@ def _settled(
         return [*settled_results(module, results, window, timestamps)]
     except ModuleCallError as failure:
         return failure
-    except (TypeError, ValueError):
-        return ModuleCallError(f"{module.name} gave something that is no result")
 
 
 def _at_once(
