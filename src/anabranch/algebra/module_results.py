@@ -59,7 +59,7 @@ def settled_results(
     """
     results: list[Result] = called(module, list, given)
     for each in results:
-        if not isinstance(each, tuple) or len(each) != 3:
+        if called(module, len, each) != 3:
             raise ModuleCallError(f"{module.name} gave {each!r}, which is no result")
     rows = typed_rows(module, [values for values, _, _ in results])
     if not module.own_times or timestamps == "align":
