@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 
+import anabranch as ab
 from anabranch.algebra.module import Code, Module, Result, Row, Window
 
 V = pa.int64()
@@ -149,6 +152,75 @@ class Starts(Code):
             yield (f"{value}",), begin, begin + 1
 
 
+class AddingEach(Adding):
+    """Every value with how often it is there, from a state."""
+
+    def finish(self, state: Any, window: Window) -> Iterable[Result]:
+        return [((f"{value} x{count}",), None, None) for value, count in state.items()]
+
+
+class AddingLifetimes(TimedAdding):
+    """Every event with the lifetime it is seen with, from a state."""
+
+    def finish(self, state: Any, window: Window) -> Iterable[Result]:
+        for value, start, end in Counter(state).elements():
+            if max(start, window.start) < end:
+                yield (f"{value}",), max(start, window.start), end
+
+
+class FramedEach(Code):
+    """Every value with how often it is there, of all windows at once."""
+
+    can_migrate = False
+
+    def compute_frame(self, events: pa.Table) -> pa.Table:
+        counts = Counter(zip(events["window"].to_pylist(), events["v"].to_pylist()))
+        said = [f"{value} x{count}" for (_, value), count in counts.items()]
+        return pa.table(
+            {
+                "window": pa.array([window for window, _ in counts], pa.int64()),
+                "said": pa.array(said, pa.string()),
+            }
+        )
+
+
+class FramedLifetimes(Code):
+    """Every event with the lifetime it is seen with, of all windows at once."""
+
+    can_migrate = False
+
+    def compute_frame(self, events: pa.Table) -> pa.Table:
+        rows = [
+            (row["window"], f"{row['v']}", max(row["start"], row["window_start"]), row["end"])
+            for row in events.to_pylist()
+        ]
+        columns = list(zip(*(row for row in rows if row[2] < row[3]))) or [()] * 4
+        kinds = {"window": V, "said": pa.string(), "start": V, "end": V}
+        return pa.table(
+            {name: pa.array(some, kind) for some, (name, kind) in zip(columns, kinds.items())}
+        )
+
+
+@ab.uda(frame="pandas", takes={"v": int}, returns=str)
+def of_pandas(events: pd.DataFrame) -> pd.DataFrame:
+    """All values, of a frame of pandas."""
+    texts = events.assign(value=events["v"].astype("Int64").astype(str))
+    return texts.groupby("window")["value"].agg(lambda some: " ".join(sorted(some))).reset_index()
+
+
+@ab.uda(frame="pandas", takes={"v": int}, returns=float, time_sensitive=True)
+def held_in_pandas(events: pd.DataFrame) -> pd.DataFrame:
+    """How far ends are from the start of the window, of a frame of pandas."""
+    far = (events["end"] - events["window_start"]).astype(float)
+    return events.assign(value=far).groupby("window")["value"].sum().reset_index()
+
+
+@ab.uda(frame="polars", takes={"v": int}, returns=int)
+def of_polars(events: pl.DataFrame) -> pl.DataFrame:
+    """How many events there are, of a frame of Polars."""
+    return events.group_by("window").agg(value=pl.len().cast(pl.Int64))
+
+
 def module(name: str, code: Code, **options: Any) -> Module:
     return Module(
         **{
@@ -176,5 +248,36 @@ EACH = module("each", Each(), kind="udo")
 LIFETIMES = module("lifetimes", Lifetimes(), kind="udo", time_sensitive=True, own_times=True)
 STARTS = module("starts", Starts(), kind="udo", time_sensitive=True, own_times=True)
 
+ADDING_EACH = module("adding_each", AddingEach(), kind="udo", incremental=True)
+ADDING_LIFETIMES = module(
+    "adding_lifetimes",
+    AddingLifetimes(),
+    kind="udo",
+    incremental=True,
+    time_sensitive=True,
+    own_times=True,
+)
+FRAMED_EACH = module("framed_each", FramedEach(), kind="udo", frame="arrow")
+FRAMED_LIFETIMES = module(
+    "framed_lifetimes",
+    FramedLifetimes(),
+    kind="udo",
+    frame="arrow",
+    time_sensitive=True,
+    own_times=True,
+)
+PANDAS = of_pandas.bind([V])
+TIMED_PANDAS = held_in_pandas.bind([V])
+POLARS = of_polars.bind([V])
+
 AGGREGATES = [PLAIN, TIMED, ORDERED, ADDING, ADD_ONLY, TIMED_ADDING, FRAMED, TIMED_FRAMED]
-OPERATORS = [EACH, LIFETIMES, STARTS]
+OPERATORS = [
+    EACH,
+    LIFETIMES,
+    STARTS,
+    ADDING_EACH,
+    ADDING_LIFETIMES,
+    FRAMED_EACH,
+    FRAMED_LIFETIMES,
+]
+FRAMES = [PANDAS, TIMED_PANDAS, POLARS]

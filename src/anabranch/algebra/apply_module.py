@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, final
 
-import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.axis_window import AxisWindow, CountByEnd, CountByStart, Hopping
+from anabranch.algebra.axis_window import AxisWindow, CountByEnd, CountByStart, Hopping, Span
 from anabranch.algebra.canonical import canonical
 from anabranch.algebra.expression import Expression, evaluate_all
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
-from anabranch.algebra.module import FRAME_TIMES, WINDOW, Module, Window
+from anabranch.algebra.module import Window
+from anabranch.algebra.module_call import Arguments, call_once
+from anabranch.algebra.module_call import Call as Call
 from anabranch.algebra.module_results import (
     Clip,
     Errors,
     ModuleCallError,
     Timed,
     Timestamps,
-    called,
-    clipped,
     settled_results,
 )
 from anabranch.algebra.node import Node, Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.algebra.window_columns import Columns, bound_type, bounds, has_clock
 from anabranch.errors import OperatorError, PlanError
-from anabranch.model.hashing import stable_hash
 from anabranch.model.logical import LogicalStream, Payload
 from anabranch.model.payload import payloads, rows_of, show_payload
 from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
@@ -40,25 +38,6 @@ Lifetimed = tuple[Payload, int, int]
 _CLIPS: Final = ("none", "left", "right", "full")
 _TIMESTAMPS: Final = ("align", "unchanged", "clip", "time_bound")
 _ERRORS: Final = ("fail", "skip", "quarantine")
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A module, what it is applied to, and the names of the columns with what it gives."""
-
-    module: Module
-    arguments: tuple[Expression, ...]
-    names: tuple[str, ...]
-
-    @property
-    def label(self) -> str:
-        """`median(price) AS middle`."""
-        given = [each.sql for each in self.arguments] or ["*"]
-        given += [f"{name} => {value!r}" for name, value in self.module.parameters]
-        text = f"{self.module.name}({', '.join(given)})"
-        known = (self.module.name,), (text,)
-        return text if self.names in known else f"{text} AS {', '.join(self.names)}"
 
 
 @final
@@ -239,7 +218,7 @@ class ApplyModule(Unary):
         Args:
             events: The history: every event with the lifetime that it has.
             stable: How far time has come. So far empty windows are told of, and between others. So
-                far, or to the last start or end of an event, what never ends is looked at.
+                far, or to the last start or end in its group, what never ends is looked at.
         """
         tuples = [payload for payload, _, _ in events]
         rows = rows_of(tuples, self.input.schema)
@@ -247,16 +226,15 @@ class ApplyModule(Unary):
         groups: dict[Payload, list[int]] = defaultdict(list)
         for place, key in enumerate(keys):
             groups[key].append(place)
-        arguments = _Arguments.of(self.calls, rows, [(start, end) for _, start, end in events])
-        times = [time for _, start, end in events for time in (start + 1, end) if time < FOREVER]
-        horizon = max([stable, *times])
+        arguments = Arguments.of(self.calls, rows, [(start, end) for _, start, end in events])
         kind = bound_type(self.input)
         found: list[Lifetimed] = []
         for key, places in groups.items():
-            spans = self.window.spans([arguments.times[place] for place in places], horizon)
-            if self.empty and spans:
+            lifetimes = [arguments.times[place] for place in places]
+            spans = self.window.spans(lifetimes, self._horizon(lifetimes, stable))
+            if self.empty:
                 assert isinstance(self.window, Hopping)
-                spans = self.window.filled(spans, max(stable, spans[-1][1]))
+                spans = self.window.filled(spans, lifetimes, stable)
             for span in spans:
                 members = [
                     place for place in places if self.window.holds(span, arguments.times[place])
@@ -267,8 +245,14 @@ class ApplyModule(Unary):
                     found.append(((*key, *about, *values), start, end))
         return found
 
+    @staticmethod
+    def _horizon(lifetimes: Sequence[Span], stable: int) -> int:
+        """So far what never ends is looked at: nothing of its group begins or ends later."""
+        times = [time for start, end in lifetimes for time in (start + 1, end) if time < FOREVER]
+        return max([stable, *times])
+
     def _answers(
-        self, arguments: _Arguments, members: list[int], window: Window, key: Payload
+        self, arguments: Arguments, members: list[int], window: Window, key: Payload
     ) -> list[Timed]:
         """The rows of one window: one operator's, or one of all aggregates."""
         parts: list[list[Timed]] = []
@@ -305,98 +289,6 @@ class ApplyModule(Unary):
     def promise(self, *stables: Time) -> Time:
         """At most as far as the input."""
         return Time(min(stables))
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Arguments:
-    """What modules may see of events: per call the values and a hash of each event."""
-
-    columns: tuple[tuple[list[Any], ...], ...]
-    hashes: tuple[list[int], ...]
-    times: tuple[tuple[int, int], ...]
-
-    @staticmethod
-    def of(
-        calls: Sequence[Call], rows: pa.RecordBatch, times: Sequence[tuple[int, int]]
-    ) -> _Arguments:
-        columns, hashes = [], []
-        for call in calls:
-            found = evaluate_all(call.arguments, rows, len(times))
-            given = [value.cast(kind) for value, (_, kind) in zip(found, call.module.takes)]
-            columns.append(tuple(column.to_pylist() for column in given))
-            hashes.append(stable_hash(given, len(times)).tolist() if given else [0] * len(times))
-        return _Arguments(tuple(columns), tuple(hashes), tuple(times))
-
-    def seen(
-        self, number: int, module: Module, members: Sequence[int], window: Window, clip: Clip
-    ) -> tuple[list[list[Any]], tuple[list[int], list[int]]]:
-        """The values and times that a module sees of some events, in the order it sees them."""
-        times = {place: self.times[place] for place in members}
-        if module.time_sensitive:
-            times = {place: clipped(*times[place], window, clip) for place in members}
-            order = sorted(members, key=lambda at: (*times[at], self.hashes[number][at]))
-        else:
-            order = sorted(members, key=lambda at: (times[at][0], self.hashes[number][at]))
-        values = [[column[place] for place in order] for column in self.columns[number]]
-        return values, ([times[place][0] for place in order], [times[place][1] for place in order])
-
-
-def call_once(
-    module: Module,
-    columns: Sequence[list[Any]],
-    times: tuple[list[int], list[int]],
-    window: Window,
-) -> list[Any]:
-    """What a module says of one window, by whatever shape it has.
-
-    Raises:
-        ModuleCallError: It raised something.
-    """
-    code = module.code
-    if module.on_empty is not None and not times[0]:
-        return [(module.on_empty, None, None)]
-    if module.incremental:
-        state = called(module, code.initial)
-        rows = zip(*columns) if columns else ((),) * len(times[0])
-        for values, start, end in zip(rows, *times):
-            state = called(module, code.add, state, values, start, end)
-        return called(module, lambda: list(code.finish(state, window)))
-    if module.frame == "python":
-        return called(module, lambda: list(code.compute(columns, times, window)))
-    table = frame_of(
-        module, [pa.array(c, t) for c, (_, t) in zip(columns, module.takes)], times, window
-    )
-    given = called(module, code.compute_frame, table)
-    return list(_frame_results(module, given))
-
-
-def frame_of(
-    module: Module,
-    columns: Sequence[pa.Array],
-    times: tuple[Sequence[int], Sequence[int]],
-    window: Window,
-) -> pa.Table:
-    """The events of one window as a table."""
-    length = len(times[0])
-    made: dict[str, Any] = {WINDOW: pa.array(np.zeros(length, np.int64))}
-    made |= {name: column for (name, _), column in zip(module.takes, columns)}
-    if module.time_sensitive:
-        around = ([window.start] * length, [window.end] * length)
-        for name, values in zip(FRAME_TIMES, (*times, *around)):
-            made[name] = pa.array(values, pa.int64())
-    return pa.table(made)
-
-
-def _frame_results(module: Module, given: pa.Table) -> Iterator[Any]:
-    """The rows of a table of results."""
-    names = module.gives.names
-    if module.own_times:
-        columns = [given.column(name).to_pylist() for name in (*names, "start", "end")]
-        yield from ((tuple(row[:-2]), row[-2], row[-1]) for row in zip(*columns))
-    else:
-        columns = [given.column(name).to_pylist() for name in names]
-        yield from ((tuple(row), None, None) for row in zip(*columns))
 
 
 def _table(

@@ -90,14 +90,20 @@ class Hopping(AxisWindow):
             found.update(self.span(number) for number in self.numbers(start, last))
         return sorted(found)
 
-    def filled(self, spans: Sequence[Span], until: int) -> list[Span]:
-        """These windows and the empty ones after the first of them that end by an instant."""
+    def filled(self, spans: Sequence[Span], lifetimes: Sequence[Span], stable: int) -> list[Span]:
+        """These windows and the empty ones after the first: between them, and up to an instant."""
         if not spans:
             return []
+        until = max(stable, spans[-1][1])
         first = self.numbers(spans[0][0], spans[0][0] + 1)
         begin = next(number for number in first if self.span(number) == spans[0])
         every = (self.span(number) for number in range(begin, self.numbers(until, until + 1).stop))
-        return sorted({*spans, *(span for span in every if span[1] <= until)})
+        empty = (
+            span
+            for span in every
+            if span[1] <= until and not any(self.holds(span, each) for each in lifetimes)
+        )
+        return sorted({*spans, *empty})
 
     def label(self, clock: bool) -> str:
         """`TUMBLING 10m`, `HOPPING 10m every 1m`."""

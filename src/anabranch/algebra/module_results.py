@@ -58,6 +58,9 @@ def settled_results(
         ModuleCallError: A value has the wrong type, or a lifetime is impossible.
     """
     results: list[Result] = called(module, list, given)
+    for each in results:
+        if called(module, len, each) != 3:
+            raise ModuleCallError(f"{module.name} gave {each!r}, which is no result")
     rows = typed_rows(module, [values for values, _, _ in results])
     if not module.own_times or timestamps == "align":
         return [(values, window.start, window.end) for values in rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
@@ -14,23 +13,17 @@ from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.axis_window import Hopping
 from anabranch.kernels.columns import Mask, is_first
 from anabranch.kernels.event_trace import END
+from anabranch.kernels.grid_windows import grid_line, grid_plan, horizon_of
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.made_windows import ends_settle, lines_of, matters, open_since, span_plan
+from anabranch.kernels.module_failures import report_of
 from anabranch.kernels.route import BY_ID, EVERYWHERE, Routing
 from anabranch.kernels.runs import TIME
 from anabranch.kernels.timeline_rows import COUNT
 from anabranch.kernels.window_bags import WEND, Keep, negative, numbers, sorted_rows
 from anabranch.kernels.window_change import Change, Known, change_windows
 from anabranch.kernels.window_events import NEW_STOP, START, STOP, Layout, Windows
-from anabranch.kernels.window_planning import (
-    Frontier,
-    Plan,
-    grid_line,
-    grid_plan,
-    lines_of,
-    matters,
-    open_since,
-    span_plan,
-)
+from anabranch.kernels.window_planning import Frontier, Plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
@@ -107,14 +100,7 @@ class ApplyModuleKernel(Stateful):
 
     def report(self, trace: Trace) -> dict[str, Any]:
         """The windows that modules failed for in the last step."""
-        told = [
-            json.loads(said)
-            for run in trace.runs.get(FAILURES, ())
-            for said in run.rows.column("said").to_pylist()
-        ]
-        if not told:
-            return {}
-        return {"failed": told[0]["failed"], "failures": told[1:]}
+        return report_of(trace.runs.get(FAILURES, ()))
 
     @property
     def _on_grid(self) -> bool:
@@ -140,10 +126,11 @@ class ApplyModuleKernel(Stateful):
         fresh = self._event_rows(came)
         events = runs.get(EVENTS, ())
         after = (*events, Run(fresh)) if fresh.num_rows else events
-        frontier = self._with_horizon(frontier, after)
+        if stable == FOREVER and self._on_grid:
+            frontier = replace(frontier, horizon=horizon_of(self.layout, after, trace.stable))
         plan = self._plan(runs, events, after, came, frontier)
         ready = self._ready(runs, frontier)
-        shown = self._shown(plan.changed, frontier)
+        shown = self._shown(plan.changed, frontier, runs)
         change = change_windows(
             self.node,
             self.layout,
@@ -168,17 +155,7 @@ class ApplyModuleKernel(Stateful):
         before = max([int(BEGINNING), *known])
         largest = int(numbers(came, START).max(initial=BEGINNING))
         seen = max(before, largest, int(stable))
-        return Frontier((trace.stable, stable), (before, seen), int(FOREVER))
-
-    def _with_horizon(self, frontier: Frontier, events: Sequence[Run]) -> Frontier:
-        """At the end of time what never ends is looked at up to the last that happened."""
-        if frontier.stable[1] < FOREVER or not self._on_grid:
-            return frontier
-        rows = self.layout.events.where(events, lambda rows: numbers(rows, COUNT) != 0)
-        ends = numbers(rows, END)
-        last = [int(frontier.stable[0]), int(ends[ends < FOREVER].max(initial=BEGINNING))]
-        last += [int(numbers(rows, TIME).max()) + 1] if len(ends) else []
-        return replace(frontier, horizon=max(last))
+        return Frontier((trace.stable, stable), (before, seen))
 
     def _event_rows(self, came: pa.RecordBatch) -> pa.RecordBatch:
         """What moves take away from the events and add to them."""
@@ -216,10 +193,18 @@ class ApplyModuleKernel(Stateful):
         rows = bag.where(known, lambda rows: numbers(rows, which) <= frontier.seen[1])
         return rows.take(pa.array(np.flatnonzero(numbers(rows, COUNT) > 0)))
 
-    def _shown(self, windows: Windows, frontier: Frontier) -> Mask:
-        """Which windows are told of: those that have ended, or that have begun."""
+    def _shown(self, windows: Windows, frontier: Frontier, runs: Runs) -> Mask:
+        """Which windows are told of: those that have ended, or that have begun.
+
+        What is settled of a window stays, also if its end moves away again.
+        """
         times = windows.start if self._shows_open else windows.end
-        return np.asarray(times <= frontier.seen[1])
+        shown = np.asarray(times <= frontier.seen[1])
+        if ends_settle(self.node):
+            known, before = runs.get(WINDOWS, ()), frontier.stable[0]
+            line = min(int(before), open_since(self.node, self.layout, known, before))
+            shown |= windows.start < line
+        return shown
 
     def _kept(
         self,
@@ -232,7 +217,7 @@ class ApplyModuleKernel(Stateful):
     ) -> tuple[Trace, EventBatch]:
         """What is remembered, and how far the output is settled."""
         stable, layout, runs = frontier.stable[1], self.layout, trace.runs
-        failures = {FAILURES: (Run(change.told),)} if change.told is not None else {}
+        failures = {FAILURES: (change.failures,)} if change.failures is not None else {}
         if stable == FOREVER:
             return Trace(failures, stable), change.output.with_stable(stable)
         windows, settled = runs.get(WINDOWS, ()), stable
@@ -274,8 +259,15 @@ class ApplyModuleKernel(Stateful):
         return Trace(kept, stable), change.output.with_stable(settled)
 
     def _keep_on_grid(self, frontier: Frontier, line: Time) -> Keep:
-        """Which events matter: those in windows that may change, or not have begun."""
-        since = line if self._keeps_events else frontier.begun[1]
+        """Which events matter: those in windows that may change, or not have begun.
+
+        Where states say it all, events matter to windows that have not begun. If some never end,
+        the others also say how far those are looked at in the end.
+        """
+        since: int = line
+        if not self._keeps_events:
+            points = self.node.input.properties.only_points
+            since = frontier.seen[1] + 1 if points else frontier.stable[1]
 
         def keep(rows: pa.RecordBatch) -> Mask:
             return np.asarray(numbers(rows, END) > since)

@@ -24,7 +24,7 @@ def windows_over(
     *,
     inside: Mask | None = None,
     since: int = BEGINNING,
-    before: int = FOREVER,
+    before: Ints | int = FOREVER,
 ) -> tuple[Ints, Ints, Ints]:
     """All windows that overlap stretches [low, high): the number of the stretch, start and end.
 
@@ -34,13 +34,13 @@ def windows_over(
         high: Where they end.
         inside: Where this is true, windows must begin in the stretch.
         since: Windows begin at this instant or later.
-        before: Windows begin before this instant.
+        before: Windows begin before this instant, or before that of their stretch.
     """
     some = np.flatnonzero(low < high)
     if not len(some):
         nothing = np.empty(0, np.int64)
         return nothing, nothing, nothing
-    low, last = low[some], np.minimum(high[some], before)
+    low, last = low[some], np.minimum(high, before)[some]
     strict = np.zeros(len(some), np.bool_) if inside is None else inside[some]
     if int(low.min()) < -_FAR or max(int(low.max()), int(last.max())) > _FAR:
         owner, start, end = _one_by_one(window, low, last, strict, since)
@@ -65,11 +65,12 @@ def _one_by_one(
         zip(low.tolist(), last.tolist(), strict.tolist(), strict=True)
     ):
         first, after = window.numbers(begin, begin + 1).start, window.numbers(begin, end).stop
+        if since > BEGINNING:
+            first = max(first, -((window.offset - since) // window.hop))
         _refuse_many(len(found) + after - first)
         for number in range(first, after):
             start = number * window.hop + window.offset
-            late = since == BEGINNING or start >= since
-            if late and (start >= begin or not inside):
+            if start >= begin or not inside:
                 found.append((place, *window.span(number)))
     owner, begins, ends = np.array(found, np.int64).reshape(-1, 3).T
     return owner, begins, ends

@@ -198,8 +198,6 @@ def _settled(
         return [*settled_results(module, results, window, timestamps)]
     except ModuleCallError as failure:
         return failure
-    except (TypeError, ValueError):
-        return ModuleCallError(f"{module.name} gave something that is no result")
 
 
 def _at_once(
@@ -277,10 +275,10 @@ def _frame_answers(module: Module, seen: Seen, timestamps: Timestamps) -> Answer
     if not isinstance(given, pa.Table):
         raise ModuleCallError(f"{module.name} gave a {type(given).__name__}, which is no table")
     needed = [WINDOW, *module.gives.names, *(("start", "end") if module.own_times else ())]
-    missing = [name for name in needed if name not in given.column_names]
+    missing = [name for name in needed if given.column_names.count(name) != 1]
     if missing:
         there = ", ".join(given.column_names)
-        raise ModuleCallError(f"{module.name} gave no column '{missing[0]}', only: {there}")
+        raise ModuleCallError(f"{module.name} gave not one column '{missing[0]}', but: {there}")
     owner = _column(module, given, WINDOW, pa.int64()).to_numpy(zero_copy_only=False)
     has_events = np.diff(seen.cuts) > 0
     if len(owner) and (owner.min() < 0 or owner.max() >= len(seen) or not has_events[owner].all()):

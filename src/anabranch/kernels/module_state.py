@@ -34,6 +34,15 @@ def decode_state(data: bytes) -> tuple[Any, int]:
     return _decoded(state), version
 
 
+def version_of(data: bytes) -> int:
+    """The version that left a state, without reading it.
+
+    >>> version_of(encode_state({"seen": 1}, 12))
+    12
+    """
+    return int(data[1 : data.index(b",")])
+
+
 def _encoded(value: Any) -> Any:
     kind = type(value)
     if kind in _PLAIN:

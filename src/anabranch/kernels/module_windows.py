@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.apply_module import ApplyModule, Call
-from anabranch.algebra.module import Module, Window
+from anabranch.algebra.module import Module
 from anabranch.algebra.module_results import ModuleCallError, called
 from anabranch.errors import OperatorError
 from anabranch.kernels.columns import Ints
 from anabranch.kernels.module_calls import Answers, Seen, answers_of, ask, offender
-from anabranch.kernels.module_state import decode_state, encode_state
+from anabranch.kernels.module_state import decode_state, encode_state, version_of
 from anabranch.kernels.window_events import Layout, Pairs, Windows, seen_by
 
 
@@ -24,7 +24,6 @@ from anabranch.kernels.window_events import Layout, Pairs, Windows, seen_by
 class Failure:
     """A module failed for a window: what is told of it."""
 
-    place: int
     module: str
     reason: str
     event: str
@@ -66,7 +65,7 @@ def ask_all(
     windows: Windows,
     members: Pairs | None,
     states: States,
-    failed: Mapping[int, Failure],
+    failed: frozenset[int],
 ) -> Said:
     """What all modules of a node say of windows that have events.
 
@@ -76,28 +75,29 @@ def ask_all(
         windows: The windows.
         members: Their events; only modules without states need them.
         states: What modules with states keep of these windows.
-        failed: Windows for which a state could not be made.
+        failed: Windows for which a state could not be made: nothing is said of them.
     """
-    failures = dict(failed)
+    failures: dict[int, Failure] = {}
     every: list[Answers] = []
     kept = iter(states.each)
     for number, call in enumerate(node.calls):
         if call.module.incremental:
-            answers, seen = _finish(node, call, windows, next(kept), failures), None
+            answers, seen = _finish(node, call, windows, next(kept), failed), None
         else:
             assert members is not None
             seen = seen_by(call, layout.places[number], members, windows, layout.value_names)
             answers = ask(call.module, seen, node.timestamps)
         for place, failure in answers.failures.items():
-            if place not in failures:
+            if place not in failures and place not in failed:
                 event = "" if seen is None else offender(call.module, seen, place, failure)
-                failures[place] = failure_of(call.module, place, failure, event)
+                failures[place] = failure_of(call.module, failure, event)
         every.append(answers)
     if len(every) == 1:
         (only,) = every
         return Said(only.owner, only.columns, only.start, only.end, failures)
     # Aggregates: a window has all its values, or none.
-    right = np.array([place for place in range(len(windows)) if place not in failures], np.int64)
+    wrong = {*failed, *failures}
+    right = np.array([place for place in range(len(windows)) if place not in wrong], np.int64)
     columns = []
     for answers in every:
         where = pa.array(np.searchsorted(answers.owner, right))
@@ -105,9 +105,9 @@ def ask_all(
     return Said(right, columns, windows.start[right], windows.end[right], failures)
 
 
-def failure_of(module: Module, place: int, problem: ModuleCallError, event: str) -> Failure:
+def failure_of(module: Module, problem: ModuleCallError, event: str) -> Failure:
     """What is told of a module that failed."""
-    return Failure(place, module.name, problem.reason, event, problem.__cause__)
+    return Failure(module.name, problem.reason, event, problem.__cause__)
 
 
 def _finish(
@@ -115,14 +115,18 @@ def _finish(
     call: Call,
     windows: Windows,
     states: Sequence[bytes | None],
-    failures: Mapping[int, Failure],
+    failed: frozenset[int],
 ) -> Answers:
     """The results of windows from their states; those that failed have none."""
     module = call.module
-    right = np.array([place for place in range(len(windows)) if place not in failures], np.int64)
+    right = np.array([place for place in range(len(windows)) if place not in failed], np.int64)
     some = windows.take(right)
     none = np.empty(0, np.int64)
     seen = Seen(some.start, some.end, np.zeros(len(some) + 1, np.int64), (), none, none)
+
+    for data in states:
+        if data is not None:
+            check_version(module, data)
 
     def answer(number: int) -> Any:
         state = read_state(module, states[int(right[number])])
@@ -141,17 +145,27 @@ def read_state(module: Module, data: bytes | None) -> Any:
     """
     if data is None:
         return called(module, module.code.initial)
+    check_version(module, data)
     state, version = decode_state(data)
-    if version == module.version:
-        return state
-    if not module.code.can_migrate or version > module.version:
+    return (
+        state if version == module.version else called(module, module.code.migrate, state, version)
+    )
+
+
+def check_version(module: Module, data: bytes) -> None:
+    """Refuse a state that this version of its module cannot read.
+
+    Raises:
+        OperatorError: An earlier version left it, and the module cannot read that.
+    """
+    version = version_of(data)
+    if version > module.version or (version < module.version and not module.code.can_migrate):
         raise OperatorError(
             f"{module.name} left a state of version {version}, and is version {module.version} now",
             where="the checkpoint of this query",
             hint="give the module a method migrate(self, state, version), or start the query anew "
             "with another checkpoint",
         )
-    return called(module, module.code.migrate, state, version)
 
 
 def _written(module: Module, state: Any) -> bytes:
@@ -198,7 +212,7 @@ def advance(
             states[place], problem = _moved(call.module, states[place], moves[low:high], low)
             if problem is not None and place not in failures:
                 event = _event(moves[problem.event]) if problem.event is not None else ""
-                failures[place] = failure_of(call.module, place, problem, event)
+                failures[place] = failure_of(call.module, problem, event)
         after.append(states)
     for place in failures:
         for states in after:
@@ -231,8 +245,3 @@ def _event(move: Move) -> str:
     values, _, since, until = move
     shown = ", ".join(map(repr, values))
     return f"({shown}) during [{since}, {until})"
-
-
-def window_of(windows: Windows, place: int) -> Window:
-    """A window as messages show it."""
-    return Window(int(windows.start[place]), int(windows.end[place]))

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.algebra.apply_module import ApplyModule, Call
 from anabranch.algebra.expression import Expression, evaluate_all
+from anabranch.algebra.module import Window
 from anabranch.kernels.columns import Ids, Ints, Mask, is_first, order_by_id_and_time
 from anabranch.kernels.kernel import ID
 from anabranch.kernels.keys import ids_and_checks, key_checks, key_ids, needs_check
@@ -187,6 +188,10 @@ class Windows:
         number[order] = np.cumsum(first) - 1
         some = order[first]
         return Windows(ids[some], start[some], end[some]), number
+
+    def one(self, place: int) -> Window:
+        """One of them, as modules see it."""
+        return Window(int(self.start[place]), int(self.end[place]))
 
     def take(self, places: Ints | Mask) -> Windows:
         """Some of them."""

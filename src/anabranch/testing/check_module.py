@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
-from anabranch.algebra.apply_module import call_once, frame_of
 from anabranch.algebra.module import WINDOW, Module, Template, Window
+from anabranch.algebra.module_call import call_once, frame_of
 from anabranch.algebra.module_results import (
     Clip,
     ModuleCallError,

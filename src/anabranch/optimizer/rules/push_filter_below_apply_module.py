@@ -35,10 +35,8 @@ def push_filter_below_apply_module(node: Node) -> Node | None:
 def _apart(node: ApplyModule) -> bool:
     """Whether the results of a group do not show that there are others.
 
-    How far time has come is known from the events of all groups: so far empty windows are told
-    of, and so far what never ends is in windows of a grid. And what fails is reported for every
-    group.
+    Empty windows, and what never ends, are looked at as far as their own group goes. But what
+    fails is reported for every group.
     """
     declared = all("group_filter" in call.module.properties for call in node.calls)
-    ends = not node.window.on_grid or node.input.properties.only_points
-    return declared and ends and not node.empty and node.errors != "quarantine"
+    return declared and node.errors != "quarantine"
