@@ -140,7 +140,8 @@ def read_state(module: Module, data: bytes | None) -> Any:
         OperatorError: An earlier version left it, and the module cannot read that.
     """
     if data is None:
-        return called(module, module.code.initial)
+        # A copy: modules may give out the same object every time, and change it.
+        return decode_state(_written(module, called(module, module.code.initial)))[0]
     state, version = decode_state(data)
     if version == module.version:
         return state
