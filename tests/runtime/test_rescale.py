@@ -14,10 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kernels.busy import busy_streams
+from tests.kernels.modules import PLAIN
 from tests.kernels.operators import OPERATORS
 from tests.kernels.plans import SCHEMA, SOURCE, aggregate, plans
 
 from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.apply_module import ApplyModule, Call
+from anabranch.algebra.axis_window import AxisWindow, Hopping, Snapshot
 from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.count_window import CountWindow
@@ -33,14 +36,18 @@ from anabranch.algebra.split import Split
 from anabranch.algebra.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.top_k import TopK
+from anabranch.errors import PlanError
 from anabranch.kernels import columns, runs
 from anabranch.kernels.kernel import Stateful
 from anabranch.kernels.local_runner import LocalRunner
-from anabranch.kernels.pipeline import Emission, compile_plan
+from anabranch.kernels.pipeline import Emission, PhysicalPlan, compile_plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.netting import net
 from anabranch.model.time import FOREVER, Duration, Time
+from anabranch.runtime.folder import Folder
+from anabranch.runtime.layout import Layout, first_layout
+from anabranch.runtime.rescale import Rescale, rescaled
 from anabranch.runtime.source_spec import Promise
 from anabranch.testing import (
     PhysicalState,
@@ -323,3 +330,24 @@ def test_final_emission_stays_with_what_it_is_for() -> None:
     # Shards promise by the sessions that they have, and what was released must be known of all.
     apart = compile_plan(TOGETHER["counts per session"], emit="final")
     assert [stage.name for stage in apart.stages] == ["0-session-window", "1-final"]
+
+
+def test_windows_on_a_grid_over_lifetimes_keep_their_shards() -> None:
+    """Shards have begun their windows at different times; points reach into none."""
+    call = Call(PLAIN, (of("v"),), ("said",))
+
+    def plan(over: Node, window: AxisWindow) -> PhysicalPlan:
+        return compile_plan(ApplyModule(input=over, window=window, calls=(call,)))
+
+    change = Rescale(before=2, after=3, batch=1, epoch=1)
+    folder = Folder.at("/nowhere")
+    grid = Hopping(Duration(10), Duration(5))
+    with pytest.raises(PlanError, match="the number of shards cannot change") as caught:
+        rescaled(plan(SOURCE, grid), Layout(), folder, change)
+    assert caught.value.where == "ApplyModule listing(v) AS said per HOPPING 10 every 5"
+    assert caught.value.hint.endswith(
+        "keep the number of shards, or start the query anew with another checkpoint"
+    )
+    for allowed in (plan(POINTS, grid), plan(SOURCE, Snapshot())):
+        layout = first_layout(allowed, "query")
+        assert rescaled(allowed, layout, folder, change).stages
