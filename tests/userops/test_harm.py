@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from decimal import getcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -182,6 +184,20 @@ def test_a_module_takes_nobody_with_it(rows: ab.Stream, module: Any) -> None:
     assert [(payload[0], start) for payload, start, _ in lost] == [(1, 0), (1, 5)]
     failures = query.run_local().failures()
     assert {tuple(each["window"]) for each in failures} == {("0", "10"), ("5", "15")}
+
+
+@ab.uda
+def meddling(v: list[int]) -> int:
+    np.seterr(all="raise")
+    getcontext().prec = 1
+    return sum(v)
+
+
+def test_settings_of_the_process_stay(rows: ab.Stream) -> None:
+    before = (np.geterr(), getcontext().prec)
+    wanted = said(windows(rows).apply(total, "v", name="said"))
+    assert said(windows(rows).apply(meddling, "v", name="said")) == wanted
+    assert (np.geterr(), getcontext().prec) == before
 
 
 @ab.uda

@@ -27,6 +27,7 @@ from anabranch.runtime.folder import Folder
 from anabranch.runtime.late import judge, reached
 from anabranch.runtime.log_folder import write_part
 from anabranch.runtime.lost_copies import LostCopies
+from anabranch.runtime.own_settings import own_settings
 from anabranch.runtime.quarantine import told
 from anabranch.runtime.sinks import Begin, LinesSink, Result, Sink
 from anabranch.runtime.source_spec import FileSource
@@ -122,7 +123,7 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
                     several = [rows] if so_far is None else [so_far, rows]
                     arrived[part.source] = EventBatch.concat(several)
             commands = [command for part in parts for command in part.commands]
-            with _kept_clean(sink):
+            with own_settings(), _kept_clean(sink):
                 output = ordered(runner.step(arrived, copies, commands))
             sink.commit(number, output.stable, [_result(sink, number, output, timestamps)])
             metrics.append(_metrics(number, output, counts, runner))
