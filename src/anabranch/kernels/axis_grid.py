@@ -71,7 +71,8 @@ def _one_by_one(
             late = since == BEGINNING or start >= since
             if late and (start >= begin or not inside):
                 found.append((place, *window.span(number)))
-    owner, begins, ends = np.array(found, np.int64).reshape(-1, 3).T
+    # Whole columns: compiled loops take no strides.
+    owner, begins, ends = np.array(found, np.int64).reshape(-1, 3).T.copy()
     return owner, begins, ends
 
 
