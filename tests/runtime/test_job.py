@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import pickle
+import shutil
+import sys
 import threading
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-from anabranch.errors import PlanError
-from anabranch.runtime.job import seal
+from anabranch.errors import OperatorError, PlanError
+from anabranch.runtime.job import seal, unseal
 
 
 def test_code_is_sent_along_with_a_job() -> None:
@@ -20,3 +24,26 @@ def test_what_cannot_be_sent_is_named() -> None:
     with pytest.raises(PlanError, match="cannot be sent to workers") as caught:
         seal(lambda: lock)  # type: ignore[arg-type]
     assert "lock" in caught.value.where
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise ValueError('no data', 3)", "ValueError: ('no data', 3)"),
+        ("import sys; sys.exit(4)", "SystemExit: 4"),
+        ("import nothing_like_it", "ModuleNotFoundError: No module named 'nothing_like_it'"),
+    ],
+)
+def test_a_worker_that_cannot_load_code_says_how_it_could(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "moody.py").write_text("def f():\n    pass\n")
+    sealed = seal(import_module("moody").f)
+    monkeypatch.delitem(sys.modules, "moody")
+    shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+    (tmp_path / "moody.py").write_text(f"{text}\n\ndef f():\n    pass\n")
+    with pytest.raises(OperatorError, match="a worker cannot load the code") as caught:
+        unseal(sealed, "")
+    assert caught.value.where == said
+    assert "spark.addArtifact" in caught.value.hint

@@ -14,10 +14,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kernels.busy import busy_streams
+from tests.kernels.modules import ADD_ONLY, ADDING, FRAMED, LIFETIMES, PLAIN, TIMED
 from tests.kernels.operators import OPERATORS
 from tests.kernels.plans import SCHEMA, SOURCE, aggregate, plans
 
 from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.apply_module import ApplyModule, Call
+from anabranch.algebra.axis_window import (
+    AxisWindow,
+    CountByEnd,
+    CountByStart,
+    Hopping,
+    Session,
+    Snapshot,
+)
 from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.count_window import CountWindow
@@ -26,6 +36,7 @@ from anabranch.algebra.expression import Expression
 from anabranch.algebra.from_signed import FromSigned
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
+from anabranch.algebra.module import Module
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.source import Source
@@ -33,14 +44,18 @@ from anabranch.algebra.split import Split
 from anabranch.algebra.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.top_k import TopK
+from anabranch.errors import PlanError
 from anabranch.kernels import columns, runs
 from anabranch.kernels.kernel import Stateful
 from anabranch.kernels.local_runner import LocalRunner
-from anabranch.kernels.pipeline import Emission, compile_plan
+from anabranch.kernels.pipeline import Emission, PhysicalPlan, compile_plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.netting import net
 from anabranch.model.time import FOREVER, Duration, Time
+from anabranch.runtime.folder import Folder
+from anabranch.runtime.layout import Layout, first_layout
+from anabranch.runtime.rescale import Rescale, rescaled
 from anabranch.runtime.source_spec import Promise
 from anabranch.testing import (
     PhysicalState,
@@ -57,7 +72,9 @@ Steps: TypeAlias = list[dict[str, EventBatch]]
 
 OTHER: Final = Source(name="T", schema=SCHEMA)
 POINTS: Final = Source(name="S", schema=SCHEMA, only_points=True)
-EMISSIONS: Final = st.sampled_from(get_args(Emission))
+EVERYWHERE: Final[tuple[Emission, ...]] = ("speculative", "final")
+"""Emissions for any plan; `watermark` is for windows of the time axis."""
+EMISSIONS: Final = st.sampled_from(EVERYWHERE)
 
 
 def of(text: str, over: Node = SOURCE) -> Expression:
@@ -138,6 +155,28 @@ TOGETHER: Final[dict[str, Node]] = {
 """Several operators in a stage, and keys that are gone before the end of it."""
 
 
+def windowed(over: Node, window: AxisWindow, module: Module, **options: Any) -> ApplyModule:
+    call = Call(module, (of("v", over),), ("said",))
+    by = (("k", of("k", over)),)
+    return ApplyModule(input=over, window=window, calls=(call,), group_by=by, **options)
+
+
+WINDOWED: Final[dict[str, Node]] = {
+    "lists of points": windowed(POINTS, Hopping(Duration(5), Duration(2)), PLAIN),
+    "states of points": windowed(POINTS, Hopping(Duration(4), Duration(4)), ADDING),
+    "points in open windows": windowed(
+        POINTS, Hopping(Duration(6), Duration(3)), TIMED, open_windows=True
+    ),
+    "snapshots": windowed(SOURCE, Snapshot(), TIMED, clip="full"),
+    "states of sessions": windowed(SOURCE, Session(Duration(3)), ADDING),
+    "tables of sessions": windowed(SOURCE, Session(Duration(2)), FRAMED),
+    "so many starts": windowed(SOURCE, CountByStart(2), ADD_ONLY),
+    "so many ends": windowed(
+        SOURCE, CountByEnd(2), LIFETIMES, timestamps="unchanged", clip="right"
+    ),
+}
+"""Windows of the time axis whose states can be shared out anew."""
+
 EAGERNESS: Final = st.sampled_from([(0, 20_000), (4, 0), (4_096, 20_000)])
 """From how many rows on runs stay apart, and loops are compiled."""
 
@@ -207,6 +246,15 @@ def test_operators_in_one_stage_go_on_with_other_shards(
     sharded: Make, name: str, data: st.DataObject, emit: Emission
 ) -> None:
     check(sharded, TOGETHER[name], data, emit, busy=True)
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+@FIXTURES
+@given(data=st.data(), emit=st.sampled_from(get_args(Emission)))
+def test_windows_and_modules_go_on_with_other_shards(
+    sharded: Make, name: str, data: st.DataObject, emit: Emission
+) -> None:
+    check(sharded, WINDOWED[name], data, emit, busy=True)
 
 
 @FIXTURES
@@ -304,7 +352,7 @@ def test_a_stage_that_is_one_shard_stays_as_it_is(sharded: Make) -> None:
 
 def test_all_that_is_remembered_tells_its_shard() -> None:
     for name, node in TOGETHER.items():
-        for emit in get_args(Emission):
+        for emit in EVERYWHERE:
             plan = compile_plan(node, emit=emit)
             for stage in plan.stages:
                 kernels = [each for each in stage.kernels if isinstance(each, Stateful)]
@@ -323,3 +371,24 @@ def test_final_emission_stays_with_what_it_is_for() -> None:
     # Shards promise by the sessions that they have, and what was released must be known of all.
     apart = compile_plan(TOGETHER["counts per session"], emit="final")
     assert [stage.name for stage in apart.stages] == ["0-session-window", "1-final"]
+
+
+def test_windows_on_a_grid_over_lifetimes_keep_their_shards() -> None:
+    """Shards have begun their windows at different times; points reach into none."""
+    call = Call(PLAIN, (of("v"),), ("said",))
+
+    def plan(over: Node, window: AxisWindow) -> PhysicalPlan:
+        return compile_plan(ApplyModule(input=over, window=window, calls=(call,)))
+
+    change = Rescale(before=2, after=3, batch=1, epoch=1)
+    folder = Folder.at("/nowhere")
+    grid = Hopping(Duration(10), Duration(5))
+    with pytest.raises(PlanError, match="the number of shards cannot change") as caught:
+        rescaled(plan(SOURCE, grid), Layout(), folder, change)
+    assert caught.value.where == "ApplyModule listing(v) AS said per HOPPING 10 every 5"
+    assert caught.value.hint.endswith(
+        "keep the number of shards, or start the query anew with another checkpoint"
+    )
+    for allowed in (plan(POINTS, grid), plan(SOURCE, Snapshot())):
+        layout = first_layout(allowed, "query")
+        assert rescaled(allowed, layout, folder, change).stages

@@ -52,6 +52,7 @@ class Entry:
         rows_in: Rows read since the start.
         rows_out: Elements written since the start.
         late: Rows among those read that came too late.
+        failed_windows: Windows that modules gave no results for.
         lag: How far the output is behind the most advanced source, in chronons.
         state_rows: Rows that it remembers.
         state_bytes: The bytes of their files.
@@ -72,6 +73,7 @@ class Entry:
     rows_in: int = 0
     rows_out: int = 0
     late: int = 0
+    failed_windows: int = 0
     lag: int | None = None
     state_rows: int = 0
     state_bytes: int = 0

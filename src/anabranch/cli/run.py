@@ -151,6 +151,8 @@ def _report(metrics: list[dict[str, Any]], name: str = "") -> None:
     written = sum(batch.get("rows_out", 0) for batch in metrics)
     late = sum(batch.get("late", 0) for batch in metrics)
     behind = f", {late} late" if late else ""
+    failed = sum(batch.get("failed_windows", 0) for batch in metrics)
+    behind += f", {failed} windows without results" if failed else ""
     typer.echo(
         f"{name}{len(metrics)} batch{'' if len(metrics) == 1 else 'es'}: {read} rows read, "
         f"{written} elements written{behind}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,9 @@ def last_query(engine: Engine, file: str) -> Stream:
 def all_queries(engine: Engine, file: str) -> list[Stream]:
     """Run a script; all its SELECTs."""
     text, name = read_text(file)
-    found = engine.script(text, name=name)
+    # What modules print when they are loaded and made is no result.
+    with redirect_stdout(sys.stderr):
+        found = engine.script(text, name=name)
     if not found:
         raise QueryError(
             "the script has no query",

@@ -25,8 +25,12 @@ def state(
     check: Annotated[
         bool, typer.Option("--check", help="Read everything and compare checksums.")
     ] = False,
+    quarantine: Annotated[
+        bool,
+        typer.Option("--quarantine", help="Show windows that modules failed for, instead."),
+    ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per shard of a stage.")
+        bool, typer.Option("--json", help="One JSON object per shard of a stage, or per window.")
     ] = False,
 ) -> None:
     r"""Show what a query remembers, shard by shard.
@@ -40,6 +44,9 @@ def state(
     """
     from anabranch.runtime.state_view import view_state
 
+    if quarantine:
+        _show_quarantine(checkpoint, as_json=as_json)
+        return
     facts, shards = view_state(checkpoint, check=check)
     if as_json:
         for shard in shards:
@@ -52,6 +59,29 @@ def state(
         f"query {facts.query}, {facts.shards} shards: {rows:,} rows, {size:,} bytes{checked}",
         err=True,
     )
+
+
+def _show_quarantine(checkpoint: str, *, as_json: bool) -> None:
+    from anabranch.runtime.quarantine import Quarantine
+    from anabranch.runtime.state_view import find_checkpoint
+
+    windows = Quarantine(find_checkpoint(checkpoint)[0]).read()
+    if as_json:
+        for window in windows:
+            typer.echo(json.dumps(window, ensure_ascii=False))
+        return
+    columns = {
+        "batch": [str(each["batch"]) for each in windows],
+        "module": [each["module"] for each in windows],
+        "window": ["[{}, {})".format(*each["window"]) for each in windows],
+        "group": [each["group"] or "" for each in windows],
+        "events": [f"{each['count']:,}" for each in windows],
+        "reason": [each["reason"] for each in windows],
+    }
+    if windows:
+        show_table(list(columns), list(columns.values()), {0, 4})
+    many = "1 window" if len(windows) == 1 else f"{len(windows):,} windows"
+    typer.echo(f"{many} in quarantine", err=True)
 
 
 def _show(facts: Facts, shards: list[ShardState]) -> None:

@@ -22,6 +22,7 @@ _NAMES: Final = (
     "in/s",
     "out/s",
     "late",
+    "failed",
     "stable",
     "lag",
     "batch s",
@@ -29,7 +30,7 @@ _NAMES: Final = (
     "state",
     "output",
 )
-_NUMERIC: Final = {2, 3, 4, 5, 6, 7, 8, 9, 10}
+_NUMERIC: Final = {2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -40,12 +41,13 @@ def top(
     r"""Watch the queries that run on this machine, until Ctrl-C.
 
     'in/s' and 'out/s' are rows read and elements written per second, over the last ten seconds;
-    'lag' is how far a query's stable point is behind its most advanced source.
+    'lag' is how far a query's stable point is behind its most advanced source. 'failed' are windows
+    that modules gave no results for.
 
     \b
     $ anabranch top --once
-    name     status   batch  in/s  out/s  late  stable  lag  batch s  state rows  state  output
-    highest  running     12     0      0     3      80    5     0.21         240  18 kB  out.jsonl
+    name     status   batch  in/s  out/s  late  failed  stable  lag  batch s  state rows  state
+    highest  running     12     0      0     3       0      80    5     0.21         240  18 kB
     """
     entries, rates = Entries(), Rates()
     if once:
@@ -131,6 +133,7 @@ def _row(entry: Entry, read: float, written: float) -> Mapping[str, str]:
         "in/s": f"{read:,.0f}",
         "out/s": f"{written:,.0f}",
         "late": f"{entry.late:,}",
+        "failed": f"{entry.failed_windows:,}",
         "stable": _text(entry.stable),
         "lag": _text(entry.lag),
         "batch s": "" if seconds is None else f"{seconds:.2f}",

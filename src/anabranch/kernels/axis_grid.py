@@ -72,7 +72,8 @@ def _one_by_one(
             start = number * window.hop + window.offset
             if start >= begin or not inside:
                 found.append((place, *window.span(number)))
-    owner, begins, ends = np.array(found, np.int64).reshape(-1, 3).T
+    # Whole columns: compiled loops take no strides.
+    owner, begins, ends = np.array(found, np.int64).reshape(-1, 3).T.copy()
     return owner, begins, ends
 
 

@@ -101,12 +101,17 @@ def ask(module: Module, seen: Seen, timestamps: Timestamps) -> Answers:
         return _collected(module, [], seen, timestamps)
     if module.frame != "python":
         return _ask_frame(module, seen, timestamps)
-    lists = [column.to_pylist() for column in seen.columns]
+    # Lists in lists are made anew for every call: modules may change what they get.
+    flat = [not pa.types.is_nested(column.type) for column in seen.columns]
+    lists = [column.to_pylist() if once else [] for column, once in zip(seen.columns, flat)]
     since, until, cuts = seen.since.tolist(), seen.until.tolist(), seen.cuts.tolist()
 
     def answer(number: int) -> Raw:
         low, high = cuts[number], cuts[number + 1]
-        columns = [values[low:high] for values in lists]
+        columns = [
+            values[low:high] if once else column.slice(low, high - low).to_pylist()
+            for values, column, once in zip(lists, seen.columns, flat)
+        ]
         times = (since[low:high], until[low:high])
         return list(module.code.compute(columns, times, seen.window(number)))
 

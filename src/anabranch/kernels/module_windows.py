@@ -144,7 +144,8 @@ def read_state(module: Module, data: bytes | None) -> Any:
         OperatorError: An earlier version left it, and the module cannot read that.
     """
     if data is None:
-        return called(module, module.code.initial)
+        # A copy: modules may give out the same object every time, and change it.
+        return decode_state(_written(module, called(module, module.code.initial)))[0]
     check_version(module, data)
     state, version = decode_state(data)
     return (

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from anabranch.errors import PlanError
+from anabranch.errors import OperatorError, PlanError
 from anabranch.kernels.interest import interest
 from anabranch.kernels.kernel import COPY, Stateful
 from anabranch.kernels.stage import Edge, PhysicalPlan, Stage
@@ -279,8 +279,20 @@ def seal(job: Job) -> bytes:
 
 @lru_cache(maxsize=16)
 def unseal(sealed: bytes, query: str) -> Job:
-    """The job in these bytes; a worker opens it once, and all batches share what it computes."""
-    job = pickle.loads(sealed)  # noqa: S301 (written by `seal`, on the way from the driver)
+    """The job in these bytes; a worker opens it once, and all batches share what it computes.
+
+    Raises:
+        OperatorError: Code of a user cannot be loaded here.
+    """
+    try:
+        job = pickle.loads(sealed)  # noqa: S301 (written by `seal`, on the way from the driver)
+    except (Exception, SystemExit) as problem:
+        raise OperatorError(
+            "a worker cannot load the code of a module or function",
+            where=f"{type(problem).__name__}: {' '.join(str(problem).split())}",
+            hint="let workers have it: install its package where they run, send its file with "
+            "spark.addArtifact(path, pyfile=True), or write it into the script itself",
+        ) from problem
     assert isinstance(job, Job)
     return replace(job, state=job.state.replace(QUERY, query))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from typing import Any, final
 
 import pyarrow as pa
@@ -25,7 +27,9 @@ from anabranch.runtime.folder import Folder
 from anabranch.runtime.late import judge, reached
 from anabranch.runtime.log_folder import write_part
 from anabranch.runtime.lost_copies import LostCopies
-from anabranch.runtime.sinks import Begin, Result, Sink
+from anabranch.runtime.own_settings import own_settings
+from anabranch.runtime.quarantine import told
+from anabranch.runtime.sinks import Begin, LinesSink, Result, Sink
 from anabranch.runtime.source_spec import FileSource
 from anabranch.runtime.source_task import read_pieces
 from anabranch.runtime.stage_task import as_rows, ordered
@@ -62,6 +66,15 @@ class LocalRun:
     def metrics(self) -> list[dict[str, Any]]:
         """What each batch did."""
         return list(self._metrics)
+
+    def failures(self) -> list[dict[str, Any]]:
+        """The windows that modules failed for, as `Run.failures` has them."""
+        return [
+            failure
+            for batch in self._metrics
+            for stage, report in batch.get("reports", {}).items()
+            for failure in told(batch["batch"], stage, 0, report)
+        ]
 
     def table(self) -> pa.Table:
         """All elements in order, with stable points."""
@@ -110,12 +123,18 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
                     several = [rows] if so_far is None else [so_far, rows]
                     arrived[part.source] = EventBatch.concat(several)
             commands = [command for part in parts for command in part.commands]
-            output = ordered(runner.step(arrived, copies, commands))
+            with own_settings(), _kept_clean(sink):
+                output = ordered(runner.step(arrived, copies, commands))
             sink.commit(number, output.stable, [_result(sink, number, output, timestamps)])
             metrics.append(_metrics(number, output, counts, runner))
             number = after
     sink.close()
     return LocalRun(runner.plan.schema, sink, metrics)
+
+
+def _kept_clean(sink: Sink) -> AbstractContextManager[object]:
+    """What modules print must not get among results that are printed."""
+    return redirect_stdout(sys.stderr) if isinstance(sink, LinesSink) else nullcontext()
 
 
 def _arrived(
@@ -180,6 +199,7 @@ def _result(sink: Sink, batch: int, output: EventBatch, timestamps: bool) -> Res
 def _metrics(
     number: int, output: EventBatch, counts: Mapping[str, Mapping[str, int]], runner: LocalRunner
 ) -> dict[str, Any]:
+    reports = runner.reports()
     return {
         "batch": number,
         "stable": int(output.stable),
@@ -188,5 +208,6 @@ def _metrics(
         "late": sum(count["late"] for count in counts.values()),
         "adjusted": sum(count["adjusted"] for count in counts.values()),
         "state_rows": runner.state_rows(),
-        **({"reports": reports} if (reports := runner.reports()) else {}),
+        "failed_windows": sum(report.get("failed", 0) for report in reports.values()),
+        **({"reports": reports} if reports else {}),
     }

@@ -18,7 +18,8 @@ def batch_metrics(batch: int, results: Sequence[Result], output: int = 0) -> dic
     `sources` (per source: rows, late, adjusted, reached, after feedback how many were skipped, and
     where it has copies the same per copy under `copies`, with its problem), `stages` (per stage:
     rows_in, rows_out, state_rows, state_bytes, state_runs, seconds of the slowest shard, and under
-    `reports` what its operators noticed, shard by shard), `control` (commands that took effect).
+    `reports` what its operators noticed, shard by shard), `failed_windows` (that modules gave no
+    results for), `control` (commands that took effect).
     """
     counted = {
         (each["stage"], each["shard"]): each
@@ -47,6 +48,7 @@ def batch_metrics(batch: int, results: Sequence[Result], output: int = 0) -> dic
         "lag": _lag(sources, own),
         "sources": sources,
         "stages": stages,
+        "failed_windows": sum(each.get("report", {}).get("failed", 0) for each in counted.values()),
         "control": next((each["control"] for each in counted.values() if each["control"]), []),
     }
 

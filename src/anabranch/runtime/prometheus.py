@@ -60,6 +60,11 @@ class QueryCollector(Collector):
             "Elements that a query has put out.",
             ((name, total["rows_out"]) for name, total in totals.items()),
         )
+        yield _counter(
+            "anabranch_failed_windows",
+            "Windows that modules gave no results for, because they failed.",
+            ((name, total["failed_windows"]) for name, total in totals.items()),
+        )
         for key, text in _SOURCE_TOTALS.items():
             family = CounterMetricFamily(
                 f"anabranch_source_{key}", text, labels=["query", "source"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, final
 
 from anabranch.errors import PlanError
+from anabranch.kernels.apply_module import ApplyModuleKernel
 from anabranch.kernels.cleanse import CleanseKernel
 from anabranch.kernels.kernel import Stateful
 from anabranch.kernels.repartition import merged_stable, repartitioned
@@ -20,6 +21,12 @@ from anabranch.runtime.phases import reached
 from anabranch.runtime.state_store import Manifest, RunFile, ShardStore
 
 _LOG: Final = logging.getLogger("anabranch")
+
+_COPIES: Final = "merge the copies as r3 or r4, or keep the number of shards"
+_WINDOWS: Final = (
+    "its rows hold for a while, and shards have begun their windows at different times: keep the "
+    "number of shards, or start the query anew with another checkpoint"
+)
 
 
 @final
@@ -70,7 +77,7 @@ def _refuse_order(plan: PhysicalPlan) -> None:
                 raise PlanError(
                     "the number of shards cannot change",
                     where=kernel.label,
-                    hint="merge the copies as r3 or r4, or keep the number of shards",
+                    hint=_WINDOWS if isinstance(kernel, ApplyModuleKernel) else _COPIES,
                 )
 
 

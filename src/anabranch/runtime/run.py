@@ -16,6 +16,7 @@ from anabranch.model.time import BEGINNING, Time, parse_time
 from anabranch.runtime.control import Control
 from anabranch.runtime.elements import element_table
 from anabranch.runtime.failures import original_error
+from anabranch.runtime.quarantine import Quarantine, failed_windows
 from anabranch.runtime.sinks import LogSink, Sink
 
 if TYPE_CHECKING:
@@ -38,13 +39,15 @@ class Committed:
         self.metrics: list[dict[str, Any]] = []
         self.stable: Time = BEGINNING
         self.failure: AnabranchError | None = None
-        self.totals: dict[str, Any] = {"batches": 0, "rows_out": 0, "sources": {}, "copies": {}}
+        self.totals: dict[str, Any] = {"batches": 0, "rows_out": 0, "failed_windows": 0}
+        self.totals |= {"sources": {}, "copies": {}}
 
     def add(self, metrics: dict[str, Any], most: int = 1000) -> None:
         """Note a batch."""
         with self.lock:
             self.totals["batches"] += 1
             self.totals["rows_out"] += metrics["rows_out"]
+            self.totals["failed_windows"] += metrics["failed_windows"]
             for name, seen in metrics["sources"].items():
                 total = self.totals["sources"].setdefault(name, Counter())
                 total.update({key: seen[key] for key in ("rows", "late", "adjusted")})
@@ -114,7 +117,12 @@ class Run:
     """
 
     def __init__(
-        self, execution: Execution, sink: Sink, schema: pa.Schema, committed: Committed
+        self,
+        execution: Execution,
+        sink: Sink,
+        schema: pa.Schema,
+        committed: Committed,
+        quarantine: Quarantine,
     ) -> None:
         """One output of what Spark executes."""
         self.name = ""
@@ -123,6 +131,7 @@ class Run:
         self._sink = sink
         self._schema = schema
         self._committed = committed
+        self._quarantine = quarantine
 
     @property
     def schema(self) -> pa.Schema:
@@ -220,10 +229,30 @@ class Run:
     def totals(self) -> dict[str, Any]:
         """What all batches of this run did.
 
-        Batches, rows_out, sources (rows, late, adjusted), and the same per copy under `copies`.
+        Batches, rows_out, failed_windows, sources (rows, late, adjusted), and the same per copy
+        under `copies`.
         """
         with self._committed.lock:
             return copy.deepcopy(self._committed.totals)
+
+    def failures(self) -> list[dict[str, Any]]:
+        """The windows that modules failed for in the batches of `metrics`, oldest first.
+
+        Only where modules are applied with errors `skip` or `quarantine`. Keys: batch, stage,
+        shard, module, reason, window, group, event. In a batch every shard tells of the first
+        hundred; `failed_windows` of the metrics counts all.
+        """
+        with self._committed.lock:
+            batches = list(self._committed.metrics)
+        return [failure for batch in batches for failure in failed_windows(batch)]
+
+    def quarantine(self) -> list[dict[str, Any]]:
+        """The windows that modules with errors `quarantine` failed for, since the query began.
+
+        As `failures`, with `events` (the first twenty) and `count` (how many there are). They are
+        in the folder `quarantine` of the checkpoint, a file of JSON lines per batch.
+        """
+        return self._quarantine.read()
 
     def snapshot(self, at: Any) -> DataFrame:
         """The answer at an instant (a number, an ISO timestamp or a datetime), as known by now.

@@ -19,6 +19,7 @@ from anabranch.runtime.elements import element_rows
 from anabranch.runtime.exchange import Parcel, gather, pack, unpack
 from anabranch.runtime.job import Job
 from anabranch.runtime.log_folder import write_part
+from anabranch.runtime.own_settings import own_settings
 from anabranch.runtime.phases import reached
 from anabranch.runtime.stage_progress import (
     SourceProgress,
@@ -82,7 +83,8 @@ def _step(
     arrived = _arrived(job, place, parcels)
     gathered = time.perf_counter()
     state = store.traces(before) if before else stage.start()
-    state, output = stage.step(state, arrived, progress)
+    with own_settings():
+        state, output = stage.step(state, arrived, progress)
     output = ordered(output)
     stepped = time.perf_counter()
     counters = _count(stage.name, shard, arrived, output, state, parcels)

@@ -24,6 +24,7 @@ from anabranch.runtime.frame_source import FrameSource, as_files, send_frame
 from anabranch.runtime.job import QUERY, Delivery, Job, check_sources, seal
 from anabranch.runtime.metrics import batch_metrics
 from anabranch.runtime.phases import reached
+from anabranch.runtime.quarantine import Quarantine, failed_windows
 from anabranch.runtime.run import Committed, Execution, Run
 from anabranch.runtime.sinks import Begin, Result, Sink
 from anabranch.runtime.source_spec import FileSource, Promise
@@ -117,7 +118,8 @@ def start_query(
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
-        writer = writer.foreachBatch(_committer(job, sinks, committed))
+        quarantine = Quarantine(opened.path)
+        writer = writer.foreachBatch(_committer(job, sinks, committed, quarantine))
 
         def close() -> None:
             for sink in sinks:
@@ -130,7 +132,7 @@ def start_query(
         control = Control(ControlFolder(Folder.at(opened.control)), known, copies)
         execution = Execution(spark, writer.start, close, control)
         every = zip(sinks, schemas, committed, strict=True)
-        return [Run(execution, sink, schema, done) for sink, schema, done in every]
+        return [Run(execution, sink, schema, done, quarantine) for sink, schema, done in every]
     except BaseException:
         opened.close()
         raise
@@ -220,7 +222,7 @@ def _parcels(
 
 
 def _committer(
-    job: Job, sinks: Sequence[Sink], committed: Sequence[Committed]
+    job: Job, sinks: Sequence[Sink], committed: Sequence[Committed], quarantine: Quarantine
 ) -> Callable[[DataFrame, int], None]:
     """Brings a batch to all sinks; one that has it already takes it again without harm."""
     only_settle = job.is_delivered_by_senders
@@ -232,12 +234,14 @@ def _committer(
                 rows = settle(rows, job, batch)
             results = Result.of_table(rows)
             reached("collected", batch)
+            metrics = [batch_metrics(batch, results, output=n) for n in range(len(sinks))]
+            quarantine.note(batch, [*failed_windows(metrics[0])])
             for number, sink in enumerate(sinks):
                 own = [result for result in results if result.head["output"] == number]
                 stable = Time(min(result.head["stable"] for result in own))
                 sink.commit(batch, stable, own)
-            for number, known in enumerate(committed):
-                known.add(batch_metrics(batch, results, output=number))
+            for known, said in zip(committed, metrics, strict=True):
+                known.add(said)
             reached("committed", batch)
         except AnabranchError as problem:
             for known in committed:

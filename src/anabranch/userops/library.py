@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import redirect_stdout
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -144,7 +146,9 @@ class Library(Mapping[str, Any]):
         found = entry_points(group=GROUP) if self._packages is None else self._packages
         for point in found:
             try:
-                offered = list(_templates(point.load()))
+                # What it says at import is no result of a query.
+                with redirect_stdout(sys.stderr):
+                    offered = list(_templates(point.load()))
             except (Exception, SystemExit) as problem:  # noqa: BLE001 - what a package does at import is its own
                 self._note(point.name, point, f"{type(problem).__name__}: {problem}")
                 continue
