@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from anabranch.model.time import FOREVER
     from anabranch.runtime.message_sink import Messages
     from anabranch.runtime.source_spec import ARRIVAL
+    from anabranch.userops.bases import (
+        Aggregate,
+        IncrementalAggregate,
+        IncrementalOperator,
+        Operator,
+    )
     from anabranch.userops.decorators import uda, udo
     from anabranch.userops.scalars import udf
     from anabranch.windowed import WindowedStream, call
@@ -34,15 +40,19 @@ __version__ = "0.1.0"
 __all__ = [
     "ARRIVAL",
     "FOREVER",
+    "Aggregate",
     "AnabranchError",
     "Engine",
     "EngineError",
     "Event",
     "EventBatch",
     "GroupedStream",
+    "IncrementalAggregate",
+    "IncrementalOperator",
     "LocalRun",
     "LogicalStream",
     "Messages",
+    "Operator",
     "OperatorError",
     "PlanError",
     "QueryError",
@@ -87,6 +97,12 @@ _MODULES = {
     "anabranch.model.time": ("FOREVER",),
     "anabranch.runtime.message_sink": ("Messages",),
     "anabranch.runtime.source_spec": ("ARRIVAL",),
+    "anabranch.userops.bases": (
+        "Aggregate",
+        "IncrementalAggregate",
+        "IncrementalOperator",
+        "Operator",
+    ),
     "anabranch.userops.decorators": ("uda", "udo"),
     "anabranch.userops.scalars": ("udf",),
     "anabranch.windowed": ("WindowedStream", "call"),
