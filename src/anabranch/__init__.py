@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anabranch.model.batch import EventBatch
     from anabranch.model.logical import LogicalStream
     from anabranch.model.stream_file import read_batches, write_stream
-    from anabranch.model.time import FOREVER
+    from anabranch.model.time import FOREVER, Duration
     from anabranch.runtime.message_sink import Messages
     from anabranch.runtime.source_spec import ARRIVAL
     from anabranch.userops.bases import (
@@ -42,6 +42,7 @@ __all__ = [
     "FOREVER",
     "Aggregate",
     "AnabranchError",
+    "Duration",
     "Engine",
     "EngineError",
     "Event",
@@ -94,7 +95,7 @@ _MODULES = {
     "anabranch.model.batch": ("EventBatch",),
     "anabranch.model.logical": ("LogicalStream",),
     "anabranch.model.stream_file": ("read_batches", "write_stream"),
-    "anabranch.model.time": ("FOREVER",),
+    "anabranch.model.time": ("FOREVER", "Duration"),
     "anabranch.runtime.message_sink": ("Messages",),
     "anabranch.runtime.source_spec": ("ARRIVAL",),
     "anabranch.userops.bases": (

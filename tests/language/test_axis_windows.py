@@ -140,6 +140,11 @@ def test_parameters_may_be_named_or_not() -> None:
     assert found == {(Call(bound, (column("bid_price"),), ("quantile",)),)}
 
 
+def test_a_parameter_may_be_called_like_a_clause() -> None:
+    message = said("SELECT quantile(bid_price, limit => 3) FROM Bid GROUP BY TUMBLING(5)")
+    assert "quantile has no parameter 'limit'" in message
+
+
 def test_arguments_are_any_expressions_also_of_functions() -> None:
     node = node_of(
         "CREATE FUNCTION twice(x DOUBLE) RETURNS DOUBLE RETURN x * 2;"
