@@ -213,6 +213,11 @@ class WindowedStream(Generic[W]):
                     hint=f"{guess}modules are: {known}; engine.register(module) adds one",
                 )
             template = found
+        if not isinstance(template, Template):
+            raise PlanError(
+                f"{template!r} is no module",
+                hint="put @ab.uda or @ab.udo above it, or name one that is registered",
+            )
         texts = wanted.arguments[: template.arity]
         odd = [each for each in texts if not isinstance(each, str)]
         if odd:
