@@ -124,6 +124,9 @@ def test_what_is_wrong_names_module_and_signature(bids: ab.Stream) -> None:
     with pytest.raises(PlanError, match="there is no module 'medain'") as missing:
         windows.apply("medain", "price")
     assert "did you mean 'median'?" in missing.value.hint
+    with pytest.raises(PlanError, match="is no module") as plain:
+        windows.apply(len, "price")  # type: ignore[arg-type]
+    assert "@ab.uda" in plain.value.hint
     with pytest.raises(PlanError, match="3 is no column of median"):
         windows.median(3)
     with pytest.raises(QueryError, match="not one call"):

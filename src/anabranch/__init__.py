@@ -22,9 +22,15 @@ if TYPE_CHECKING:
     from anabranch.model.batch import EventBatch
     from anabranch.model.logical import LogicalStream
     from anabranch.model.stream_file import read_batches, write_stream
-    from anabranch.model.time import FOREVER
+    from anabranch.model.time import FOREVER, Duration
     from anabranch.runtime.message_sink import Messages
     from anabranch.runtime.source_spec import ARRIVAL
+    from anabranch.userops.bases import (
+        Aggregate,
+        IncrementalAggregate,
+        IncrementalOperator,
+        Operator,
+    )
     from anabranch.userops.decorators import uda, udo
     from anabranch.userops.scalars import udf
     from anabranch.windowed import WindowedStream, call
@@ -34,15 +40,20 @@ __version__ = "0.1.0"
 __all__ = [
     "ARRIVAL",
     "FOREVER",
+    "Aggregate",
     "AnabranchError",
+    "Duration",
     "Engine",
     "EngineError",
     "Event",
     "EventBatch",
     "GroupedStream",
+    "IncrementalAggregate",
+    "IncrementalOperator",
     "LocalRun",
     "LogicalStream",
     "Messages",
+    "Operator",
     "OperatorError",
     "PlanError",
     "QueryError",
@@ -84,9 +95,15 @@ _MODULES = {
     "anabranch.model.batch": ("EventBatch",),
     "anabranch.model.logical": ("LogicalStream",),
     "anabranch.model.stream_file": ("read_batches", "write_stream"),
-    "anabranch.model.time": ("FOREVER",),
+    "anabranch.model.time": ("FOREVER", "Duration"),
     "anabranch.runtime.message_sink": ("Messages",),
     "anabranch.runtime.source_spec": ("ARRIVAL",),
+    "anabranch.userops.bases": (
+        "Aggregate",
+        "IncrementalAggregate",
+        "IncrementalOperator",
+        "Operator",
+    ),
     "anabranch.userops.decorators": ("uda", "udo"),
     "anabranch.userops.scalars": ("udf",),
     "anabranch.windowed": ("WindowedStream", "call"),

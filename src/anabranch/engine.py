@@ -242,7 +242,8 @@ class Engine:
         Streams that are there already know it, too. Queries that run keep what they began with.
 
         Args:
-            module: What `@uda`, `@udo` or `@udf` has made.
+            module: What `@uda`, `@udo` or `@udf` has made, or a class derived from `Aggregate`,
+                `Operator` and so on.
             name: What queries call it; case does not count. None: by its own name.
             replace: It takes the place of another one of this name.
 

@@ -41,6 +41,7 @@ from anabranch.model.time import Duration, parse_duration
 from anabranch.runtime.declared import Declared
 from anabranch.runtime.source_functions import Connect, resolve_path
 from anabranch.runtime.source_spec import Limits
+from anabranch.userops.bases import module_of
 from anabranch.userops.library import default_library
 
 _DEEPEST: Final = 16
@@ -224,6 +225,7 @@ class Registry:
         Raises:
             PlanError: It is neither, or the name is no word, or is taken.
         """
+        module = module_of(module)
         if not isinstance(module, Template | ScalarFunction):
             raise PlanError(
                 f"{module!r} cannot be registered",

@@ -27,6 +27,7 @@ from anabranch.errors import PlanError
 from anabranch.language.aggregate_text import parse_column
 from anabranch.language.module_text import parse_module_call
 from anabranch.model.time import parse_duration
+from anabranch.userops.bases import module_of
 
 Span: TypeAlias = str | int | timedelta
 """A duration: `"10 minutes"`, a count of chronons, or a timedelta."""
@@ -126,12 +127,12 @@ class Windowing:
 class ModuleCall:
     """A module with what it shall be applied to; `call` makes one."""
 
-    module: Template | str
+    module: Template | type | str
     arguments: tuple[Any, ...]
     parameters: tuple[tuple[str, Any], ...]
 
 
-def call(module: Template | str, *arguments: Any, **parameters: Any) -> ModuleCall:
+def call(module: Template | type | str, *arguments: Any, **parameters: Any) -> ModuleCall:
     """A module for `agg`: `agg(high=call(quantile, "price", q=0.9), n="COUNT(*)")`."""
     return ModuleCall(module, arguments, tuple(parameters.items()))
 
@@ -149,7 +150,7 @@ class WindowedStream(Generic[W]):
 
     def apply(
         self,
-        module: Template | str,
+        module: Template | type | str,
         *arguments: Any,
         name: str | Sequence[str] | None = None,
         **parameters: Any,
@@ -200,7 +201,7 @@ class WindowedStream(Generic[W]):
         return sorted({*object.__dir__(self), *self.stream.modules})
 
     def _bound(self, wanted: ModuleCall) -> tuple[Module, tuple[Expression, ...]]:
-        template = wanted.module
+        template = module_of(wanted.module)
         if isinstance(template, str):
             found = self.stream.modules.get(template.lower())
             if found is None:
@@ -212,6 +213,11 @@ class WindowedStream(Generic[W]):
                     hint=f"{guess}modules are: {known}; engine.register(module) adds one",
                 )
             template = found
+        if not isinstance(template, Template):
+            raise PlanError(
+                f"{template!r} is no module",
+                hint="put @ab.uda or @ab.udo above it, or name one that is registered",
+            )
         texts = wanted.arguments[: template.arity]
         odd = [each for each in texts if not isinstance(each, str)]
         if odd:

@@ -140,6 +140,11 @@ def test_parameters_may_be_named_or_not() -> None:
     assert found == {(Call(bound, (column("bid_price"),), ("quantile",)),)}
 
 
+def test_a_parameter_may_be_called_like_a_clause() -> None:
+    message = said("SELECT quantile(bid_price, limit => 3) FROM Bid GROUP BY TUMBLING(5)")
+    assert "quantile has no parameter 'limit'" in message
+
+
 def test_arguments_are_any_expressions_also_of_functions() -> None:
     node = node_of(
         "CREATE FUNCTION twice(x DOUBLE) RETURNS DOUBLE RETURN x * 2;"
@@ -303,7 +308,14 @@ WRONG: dict[str, Any] = {
     "SELECT held(bid_price) FROM Bid GROUP BY TUMBLING(4, clip => left, clip => left)": "twice",
     "SELECT held(bid_price) FROM Bid GROUP BY TUMBLING(4, empty => 3)": "true or false",
     "SELECT held(bid_price) FROM Bid GROUP BY TUMBLING(4, timestamps => 'clip')": "no lifetimes",
+    "SELECT held(bid_price) FROM Bid GROUP BY TUMBLING(4, clip => 'ful')": "did you mean 'full'?",
+    "SELECT held(bid_price) FROM Bid GROUP BY TUMBLING(4, errors => 'skipp')": "mean 'skip'?",
     "SELECT held(bid_price) FROM Bid GROUP BY HOPPING(4)": "takes 2 sizes, not 1",
+    "SELECT held(bid_price) FROM Bid GROUP BY TUMBLING()": "takes 1 size, not 0",
+    "SELECT COUNT(*) FROM Bid GROUP BY TUMBLE(4)": "write TUMBLING(size",
+    "SELECT held(bid_price) FROM Bid GROUP BY HOPING(4, 2)": "write HOPPING(size, hop",
+    "SELECT quantile() FROM Bid GROUP BY TUMBLING(4)": "does not take 0 arguments",
+    "SELECT quantile(bid_price) FROM Bid": "quantile answers for windows",
     "SELECT held(bid_price) FROM Bid GROUP BY SESSION(4, OFFSET 3)": "has no OFFSET",
     "SELECT held(bid_price) FROM Bid GROUP BY SNAPSHOT(empty => true)": "can be empty",
     "SELECT held(bid_price) FROM Bid GROUP BY COUNTING(3 MINUTES)": "a number of instants",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from sqlglot import exp
 
@@ -18,6 +18,7 @@ from anabranch.algebra.axis_window import (
     Snapshot,
 )
 from anabranch.algebra.expression import Expression
+from anabranch.algebra.module_results import Clip, Errors, Timestamps
 from anabranch.algebra.node import Node
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.language.axis_dialect import AXIS_WINDOWS
@@ -31,6 +32,12 @@ BOUNDS: Final = ("window_start", "window_end")
 """The columns with the bounds of a window."""
 
 OPTIONS: Final = ("clip", "timestamps", "empty", "open_windows", "errors", "bounds")
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "clip": get_args(Clip),
+    "timestamps": get_args(Timestamps),
+    "errors": get_args(Errors),
+}
+_IN_FROM: Final = {"TUMBLE": "TUMBLING", "HOP": "HOPPING"}
 _FLAGS: Final = ("empty", "open_windows", "bounds")
 _CLAUSES: Final = ("expressions", "group", "having", "order", "qualify")
 _AMOUNTS: Final = {"HOPPING": 2, "TUMBLING": 1, "SNAPSHOT": 0, "COUNTING": 1, "SESSION": 1}
@@ -53,6 +60,8 @@ def take_axis_window(
         raise context.wrong(
             "GROUP BY has two windows", windows[1], "keep one; join two queries for two answers"
         )
+    for each in given if not windows else ():
+        _refuse_misspelt(each, context)
     if windows:
         select = select.copy()
         rest = [each for each in select.args["group"].expressions if "axis_window" not in each.meta]
@@ -65,6 +74,22 @@ def take_axis_window(
                 f"write GROUP BY columns, {context.script.said(part)}",
             )
     return select, windows[0].meta["axis_window"] if windows else None
+
+
+def _refuse_misspelt(call: exp.Expr, context: Context) -> None:
+    """Say of what looks like a window of the time axis how that is called.
+
+    Raises:
+        QueryError: It does.
+    """
+    if not isinstance(call, exp.Anonymous) or call.find(exp.Column):
+        return
+    name = str(call.name).upper()
+    near = get_close_matches(_IN_FROM.get(name, name), AXIS_WINDOWS, 1, 0.9)
+    if near and name.lower() not in context.catalog.functions:
+        raise context.wrong(
+            f"there is no window {name} for GROUP BY", call, f"write {AXIS_WINDOWS[near[0]]}"
+        )
 
 
 def own_parts(select: exp.Select) -> Iterator[exp.Expr]:
@@ -143,7 +168,8 @@ def bind_axis_window(text: AxisWindowText, over: Node, context: Context) -> Axis
     wanted, given = _AMOUNTS[text.function], len(text.amounts)
     hint = f"write {AXIS_WINDOWS[text.function]}"
     if given != wanted:
-        raise context.wrong(f"{text.function} takes {wanted} sizes, not {given}", text.span, hint)
+        sizes = f"{wanted} size{'s' if wanted != 1 else ''}"
+        raise context.wrong(f"{text.function} takes {sizes}, not {given}", text.span, hint)
     if text.offset is not None and text.function not in ("HOPPING", "TUMBLING"):
         raise context.wrong(f"{text.function} has no OFFSET", text.offset.span, hint)
     try:
@@ -186,6 +212,13 @@ def bind_options(text: AxisWindowText, context: Context) -> dict[str, Any]:
         if name in _FLAGS and value.lower() not in ("true", "false"):
             raise context.wrong(
                 f"'{name}' is true or false, not {value}", span, f"write {name} => true"
+            )
+        choices = get_close_matches(value.lower(), _CHOICES.get(name, ()), 1)
+        if choices and choices[0] != value.lower():
+            raise context.wrong(
+                f"there is no {name} '{value}'",
+                span,
+                f"did you mean '{choices[0]}'? use one of: {', '.join(_CHOICES[name])}",
             )
         found[name] = value.lower() == "true" if name in _FLAGS else value.lower()
     return found

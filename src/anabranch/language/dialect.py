@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from anabranch.algebra.functions.names import AGGREGATES, SCALARS
 from anabranch.language.axis_dialect import AXIS_WINDOWS, Reader, read_axis_window, read_module
 from anabranch.language.script import Script, Span
 from anabranch.language.window_text import Amount, AxisText, GranularityText, MergeText, WindowText
@@ -22,6 +23,7 @@ _MERGE: Final = "write MERGE(stream, stream, ...), then options: inserts => 'lea
 CALLED: Final = "called"
 """Where a call keeps the name that was written: functions have several."""
 
+_KNOWN: Final = frozenset({*AGGREGATES, *SCALARS})
 _UNITS: Final = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
 
 
@@ -32,6 +34,9 @@ _BEGINS_STREAM: Final = (
 
 def _axis_window(name: str, parser: Reader) -> exp.Expr:
     return read_axis_window(parser, name)
+
+
+E = TypeVar("E", bound=exp.Expr)
 
 
 class _Percentile(exp.Quantile):
@@ -66,6 +71,16 @@ class Anabranch(Spark):
 
         # SESSION(gap) is a window in GROUP BY.
         FUNC_TOKENS: ClassVar[set[TokenType]] = {*SparkParser.FUNC_TOKENS, TokenType.SESSION}
+
+        def validate_expression(self, expression: E, args: list[exp.Expr] | None = None) -> E:
+            """Whether a function has the arguments that it needs."""
+            if args is None or not isinstance(expression, exp.Func):
+                return super().validate_expression(expression, args)
+            name = expression.sql_name()
+            if name.lower() in _KNOWN or not expression.error_messages(args):
+                return super().validate_expression(expression, args)
+            # Spark has no such function: it is a module that takes other arguments.
+            return exp.Anonymous(this=name, expressions=args)  # type: ignore[return-value]
 
         def _parse_table(
             self,

@@ -109,9 +109,11 @@ def syntax_error(script: Script, error: ParseError, last: Token) -> Exception:
 
 def _refuse_stray_commas(script: Script, tokens: list[Token]) -> None:
     """The parser would read over them."""
-    for this, after in zip(tokens, [*tokens[1:], None]):
+    for this, after, behind in zip(tokens, [*tokens[1:], None], [*tokens[2:], None, None]):
         if this.token_type != TokenType.COMMA:
             continue
+        if behind is not None and behind.token_type == TokenType.FARROW:
+            continue  # a parameter may be called like a clause: limit => 20
         if after is None:
             raise script.wrong("the text ends with a comma", (this.start, this.end + 1), _BEFORE)
         word = after.text.upper()

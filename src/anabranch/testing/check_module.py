@@ -35,6 +35,7 @@ from anabranch.testing.module_cases import (
     show_window,
 )
 from anabranch.testing.module_values import alike, unstorable
+from anabranch.userops.bases import module_of
 from anabranch.userops.types import Open, form_of, names_in, resolved
 from anabranch.userops.user_module import UserModule
 
@@ -61,7 +62,7 @@ def check_module(
     one, whatever came and went in between; and the state can be stored.
 
     Args:
-        module: What `@ab.uda` or `@ab.udo` made.
+        module: What `@ab.uda` or `@ab.udo` made, or a class derived from `ab.Aggregate` and so on.
         events: Certain ones, as events or plain values; or a strategy of hypothesis that draws
             lists of them. Without it they are drawn from the types that the module declares.
         types: Of its arguments, where it leaves them open.
@@ -74,6 +75,7 @@ def check_module(
     Raises:
         AssertionError: It does not; with the smallest events that show it.
     """
+    module, like = module_of(module), module_of(like)
     if not isinstance(module, Template):
         raise AssertionError(f"{module!r} is no module: decorate it with @ab.uda or @ab.udo")
     for kinds in _argument_types(module, types, events):

@@ -123,7 +123,9 @@ def _decorator(kind: Kind, target: Callable[..., Any] | None, options: dict[str,
         raise TypeError(str(problem).replace("Options.__init__()", kind)) from None
 
     def decorated(found: Callable[..., Any]) -> UserModule[..., Any]:
-        return UserModule(declared(kind, found, chosen, names), found)
+        own = getattr(found, "module_options", {})
+        of_both = Options(**{**own, **options}) if own else chosen
+        return UserModule(declared(kind, found, of_both, names), found)
 
     return decorated if target is None else decorated(target)
 

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
+from inspect import isabstract
 from types import ModuleType
 from typing import Any, Final, Protocol, final
 
 from anabranch.algebra.module import Template
 from anabranch.errors import OperatorError, PlanError, QueryError
+from anabranch.userops.bases import module_of
 from anabranch.userops.shipped.every import SHIPPED
 
 GROUP: Final = "anabranch.modules"
@@ -65,6 +67,7 @@ class Library(Mapping[str, Any]):
         self._register(module, name, replace)
 
     def _register(self, module: Any, name: str | None, replace: bool = False) -> None:
+        module = module_of(module)
         if not isinstance(module, Template) and not isinstance(getattr(module, "name", None), str):
             what = getattr(module, "__name__", repr(module))
             raise PlanError(
@@ -171,11 +174,15 @@ def _templates(offered: Any) -> Iterator[Any]:
     """The modules in what an entry point names: one, several, or all of a Python module."""
     if isinstance(offered, ModuleType):
         for name, each in vars(offered).items():
-            # What it imported from elsewhere is not its own.
+            # What it imported from elsewhere is not its own, and half a class is no module yet.
             own = getattr(each, "__module__", None) == offered.__name__
-            if isinstance(each, Template) and own and not name.startswith("_"):
-                yield each
-    elif isinstance(offered, Template) or not isinstance(offered, Iterable):
+            if own and not name.startswith("_") and not isabstract(each):
+                found = module_of(each)
+                if isinstance(found, Template):
+                    yield found
+        return
+    offered = module_of(offered)
+    if isinstance(offered, Template) or not isinstance(offered, Iterable):
         if not isinstance(getattr(offered, "name", None), str):
             raise TypeError(f"{offered!r} is no module; decorate it with @ab.uda or @ab.udo")
         yield offered
