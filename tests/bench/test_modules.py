@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from anabranch.bench.cpu_time import cpu_seconds
 from anabranch.bench.modules import run_experiments
 from anabranch.bench.modules_lab import ROWS, SECOND, SHAPES, Size, feed, plan, run
 from anabranch.bench.modules_spark import answer
@@ -34,6 +37,7 @@ TINY = Size(
     files=0,
     rows_per_file=0,
     files_per_batch=1,
+    on_spark=(),
 )
 
 
@@ -79,6 +83,13 @@ def test_a_window_counts_as_often_as_it_is_answered_for() -> None:
     open_too = run(plan("plain", SECOND, SECOND, open_windows=True), batches)
     assert ended.events == open_too.events == 4_000
     assert 30 <= ended.windows < open_too.windows
+
+
+def test_what_children_compute_counts() -> None:
+    before = cpu_seconds()
+    busy = "import time\nwhile time.process_time() < 0.3: pass"
+    subprocess.run([sys.executable, "-c", busy], check=True)
+    assert cpu_seconds() - before >= 0.25
 
 
 @pytest.mark.spark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.bench.modules_lab import Size
+from anabranch.bench.modules_lab import SHAPES, Size
 from anabranch.bench.modules_spark import on_spark
 from anabranch.bench.modules_sweeps import lengths, overlaps
 from anabranch.bench.report import Report
@@ -20,17 +20,19 @@ FULL: Final = Size(
     files=16,
     rows_per_file=250_000,
     files_per_batch=4,
+    on_spark=tuple(SHAPES),
 )
 QUICK: Final = Size(
     events=100_000,
     batch=50_000,
     overlaps=(1, 5),
-    lengths=(4, 64),
-    small=64,
+    lengths=(4, 32),
+    small=32,
     repeats=1,
     files=4,
     rows_per_file=100_000,
     files_per_batch=2,
+    on_spark=("vectorised",),
 )
 
 

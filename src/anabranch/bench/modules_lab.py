@@ -53,6 +53,7 @@ class Size:
         files: Files for Spark; none: not on Spark.
         rows_per_file: Rows in each of them.
         files_per_batch: How many of them come at once.
+        on_spark: The shapes that are measured on Spark.
     """
 
     events: int
@@ -64,6 +65,7 @@ class Size:
     files: int
     rows_per_file: int
     files_per_batch: int
+    on_spark: tuple[str, ...]
 
 
 @final

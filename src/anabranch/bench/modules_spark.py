@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from anabranch.bench.cpu_time import cpu_seconds
 from anabranch.bench.modules_lab import SHAPES, Size
 from anabranch.bench.report import Report
 from anabranch.bench.rows import write_rows
@@ -24,11 +25,14 @@ def on_spark(report: Report, size: Size) -> None:
 
     Spark runs a pandas UDF over groups only where all rows are there: its job reads all files at
     once and throws the results away. Ours gets them batch by batch, keeps state and writes a log.
-    The seconds of both are those of the whole job. A first run of each is warm-up.
+    The seconds of both are those of the whole job. A first run of each is warm-up. Seconds of
+    cores are measured as well: those do not depend on what else the machine does.
     """
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     rows = size.files * size.rows_per_file
-    speeds: dict[str, list[float]] = {who: [] for who in ("spark_pandas", *SHAPES)}
+    everyone = ("spark_pandas", *size.on_spark)
+    speeds: dict[str, list[float]] = {who: [] for who in everyone}
+    per_core: dict[str, list[float]] = {who: [] for who in everyone}
     try:
         write_rows(
             root / "rows",
@@ -39,30 +43,33 @@ def on_spark(report: Report, size: Size) -> None:
         )
         with Engine() as engine:
             for repeat in range(-1, size.repeats):
-                for who, rates in speeds.items():
-                    began = perf_counter()
+                for who in everyone:
+                    began, spent = perf_counter(), cpu_seconds()
                     if who == "spark_pandas":
                         windows = peers.pandas_tumbling(engine.spark, root / "rows")
                     else:
                         windows = answer(engine, root / "rows", root / who, who, size)
-                    seconds = perf_counter() - began
+                    seconds, spent = perf_counter() - began, cpu_seconds() - spent
                     if repeat >= 0:
-                        rates.append(rows / seconds)
+                        speeds[who].append(rows / seconds)
+                        per_core[who].append(rows / spent)
                         report.measured(
                             who,
                             repeat=repeat,
-                            rows_per_s=round(rates[-1]),
+                            rows_per_s=round(rows / seconds),
                             windows_per_s=round(windows / seconds),
                             seconds=round(seconds, 3),
+                            cpu_seconds=round(spent, 3),
                         )
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    median = {who: statistics.median(rates) for who, rates in speeds.items()}
-    for who, rate in median.items():
+    for who, rates in speeds.items():
         name = who if who == "spark_pandas" else f"{who}_on_spark"
-        report.figure(f"{name}_rows_per_s", rate)
-        if who != "spark_pandas":
-            report.figure(f"{who}_vs_spark_pandas", rate / median["spark_pandas"])
+        report.figure(f"{name}_rows_per_s", statistics.median(rates))
+    for shape in size.on_spark:
+        for name, each in (("", speeds), ("_cpu", per_core)):
+            ours, theirs = (statistics.median(each[who]) for who in (shape, "spark_pandas"))
+            report.figure(f"{shape}_vs_spark_pandas{name}", ours / theirs)
 
 
 def answer(engine: Engine, rows: Path, work: Path, shape: str, size: Size) -> int:
