@@ -12,6 +12,7 @@ from anabranch.bench.growth import growth
 from anabranch.bench.latency import latency
 from anabranch.bench.merge import merge
 from anabranch.bench.merge_plots import write_plots as write_merge_plots
+from anabranch.bench.modules import modules
 from anabranch.bench.nexmark import nexmark
 from anabranch.bench.operators import operators
 from anabranch.bench.pipes import pipes
@@ -55,6 +56,7 @@ BENCHES: Final[Mapping[str, Bench]] = {
         merge,
         write_merge_plots,
     ),
+    "modules": Bench("modules of every shape over windows, beside Spark's pandas UDFs", modules),
     "restart": Bench("from a new process to the first result, with 10M live events", restart),
     "scale": Bench("more cores and many events: throughput, cost per event, memory", scale),
     "nexmark": Bench(

@@ -16,7 +16,7 @@ def bench(
         str,
         typer.Argument(
             help="The benchmark: tumbling, latency, endtoend, operators, growth, scale, restart, "
-            "pipes, merge or nexmark."
+            "pipes, merge, modules or nexmark."
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A small form, under a minute.")] = False,

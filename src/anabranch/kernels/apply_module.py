@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.axis_window import Hopping
-from anabranch.kernels.columns import Mask, is_first
+from anabranch.kernels.columns import Mask, is_first, is_in_place, order_by_id_and_time
 from anabranch.kernels.event_trace import END
 from anabranch.kernels.grid_windows import grid_line, grid_plan, horizon_of
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
@@ -120,7 +120,7 @@ class ApplyModuleKernel(Stateful):
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Find the windows that change or have ended, ask the modules, tell what is new."""
-        (came,) = arrived
+        came = _in_order(arrived[0])
         runs = trace.runs
         frontier = self._frontier(trace, came, stable)
         fresh = self._event_rows(came)
@@ -299,3 +299,9 @@ class ApplyModuleKernel(Stateful):
         assert plan.groups is not None
         known, _ = self.layout.windows.of(runs.get(WINDOWS, ()), plan.groups)
         return sorted_rows(negative(known), plan.now)
+
+
+def _in_order(came: pa.RecordBatch) -> pa.RecordBatch:
+    """The same by group and start: what follows is then in order, or nearly so."""
+    order = order_by_id_and_time(numbers(came, ID), numbers(came, START))
+    return came if is_in_place(order) else came.take(pa.array(order))

@@ -51,6 +51,11 @@ def order_by_id_and_time(ids: Ids, times: Ints) -> Ints:
     return by_time[order_by_id(ids[by_time])]
 
 
+def is_in_place(order: Ints) -> bool:
+    """Whether an order leaves everything where it is."""
+    return bool((order == np.arange(len(order))).all())
+
+
 def order_by_id(ids: Ids) -> Ints:
     """Positions that sort by id; equal ones keep their order."""
     if len(ids) < _FEW:

@@ -8,7 +8,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.columns import Ids, Ints, is_first, order_by_id_and_time
+from anabranch.kernels.columns import (
+    Ids,
+    Ints,
+    is_first,
+    order_by_id_and_time,
+    order_by_place_and_time,
+)
 from anabranch.kernels.extremes import Codec
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.runs import TIME, Merge, Slices, take_ranges, with_times
@@ -74,20 +80,32 @@ def add_up(rows: pa.RecordBatch, compared: Sequence[str], owner: np.ndarray) -> 
     """One place per owner and event with the sum of its counts, without those that sum to none."""
     if not rows.num_rows:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    keys: list[np.ndarray] = []
-    for name in compared:
-        value = rows.column(name)
-        keys.append(
-            value.to_numpy()
-            if value.type == pa.uint64()
-            else Codec.of(value.type, False, [value]).encode(value)
-        )
-    keys += [rows.column(END).to_numpy(), rows.column(TIME).to_numpy(), owner]
-    order = np.lexsort(keys)
-    first = is_first(*(key[order] for key in keys))
-    counts = np.add.reduceat(rows.column(COUNT).to_numpy()[order], np.flatnonzero(first))
-    some = counts != 0
-    return order[first][some], counts[some]
+    times, counts = rows.column(TIME).to_numpy(), rows.column(COUNT).to_numpy()
+    by_time = order_by_id_and_time if owner.dtype == np.uint64 else order_by_place_and_time
+    order = by_time(owner, times)
+    first = is_first(owner[order], times[order])
+    tied = ~first
+    tied[:-1] |= ~first[1:]
+    places = np.flatnonzero(tied)
+    if len(places):
+        # Few events of a key begin at one instant: only those are compared as a whole.
+        some = order[places]
+        where = pa.array(some)
+        keys = [_comparable(rows.column(name).take(where)) for name in compared]
+        keys += [rows.column(END).to_numpy()[some], times[some], owner[some]]
+        again = np.lexsort(keys)
+        order[places] = some[again]
+        first[places] = is_first(*(key[again] for key in keys))
+    counts = np.add.reduceat(counts[order], np.flatnonzero(first))
+    there = counts != 0
+    return order[first][there], counts[there]
+
+
+def _comparable(values: pa.Array) -> np.ndarray:
+    """Numbers that are equal where values are."""
+    if values.type == pa.uint64():
+        return np.asarray(values.to_numpy())
+    return Codec.of(values.type, False, [values]).encode(values)
 
 
 def events_over(

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels import runs as run_sizes
-from anabranch.kernels.columns import Ids, Ints, Mask, order_by_id_and_time
+from anabranch.kernels.columns import Ids, Ints, Mask, is_in_place, order_by_id_and_time
 from anabranch.kernels.event_trace import END, add_up, events_schema
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.runs import TIME, Slices, add_run, take_ranges, with_times
@@ -46,12 +46,11 @@ class Bag:
         self, ids: Ids, times: Ints, ends: Ints, counts: Ints, values: Sequence[pa.Array]
     ) -> pa.RecordBatch:
         """A sorted run."""
-        order = order_by_id_and_time(ids, times)
-        places = pa.array(order)
-        arrays = [pa.array(each[order]) for each in (ids, times, ends, counts)]
-        arrays += [value.take(places) for value in values]
+        arrays = [*map(pa.array, (ids, times, ends, counts)), *values]
         made = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        return with_times(made, ends[order])
+        order = order_by_id_and_time(ids, times)
+        made = made if is_in_place(order) else made.take(pa.array(order))
+        return with_times(made, numbers(made, END))
 
     def at(self, runs: Sequence[Run], ids: Ids, times: Ints) -> tuple[pa.RecordBatch, Ints]:
         """The rows of some groups at some instants, and whose each is."""

@@ -1,0 +1,56 @@
+"""Modules of every shape: plain, on tables, with states; and beside Spark's pandas UDFs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.bench.modules_lab import SHAPES, Size
+from anabranch.bench.modules_spark import on_spark
+from anabranch.bench.modules_sweeps import lengths, overlaps
+from anabranch.bench.report import Report
+from anabranch.kernels import columns
+
+FULL: Final = Size(
+    events=400_000,
+    batch=100_000,
+    overlaps=(1, 2, 5, 10, 20),
+    lengths=(4, 16, 64, 256),
+    small=256,
+    repeats=3,
+    files=16,
+    rows_per_file=250_000,
+    files_per_batch=4,
+    on_spark=tuple(SHAPES),
+)
+QUICK: Final = Size(
+    events=100_000,
+    batch=50_000,
+    overlaps=(1, 5),
+    lengths=(4, 32),
+    small=32,
+    repeats=1,
+    files=4,
+    rows_per_file=100_000,
+    files_per_batch=2,
+    on_spark=("vectorised",),
+)
+
+
+def modules(report: Report, *, quick: bool) -> None:
+    """The mean in every shape, under growing overlap and growing length, and on Spark.
+
+    Figures: `<shape>_events_per_s` and `<shape>_windows_per_s` in the kernel, in windows that do
+    not overlap; `incremental_growth`, `plain_growth` and so on, the cost of an event with the
+    longest windows over that with the shortest; `<who>_rows_per_s` on Spark;
+    `vectorised_vs_spark_pandas`.
+    """
+    run_experiments(report, QUICK if quick else FULL)
+
+
+def run_experiments(report: Report, size: Size) -> None:
+    """All experiments in one size."""
+    columns.native()  # what is compiled is compiled now
+    overlaps(report, size)
+    lengths(report, size)
+    if size.files:
+        on_spark(report, size)
