@@ -38,8 +38,8 @@ def windows(module: Small, over: Source = EVENTS, **options: Any) -> ApplyModule
     [
         (MEDIAN, {}, "the start of the earliest window that ends after the stable point"),
         (MEDIAN, {"clip": "full"}, "the start of the earliest window that ends after"),
-        (HELD, {}, "the start of the earliest window with an event that ends after"),
-        (HELD, {"clip": "left"}, "the start of the earliest window with an event that ends after"),
+        (HELD, {}, "or has an event that ends there or later"),
+        (HELD, {"clip": "left"}, "or has an event that ends there or later"),
         (HELD, {"clip": "right"}, "the end of the latest window that has ended by the stable"),
         (HELD, {"clip": "full"}, "the end of the latest window that has ended by the stable"),
         (FOLLOWED_BY, {"timestamps": "unchanged"}, "the start of the earliest window with an"),

@@ -23,8 +23,8 @@ def liveliness(node: ApplyModule) -> str:
         return "results are settled up to the stable point"
     if node.sees_ends:
         return (
-            "results are settled up to the start of the earliest window with an event that ends "
-            "after the stable point"
+            "results are settled up to the start of the earliest window that ends after the stable "
+            "point, or has an event that ends there or later"
         )
     return (
         "results are settled up to the end of the latest window that has ended by the stable "
