@@ -30,7 +30,7 @@ from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
 from anabranch.model.logical import LogicalStream
-from anabranch.model.time import FOREVER, Duration
+from anabranch.model.time import Duration
 
 History = Sequence[Lifetimed]
 Histories = Mapping[str, History]
@@ -104,7 +104,7 @@ def history(node: Node, streams: Histories) -> list[Lifetimed]:
     given = [history(each, streams) for each in node.inputs]
     match node:
         case ApplyModule():
-            return node.apply(given[0], int(FOREVER))
+            return node.apply(given[0])
         case Union():
             return [event for each in given for event in each]
         case Filter() | Map() | Shift():
