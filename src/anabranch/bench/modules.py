@@ -30,7 +30,7 @@ QUICK: Final = Size(
     small=40,
     repeats=1,
     files=4,
-    rows_per_file=100_000,
+    rows_per_file=250_000,
     files_per_batch=2,
     on_spark=("vectorised",),
 )
