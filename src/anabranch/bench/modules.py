@@ -11,11 +11,11 @@ from anabranch.bench.report import Report
 from anabranch.kernels import columns
 
 FULL: Final = Size(
-    events=400_000,
-    batch=100_000,
-    overlaps=(1, 2, 5, 10, 20),
-    lengths=(4, 16, 64, 256),
-    small=256,
+    events=200_000,
+    batch=50_000,
+    overlaps=(1, 2, 5, 10),
+    lengths=(10, 30, 60, 120),
+    small=120,
     repeats=3,
     files=16,
     rows_per_file=250_000,
@@ -26,11 +26,11 @@ QUICK: Final = Size(
     events=100_000,
     batch=50_000,
     overlaps=(1, 5),
-    lengths=(4, 32),
-    small=32,
+    lengths=(10, 40),
+    small=40,
     repeats=1,
     files=4,
-    rows_per_file=100_000,
+    rows_per_file=250_000,
     files_per_batch=2,
     on_spark=("vectorised",),
 )
