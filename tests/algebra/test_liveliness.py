@@ -26,6 +26,12 @@ EVENTS = Source(name="s", schema=SCHEMA)
 POINTS = Source(name="s", schema=SCHEMA, only_points=True)
 
 
+SOME_EVENT = (
+    "the start of the earliest window that ends after the stable point, or has an event that ends "
+    "there or later"
+)
+
+
 def windows(module: Small, over: Source = EVENTS, **options: Any) -> ApplyModule:
     value = Expression.column("value", SCHEMA)
     bound = module.bind([value.type], [], {})
@@ -38,11 +44,11 @@ def windows(module: Small, over: Source = EVENTS, **options: Any) -> ApplyModule
     [
         (MEDIAN, {}, "the start of the earliest window that ends after the stable point"),
         (MEDIAN, {"clip": "full"}, "the start of the earliest window that ends after"),
-        (HELD, {}, "or has an event that ends there or later"),
-        (HELD, {"clip": "left"}, "or has an event that ends there or later"),
+        (HELD, {}, SOME_EVENT),
+        (HELD, {"clip": "left"}, SOME_EVENT),
         (HELD, {"clip": "right"}, "the end of the latest window that has ended by the stable"),
         (HELD, {"clip": "full"}, "the end of the latest window that has ended by the stable"),
-        (FOLLOWED_BY, {"timestamps": "unchanged"}, "the start of the earliest window with an"),
+        (FOLLOWED_BY, {"timestamps": "unchanged"}, SOME_EVENT),
         (FOLLOWED_BY, {"timestamps": "clip", "clip": "full"}, "the end of the latest window"),
         (FOLLOWED_BY, {"timestamps": "time_bound"}, "the stable point"),
     ],
