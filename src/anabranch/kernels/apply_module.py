@@ -238,13 +238,12 @@ class ApplyModuleKernel(Stateful):
         def since(rows: pa.RecordBatch) -> Mask:
             return np.asarray(numbers(rows, END) > stable)
 
-        kept_fresh = fresh.take(pa.array(np.flatnonzero(alive(fresh))))
         progress = pa.RecordBatch.from_arrays(
             [pa.array([0], pa.uint64()), pa.array([frontier.seen[1]], pa.int64())],
             schema=_PROGRESS,
         )
         after = {
-            EVENTS: layout.events.add(runs.get(EVENTS, ()), kept_fresh, stable, alive),
+            EVENTS: layout.events.add(runs.get(EVENTS, ()), fresh, stable, alive),
             WINDOWS: windows,
             WAITING: layout.windows.add(runs.get(WAITING, ()), change.waiting, stable, since),
             ANSWERS: layout.answers.add(runs.get(ANSWERS, ()), change.answers, stable, since),

@@ -116,8 +116,15 @@ class Bag:
             rows, _ = self._added_up(rows, ids)
             return with_times(rows, rows.column(END).to_numpy())
 
+        if stable == FOREVER:
+            return ()
+        some = np.flatnonzero(keep(fresh))
+        if len(some) < fresh.num_rows:
+            # Much is over as soon as it has come.
+            fresh = fresh.take(pa.array(some))
+            fresh = with_times(fresh, fresh.column(END).to_numpy())
         every = (*runs, Run(fresh)) if fresh.num_rows else runs
-        if stable == FOREVER or not every:
+        if not every:
             return ()
         if sum(map(len, every)) <= run_sizes.SMALL:
             merged = merge(every, True)
