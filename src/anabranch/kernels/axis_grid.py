@@ -90,4 +90,4 @@ def first_open(window: Hopping, instant: int) -> Time:
     if instant <= BEGINNING:
         return BEGINNING
     number = (instant - window.offset - window.size) // window.hop + 1
-    return Time(window.span(number)[0])
+    return Time(min(window.span(number)[0], FOREVER))
