@@ -21,7 +21,7 @@ from anabranch.kernels.module_windows import read_state
 from anabranch.kernels.pipeline import Emission
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
-from anabranch.model.time import FOREVER, Duration
+from anabranch.model.time import BEGINNING, FOREVER, Duration
 from anabranch.testing import assert_agrees, batchings, streams
 from anabranch.testing.oracle import history_of
 from anabranch.testing.physical import (
@@ -164,3 +164,11 @@ def test_empty_windows_near_the_end_of_time(of: Any) -> None:
     assert_told(hopping, stream((1, end - 3, end - 3, end - 2), end - 1, FOREVER).in_batches_of(1))
     gaps = replace(node, window=Hopping(Duration(1), Duration(50)))
     assert_told(gaps, stream((1, end - 60, end - 60, end - 2), end - 1, FOREVER).in_batches_of(1))
+
+
+@pytest.mark.usefixtures("eagerness")
+def test_windows_near_the_ends_of_time_are_counted_one_by_one() -> None:
+    node = ApplyModule(input=SOURCE, window=tumbling(Duration(4)), calls=(call(PLAIN),))
+    for start in (int(FOREVER) - 9, int(BEGINNING) + 1):
+        came = stream((1, start, start, start + 7), (2, start + 2, start + 2, start + 3), FOREVER)
+        assert_told(node, came.in_batches_of(1))

@@ -72,7 +72,8 @@ def _one_by_one(
             start = number * window.hop + window.offset
             if start >= begin or not inside:
                 found.append((place, *window.span(number)))
-    owner, begins, ends = np.array(found, np.int64).reshape(-1, 3).T
+    # Compiled loops want columns that lie apart.
+    owner, begins, ends = np.ascontiguousarray(np.array(found, np.int64).reshape(-1, 3).T)
     return owner, begins, ends
 
 
