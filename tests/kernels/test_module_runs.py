@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.axis_window import Session, tumbling
+from anabranch.algebra.axis_window import Hopping, Session, tumbling
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.module import Result, Window
 from anabranch.errors import OperatorError
@@ -21,7 +21,7 @@ from anabranch.kernels.module_windows import read_state
 from anabranch.kernels.pipeline import Emission
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
-from anabranch.model.time import FOREVER, Duration
+from anabranch.model.time import BEGINNING, FOREVER, Duration
 from anabranch.testing import assert_agrees, batchings, streams
 from anabranch.testing.oracle import history_of
 from anabranch.testing.physical import (
@@ -147,8 +147,28 @@ def test_a_session_can_grow_from_an_end_where_the_promise_stands() -> None:
 
 
 @pytest.mark.parametrize("of", [PLAIN, TIMED, ADDING, TIMED_ADDING])
+def test_a_window_with_an_event_that_has_ended_is_not_empty(of: Any) -> None:
+    node = ApplyModule(input=SOURCE, window=tumbling(Duration(10)), calls=(call(of),), empty=True)
+    for rows in (((1, 1, 1, 2), 5, 10, 40, FOREVER), ((1, 1, 1, 2), 5, (1, 25, 25, 26), FOREVER)):
+        assert_told(node, stream(*rows).in_batches_of(1))
+
+
+@pytest.mark.parametrize("of", [PLAIN, TIMED, ADDING, TIMED_ADDING])
 def test_empty_windows_near_the_end_of_time(of: Any) -> None:
     end = int(FOREVER)
     node = ApplyModule(input=SOURCE, window=tumbling(Duration(2)), calls=(call(of),), empty=True)
     came = stream((1, end - 6, end - 6, end), (2, end - 6, end - 6, end - 1), FOREVER)
     assert_told(node, came.batches())
+    hopping = replace(node, window=Hopping(Duration(3), Duration(1)))
+    assert_told(hopping, stream((1, end - 3, end - 3, end - 2), end - 2, FOREVER).in_batches_of(2))
+    assert_told(hopping, stream((1, end - 3, end - 3, end - 2), end - 1, FOREVER).in_batches_of(1))
+    gaps = replace(node, window=Hopping(Duration(1), Duration(50)))
+    assert_told(gaps, stream((1, end - 60, end - 60, end - 2), end - 1, FOREVER).in_batches_of(1))
+
+
+@pytest.mark.usefixtures("eagerness")
+def test_windows_near_the_ends_of_time_are_counted_one_by_one() -> None:
+    node = ApplyModule(input=SOURCE, window=tumbling(Duration(4)), calls=(call(PLAIN),))
+    for start in (int(FOREVER) - 9, int(BEGINNING) + 1):
+        came = stream((1, start, start, start + 7), (2, start + 2, start + 2, start + 3), FOREVER)
+        assert_told(node, came.in_batches_of(1))

@@ -72,8 +72,8 @@ def _one_by_one(
             start = number * window.hop + window.offset
             if start >= begin or not inside:
                 found.append((place, *window.span(number)))
-    # Whole columns: compiled loops take no strides.
-    owner, begins, ends = np.array(found, np.int64).reshape(-1, 3).T.copy()
+    # Compiled loops want columns that lie apart.
+    owner, begins, ends = np.ascontiguousarray(np.array(found, np.int64).reshape(-1, 3).T)
     return owner, begins, ends
 
 
@@ -91,4 +91,4 @@ def first_open(window: Hopping, instant: int) -> Time:
     if instant <= BEGINNING:
         return BEGINNING
     number = (instant - window.offset - window.size) // window.hop + 1
-    return Time(window.span(number)[0])
+    return Time(min(window.span(number)[0], FOREVER))

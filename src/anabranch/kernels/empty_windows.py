@@ -46,7 +46,9 @@ def empty_windows(
     window = node.window
     assert isinstance(window, Hopping)
     before, now = frontier.stable
-    events = layout.events.where(runs[1], lambda rows: numbers(rows, END) > before)
+    # Events may have ended before, in windows that end only now.
+    line = first_open(window, before)
+    events = layout.events.where(runs[1], lambda rows: numbers(rows, END) > line)
     row, held = _held(window, events, frontier)
     fresh = _begun(layout, runs[0], events, row, held)
     known = layout.groups.where(runs[0], lambda rows: numbers(rows, COUNT) != 0)

@@ -236,7 +236,8 @@ def _at_once(
     keep = np.array([place for place, each in enumerate(times) if each is not None], np.int64)
     held = np.array([each for each in times if each is not None], np.int64).reshape(-1, 2)
     kept = [column.take(pa.array(keep)) for column in columns]
-    return Answers(owner[keep], kept, held[:, 0], held[:, 1], failures)
+    start, end = np.ascontiguousarray(held.T)
+    return Answers(owner[keep], kept, start, end, failures)
 
 
 def frame(module: Module, seen: Seen) -> pa.Table:
