@@ -26,8 +26,12 @@ class Runs:
 
     def next_name(self) -> str:
         """A name for a query that has none."""
-        self._number += 1
-        return f"query_{self._number}"
+        taken = {run.name for run in self.each}
+        while True:
+            self._number += 1
+            name = f"query_{self._number}"
+            if name not in taken:
+                return name
 
     def add(self, run: Run, stream: Stream) -> Run:
         """Keep a run, under a name that no other has."""
