@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import inspect
 import re
-import types
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, Final, TypeAlias, Union, get_args, get_origin, overload
+from typing import Any, Final, TypeAlias, overload
 
 import pyarrow as pa
 
 from anabranch.algebra.functions.value import type_in_spark
 from anabranch.algebra.scalar_function import ScalarFrame, ScalarFunction
 from anabranch.algebra.scalar_sql import is_taken
-from anabranch.errors import PlanError, QueryError
-from anabranch.language.types import parse_type
+from anabranch.errors import PlanError
+from anabranch.userops.types import UnknownTypeError, form_of
 
 TypeSaid: TypeAlias = type | str | pa.DataType
 """A type: of Python (`float`), in SQL (`"DECIMAL(10, 2)"`), or of Arrow."""
 
-_PYTHON: Final[Mapping[Any, pa.DataType]] = {
-    bool: pa.bool_(),
-    int: pa.int64(),
-    float: pa.float64(),
-    str: pa.string(),
-    bytes: pa.binary(),
-    date: pa.date32(),
-    datetime: pa.timestamp("us", tz="UTC"),
-}
 _FRAMES: Final = ("python", "arrow", "pandas")
 _TYPES_HINT: Final = (
     "write bool, int, float, str, bytes, date or datetime, or a type of SQL: "
@@ -191,37 +180,24 @@ def _is_plain(parameter: inspect.Parameter) -> bool:
 
 
 def _type(said: Any, what: str, name: str) -> pa.DataType:
-    found: pa.DataType | None = None
-    plain = _without_none(said)
-    if plain is None:
+    if said is None:
         raise PlanError(f"{what} has no type", where=_where(name), hint=_TYPES_HINT)
-    if isinstance(plain, str):
-        try:
-            found = parse_type(plain)
-        except QueryError as problem:
-            raise PlanError(problem.what, where=_where(name), hint=problem.hint) from None
-    elif isinstance(plain, pa.DataType):
-        found = plain
-    elif get_origin(plain) is list and get_args(plain):
-        found = pa.list_(_type(get_args(plain)[0], what, name))
-    else:
-        found = _PYTHON.get(plain)
-    known = None if found is None else type_in_spark(found)
-    if known is None or pa.types.is_null(known):
+    try:
+        found, _ = form_of(said)
+    except UnknownTypeError as problem:
+        wrong = str(problem) if isinstance(said, str) else _has_none(said, what)
         hint = _TYPES_HINT
-        if plain is Decimal:
+        if said is Decimal:
             hint = 'say how many digits: @udf(returns="DECIMAL(10, 2)")'
-        shown = getattr(plain, "__name__", str(plain))
-        raise PlanError(f"{what} has no type of SQL: {shown}", where=_where(name), hint=hint)
+        raise PlanError(wrong, where=_where(name), hint=hint) from None
+    known = type_in_spark(found) if isinstance(found, pa.DataType) else None
+    if known is None or pa.types.is_null(known):
+        raise PlanError(_has_none(said, what), where=_where(name), hint=_TYPES_HINT)
     return known
 
 
-def _without_none(said: Any) -> Any:
-    """`float` of `float | None`: every value may be NULL."""
-    if get_origin(said) in (Union, types.UnionType):
-        rest = [each for each in get_args(said) if each is not types.NoneType]
-        return rest[0] if len(rest) == 1 else said
-    return said
+def _has_none(said: Any, what: str) -> str:
+    return f"{what} has no type of SQL: {getattr(said, '__name__', str(said))}"
 
 
 def _where(name: str) -> str:
