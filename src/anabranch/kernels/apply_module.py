@@ -162,13 +162,15 @@ class ApplyModuleKernel(Stateful):
         start, stop, new_stop = (numbers(came, name) for name in (START, STOP, NEW_STOP))
         gone, come = np.flatnonzero(stop > start), np.flatnonzero(new_stop > start)
         rows = np.concatenate([gone, come])
-        names = [name for name, _ in self.layout.about]
+        about = came.select([name for name, _ in self.layout.about])
+        if len(gone) or len(come) < came.num_rows:
+            about = about.take(pa.array(rows))
         return self.layout.events.rows(
             numbers(came, ID)[rows],
             start[rows],
             np.concatenate([stop[gone], new_stop[come]]),
             np.repeat([-1, 1], [len(gone), len(come)]),
-            [came.column(name).take(pa.array(rows)) for name in names],
+            about.columns,
         )
 
     def _plan(

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels import columns
-from anabranch.kernels.columns import Ids, Ints, positions_of
+from anabranch.kernels.columns import Ids, Ints, is_in_place, positions_of
 from anabranch.kernels.kernel import ID, Run
 from anabranch.model.time import FOREVER, Time
 
@@ -85,6 +85,8 @@ class Slices:
 def take_ranges(run: Run, starts: Ints, stops: Ints) -> tuple[pa.RecordBatch, Ints]:
     """The rows in the ranges, and to which range each belongs."""
     positions, owner = positions_of(starts, stops)
+    if len(positions) == len(run) and is_in_place(positions):
+        return run.rows, owner
     return run.rows.take(pa.array(positions)), owner
 
 

@@ -100,6 +100,8 @@ class Bag:
 
     def _added_up(self, rows: pa.RecordBatch, owner: np.ndarray) -> tuple[pa.RecordBatch, Ints]:
         places, counts = add_up(rows, self.compared, owner)
+        if len(places) == rows.num_rows and is_in_place(places):
+            return rows, owner
         rows = rows.take(pa.array(places))
         return rows.set_column(3, rows.schema.field(COUNT), pa.array(counts)), owner[places]
 

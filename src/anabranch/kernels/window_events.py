@@ -268,6 +268,8 @@ class Pairs:
     def owned(self, owner: Ints) -> Pairs:
         """The same in windows with other numbers; those without one are left out."""
         keep = np.flatnonzero(owner >= 0)
+        if len(keep) == len(self):
+            return replace(self, owner=owner)
         return replace(self.take(keep), owner=owner[keep])
 
     def hashes(self) -> tuple[Ids, Ids]:
