@@ -29,9 +29,9 @@ QUICK: Final = Size(
     lengths=(10, 40),
     small=40,
     repeats=1,
-    files=4,
+    files=8,
     rows_per_file=250_000,
-    files_per_batch=2,
+    files_per_batch=4,
     on_spark=("vectorised",),
 )
 
