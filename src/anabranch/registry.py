@@ -18,7 +18,7 @@ from anabranch.algebra.module import Template
 from anabranch.algebra.node import Node
 from anabranch.algebra.scalar_function import Functions, ScalarFunction
 from anabranch.algebra.source import Source
-from anabranch.errors import AnabranchError, PlanError, StreamError
+from anabranch.errors import AnabranchError, PlanError
 from anabranch.language.axis_dialect import AXIS_WINDOWS
 from anabranch.language.catalog import Catalog, Entry
 from anabranch.language.context import Context
@@ -39,13 +39,12 @@ from anabranch.language.statements import (
 from anabranch.language.types import type_name
 from anabranch.model.time import Duration, parse_duration
 from anabranch.runtime.declared import Declared
+from anabranch.runtime.declared_in_sql import declared_in_sql
 from anabranch.runtime.source_functions import Connect, resolve_path
-from anabranch.runtime.source_spec import Limits
 from anabranch.userops.bases import module_of
 from anabranch.userops.library import default_library
 
 _DEEPEST: Final = 16
-_OPTIONS: Final = ("max_rows_per_batch", "max_files_per_batch", "ends", "kind", "copies")
 
 
 @final
@@ -163,7 +162,7 @@ class Registry:
         """`CREATE STREAM ... SOURCE` and `CREATE TABLE`."""
         self._refuse_taken(statement)
         chronon = None if statement.chronon is None else parse_duration(statement.chronon)
-        declared = _declared(statement, chronon)
+        declared = declared_in_sql(statement, chronon)
         try:
             source, leaf = describe(declared)
         except AnabranchError as problem:
@@ -345,69 +344,6 @@ class Registry:
                 statement.span,
                 f"choose another name, DROP it first, or write CREATE OR REPLACE {_word(known)}",
             )
-
-
-def _declared(statement: CreateSource, chronon: Duration | None) -> Declared:
-    unknown = [name for name in statement.options if name not in _OPTIONS]
-    own = statement.source.function is not None and statement.source.function.lower() == "spark"
-    if unknown and not own:
-        raise statement.script.wrong(
-            f"there is no option '{unknown[0]}'",
-            statement.span,
-            f"options are: {', '.join(_OPTIONS)}",
-        )
-    options = statement.options
-    usual = Limits() if not statement.relation else Limits(None, None)
-    limits = Limits(
-        options.get("max_rows_per_batch", usual.rows),
-        options.get("max_files_per_batch", usual.files),
-    )
-    if statement.late == "revise":
-        raise StreamError(
-            "late rows cannot be revised yet",
-            where=f"source '{statement.name}'",
-            hint="write LATE DROP, LATE ADJUST or LATE FAIL",
-        )
-    return Declared(
-        name=statement.name,
-        start=_spelled(statement, statement.start),
-        end=_spelled(statement, statement.end),
-        kind=options.get("kind"),
-        schema=statement.columns,
-        delay=_in_chronons(statement.delay, chronon),
-        late=statement.late or "drop",  # type: ignore[arg-type]
-        heartbeat=_in_microseconds(statement.heartbeat, chronon),
-        chronon=chronon,
-        ends=bool(options.get("ends", statement.relation)),
-        limits=limits,
-        relation=statement.relation,
-        hides_times=not statement.keep,
-        unique=statement.unique,
-        may_be_stamped=not statement.relation,
-        copies=bool(options.get("copies", False)),
-    )
-
-
-def _in_chronons(text: str | None, chronon: Duration | None) -> Duration | None:
-    """A duration in steps of the stream's time."""
-    if text is None or chronon is None or text.isdigit():
-        return None if text is None else parse_duration(text)
-    return Duration(parse_duration(text) // chronon)
-
-
-def _in_microseconds(text: str | None, chronon: Duration | None) -> Duration | None:
-    """A duration by the clock."""
-    if text is None or chronon is None or not text.isdigit():
-        return None if text is None else parse_duration(text)
-    return Duration(parse_duration(text) * chronon)
-
-
-def _spelled(statement: CreateSource, name: str | None) -> str | None:
-    """A column as it was declared, whatever the case of its letters."""
-    if name is None or statement.columns is None:
-        return name
-    spelled = {known.lower(): str(known) for known in statement.columns.names}
-    return spelled[name.lower()]
 
 
 def _columns(schema: pa.Schema) -> str:

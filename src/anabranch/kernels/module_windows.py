@@ -14,7 +14,8 @@ from anabranch.algebra.module import Module
 from anabranch.algebra.module_results import ModuleCallError, called
 from anabranch.errors import OperatorError
 from anabranch.kernels.columns import Ints
-from anabranch.kernels.module_calls import Answers, Seen, answers_of, ask, offender
+from anabranch.kernels.module_answers import Answers, Seen
+from anabranch.kernels.module_calls import answers_of, ask, offender
 from anabranch.kernels.module_state import decode_state, encode_state, version_of
 from anabranch.kernels.window_events import Layout, Pairs, Windows, seen_by
 

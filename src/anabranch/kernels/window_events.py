@@ -15,7 +15,7 @@ from anabranch.algebra.module import Window
 from anabranch.kernels.columns import Ids, Ints, Mask, is_first, order_by_id_and_time
 from anabranch.kernels.kernel import ID
 from anabranch.kernels.keys import ids_and_checks, key_checks, key_ids, needs_check
-from anabranch.kernels.module_calls import Seen
+from anabranch.kernels.module_answers import Seen
 from anabranch.kernels.runs import search, slices
 from anabranch.kernels.timeline import CHECK
 from anabranch.kernels.window_bags import ROW, ROW_CHECK, WEND, Bag
