@@ -17,7 +17,7 @@ SHORT_LIVED := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 CLASSES := $(CURDIR)/build/spark-classes.jsa
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench docs test-deep test-faults soak clean
+.PHONY: help setup demo test check bench docs test-size test-deep test-faults soak clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -44,9 +44,9 @@ test: export ANABRANCH_HYPOTHESIS ?= ci
 test: export SPARK_SUBMIT_OPTS ?= $(SHORT_LIVED)
 test: export PYTHONDONTWRITEBYTECODE =
 test: setup $(CLASSES) ## all tests but those marked slow
-	$(BIN)/pytest -q -m 'not spark and not slow and not deep' -n 2
+	$(BIN)/pytest -q -m 'not spark and not slow and not deep and not size' -n 2
 	SPARK_SUBMIT_OPTS="$$SPARK_SUBMIT_OPTS $$(test -s $(CLASSES) && echo -XX:SharedArchiveFile=$(CLASSES))" \
-	$(BIN)/pytest -q -m 'spark and not slow' -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -q -m 'spark and not slow and not size' -n 2 --dist loadfile --no-loadscope-reorder
 
 # What Spark loads at every start is loaded once and kept: a start takes three quarters of the time.
 $(CLASSES): $(STAMP)
@@ -70,10 +70,13 @@ docs: setup ## the documentation as HTML in build/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open build/docs/index.html"
 
+test-size: setup ## queries over millions of rows on Spark against an independent evaluator
+	$(BIN)/pytest -q -m size tests/size
+
 test-deep: export ANABRANCH_HYPOTHESIS ?= nightly
 test-deep: setup ## all tests with many examples, 100,000 per operator, the slow ones too; hours
-	$(BIN)/pytest -q -m 'not spark' -n 2
-	$(BIN)/pytest -q -m spark
+	$(BIN)/pytest -q -m 'not spark and not size' -n 2
+	$(BIN)/pytest -q -m 'spark and not size'
 
 test-faults: setup ## an hour of kills, full disks, damaged files; MINUTES=5 FAULTS=9 for less
 	$(BIN)/python -m tests.faults.campaign --minutes $(or $(MINUTES),30)
