@@ -52,6 +52,11 @@ class Shown(Stateful):
         del name
         return BY_ID
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        del side
+        times = [(name, pa.int64()) for name in _TIMES]
+        return pa.schema([(ID, pa.uint64()), *times, *self.schema])
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         del side
         columns = {ID: pa.array(np.zeros(len(batch), np.uint64))}

@@ -35,6 +35,7 @@ from anabranch.kernels.multiplicity import routes_of
 from anabranch.kernels.output import changed_events
 from anabranch.kernels.peaks import Peaks, find_peaks
 from anabranch.kernels.per_window import has_window_end
+from anabranch.kernels.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.ranked_events import ranked_merger
 from anabranch.kernels.results import Results
 from anabranch.kernels.route import BY_CHECK, Route, Routing, by_id_or, like, routed_checks
@@ -113,6 +114,22 @@ class AggregateKernel(Stateful):
             return BY_CHECK
         return by_id_or(self.route, BY_CHECK) if name == TIMELINE else like(self.route, TIMELINE)
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Ids, times, groups, weights and values; starts only where rows are never added up."""
+        del side
+        late = self.measures.late
+        fields = hashes(ID, *([CHECK] if self.lanes.checked else []))
+        fields += numbers(*([] if self.measures.combines else [START]), END, NEW_END)
+        fields += keyed(part.type for _, part in self.node.group_by)
+        fields += numbers(*(name for name in self.lanes.whole if name not in late))
+        for name in self.lanes.doubled:
+            if name not in late:
+                fields += [(f"{name}.high", pa.float64()), (f"{name}.low", pa.float64())]
+        for measure in self.measures.arguments:
+            if measure.needs_values:
+                fields.append((f"value{measure.place}", measure.argument.type))
+        return pa.schema(fields)
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Ids, weights and values; rows of one group with the same ends are added up already."""
         del side
@@ -134,8 +151,7 @@ class AggregateKernel(Stateful):
             for measure in self.measures.arguments:
                 weights |= measure.weigh(arguments[measure.place])
         ids = columns[ID].to_numpy()
-        combines = self.measures.combines and not mostly_different(ids, batch.end, batch.new_end)
-        if combines:
+        if self.measures.combines and not mostly_different(ids, batch.end, batch.new_end):
             first, columns, weights, squares = self._combine(batch, columns, weights)
             keys = [key.take(first) for key in keys]
             length = len(first)
@@ -156,7 +172,7 @@ class AggregateKernel(Stateful):
         for measure in self.measures.arguments:
             if measure.needs_values:
                 columns[f"value{measure.place}"] = arguments[measure.place]
-        return pa.RecordBatch.from_pydict(columns)
+        return assemble(self.prepared_schema(), columns)
 
     def _squares(self) -> list[str]:
         return [name for name in self.lanes.doubled if name.startswith("square")]

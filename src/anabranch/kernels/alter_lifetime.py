@@ -48,6 +48,10 @@ class AlterLifetimeKernel(Stateful):
         """As for other counts of payloads."""
         return self._longest.routing(name)
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """That of counts of payloads."""
+        return self._longest.prepared_schema(side)
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Moves of equal payloads and ends are added up."""
         return self._longest.prepare(batch, side)

@@ -93,6 +93,11 @@ class ApplyModuleKernel(Stateful):
         """Everything goes with its group."""
         return EVERYWHERE if name == PROGRESS else BY_ID
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Groups and arguments, with both hashes."""
+        del side
+        return self.layout.sent
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Groups and arguments, with both hashes."""
         del side

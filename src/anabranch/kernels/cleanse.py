@@ -13,7 +13,14 @@ from anabranch.algebra.cleanse import Cleanse
 from anabranch.kernels.event_trace import END, add_up, events_merger
 from anabranch.kernels.final import FinalKernel
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
-from anabranch.kernels.packed_events import concat_where, pack, payload_of, run_of, unpack
+from anabranch.kernels.packed_events import (
+    concat_where,
+    pack,
+    packed_schema,
+    payload_of,
+    run_of,
+    unpack,
+)
 from anabranch.kernels.route import Routing, by_payload
 from anabranch.kernels.runs import TIME, add_run
 from anabranch.kernels.timeline import CHECK
@@ -56,6 +63,11 @@ class CleanseKernel(Stateful):
         """Events have their payload."""
         del name
         return by_payload(self.route, self.schema)
+
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Events with both hashes of their payload."""
+        del side
+        return packed_schema(self.node.input.schema)
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the hash of their payload."""

@@ -29,7 +29,9 @@ _SOME: Final = 256
 """From so many rows on, they are worth calling once they are loaded."""
 
 _FEW: Final = 500
-_SAMPLE: Final = 4_096
+SAMPLE_ROWS = 4_096
+"""Whether adding up equal rows pays is judged by so many rows of a chunk of twice that or more."""
+
 _ODD: Final = tuple(
     np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 )
@@ -170,15 +172,15 @@ def native() -> Any:
 def mostly_different(*keys: npt.NDArray[Any]) -> bool:
     """Whether few rows agree in all keys, by a sample: then adding up equal ones does not pay."""
     length = len(keys[0])
-    if length < 2 * _SAMPLE:
+    if length < 2 * SAMPLE_ROWS:
         return False
     sample = np.sort(
         np.bitwise_xor.reduce(
-            [key[:_SAMPLE].view(np.uint64) * factor for key, factor in zip(keys, _ODD)]
+            [key[:SAMPLE_ROWS].view(np.uint64) * factor for key, factor in zip(keys, _ODD)]
         )
     )
     # Equal rows may lie far apart; but where there are many, some are in the sample.
-    return bool(np.count_nonzero(sample[1:] == sample[:-1]) < _SAMPLE // 50)
+    return bool(50 * np.count_nonzero(sample[1:] == sample[:-1]) < SAMPLE_ROWS)
 
 
 def is_first(*keys: npt.NDArray[Any]) -> Mask:

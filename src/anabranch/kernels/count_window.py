@@ -17,6 +17,7 @@ from anabranch.kernels.columns import Ids, Ints, is_first, order_by_id_and_time,
 from anabranch.kernels.element_trace import Layout, add_elements, forget
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
+from anabranch.kernels.prepared import assemble, hashes, numbers
 from anabranch.kernels.renumber import Revision, changed_lifetimes, revise
 from anabranch.kernels.route import Routing, by_payload, like
 from anabranch.kernels.runs import TIME, column
@@ -89,6 +90,13 @@ class CountWindowKernel(Stateful):
             return by_payload(self.route, self.schema)
         return like(self.route, ELEMENTS)
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Moves with the ids of their groups."""
+        del side
+        checks = [CHECK] if self.layout.checked else []
+        payload = zip(self.layout.values(), self.layout.payload.types)
+        return pa.schema([*hashes(ID, *checks), *numbers(END, NEW_END), *payload])
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the ids of their groups."""
         del side
@@ -99,7 +107,7 @@ class CountWindowKernel(Stateful):
             columns[CHECK] = pa.array(key_checks(keys, len(batch)))
         columns |= {END: pa.array(batch.end), NEW_END: pa.array(batch.new_end)}
         columns |= zip(self.layout.values(), batch.payload.columns)
-        return pa.RecordBatch.from_pydict(columns)
+        return assemble(self.prepared_schema(), columns)
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Number the elements around what arrived anew, and move the ends that this moves."""

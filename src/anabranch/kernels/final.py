@@ -11,6 +11,7 @@ import pyarrow as pa
 from anabranch.kernels.event_trace import END, add_up, event_rows, events_merger
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids
+from anabranch.kernels.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.route import Routing, by_payload
 from anabranch.kernels.runs import TIME, add_run
 from anabranch.kernels.timeline import CHECK
@@ -51,20 +52,25 @@ class FinalKernel(Stateful):
         del name
         return by_payload(self.route, self.payload)
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Events with both hashes of their payload."""
+        del side
+        times = numbers(_START, END, _NEW_END)
+        return pa.schema([*hashes(ID, CHECK), *times, *keyed(self.payload.types)])
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the hash of their payload."""
         del side
         columns = list(batch.payload.columns)
-        arrays = {
-            ID: pa.array(key_ids(columns, len(batch))),
-            CHECK: pa.array(key_checks(columns, len(batch))),
-            _START: pa.array(batch.start),
-            END: pa.array(batch.end),
-            _NEW_END: pa.array(batch.new_end),
+        given: dict[str, pa.Array | np.ndarray] = {
+            ID: key_ids(columns, len(batch)),
+            CHECK: key_checks(columns, len(batch)),
+            _START: batch.start,
+            END: batch.end,
+            _NEW_END: batch.new_end,
+            **{f"key{position}": column for position, column in enumerate(columns)},
         }
-        for place, column in enumerate(columns):
-            arrays[f"key{place}"] = column
-        return pa.RecordBatch.from_pydict(arrays)
+        return assemble(self.prepared_schema(), given)
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Hold what arrived; release what lies between the old and the new stable point."""

@@ -22,6 +22,7 @@ from anabranch.kernels.multiplicity import (
     routes_of,
 )
 from anabranch.kernels.packed_events import concat_where, payload_names, payload_of
+from anabranch.kernels.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.route import (
     BY_CHECK,
     Routing,
@@ -80,6 +81,12 @@ class FromSignedKernel(Stateful):
             return by_payload(self.route, self.schema)
         return by_id_or(self.route, BY_CHECK) if name == "sums" else BY_CHECK
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Points of payloads with the sums of their signs."""
+        del side
+        checks = [CHECK] if self._lanes.checked else []
+        return pa.schema([*hashes(ID, *checks), *numbers(TIME, NET), *keyed(self.schema.types)])
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Points of one payload and instant are added up."""
         del side
@@ -101,13 +108,10 @@ class FromSignedKernel(Stateful):
         row, instant = row[first], instant[first]
         some = np.flatnonzero(total)
         row = row[some]
-        arrays = {ID: pa.array(ids[row])}
-        if self._lanes.checked:
-            arrays[CHECK] = pa.array(checks[row])
-        arrays |= {TIME: pa.array(instant[some]), NET: pa.array(total[some])}
+        arrays = {ID: ids[row], CHECK: checks[row], TIME: instant[some], NET: total[some]}
         taken = take_rows(payload, row)
-        arrays |= dict(zip(payload_names(self.schema), taken.columns, strict=True))
-        return pa.RecordBatch.from_pydict(arrays)
+        arrays |= zip(payload_names(self.schema), taken.columns, strict=True)
+        return assemble(self.prepared_schema(), arrays)
 
     def _signs(self, batch: EventBatch) -> Ints:
         column = batch.payload.column(self.node.place)

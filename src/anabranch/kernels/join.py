@@ -26,6 +26,7 @@ from anabranch.kernels.join_pairs import Moves, Pairs, pair, payload_of
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.multiplicity import Result, Runs, Steps, forget, revise_multiplicity
+from anabranch.kernels.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.route import BY_CHECK, BY_ID, EVERYWHERE, Route, Routing, by_payload, marked
 from anabranch.kernels.runs import add_run
 from anabranch.kernels.stretches import near_stretches
@@ -176,6 +177,23 @@ class JoinKernel(Stateful):
             return BY_ID if name == f"{_EXIST}counts" else BY_CHECK
         return BY_CHECK
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Moves with the ids of their keys, without what follows from the plan."""
+        only_key = side == 1 and self._only_exists
+        fields = hashes(ID)
+        if self._hashes_rows(side) and not only_key:
+            fields += hashes(ROW, ROW_CHECK)
+        fields += hashes(KEY) if self.broadcast else []
+        fields += hashes(CHECK) if self._checked else []
+        fields += [(JOINS, pa.bool_())] if self._keeps(side) else []
+        fields += numbers(START)
+        # What follows from the rest is not sent.
+        known = self.node.inputs[side].properties
+        fields += [] if known.insert_only else numbers(END)
+        fields += [] if known.insert_only and known.only_points else numbers(NEW_END)
+        fields += [] if only_key else keyed(self.node.inputs[side].schema.types)
+        return pa.schema(fields)
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the hash of their key; what equals nothing stays behind."""
         stretch: Ints | None = None
@@ -211,16 +229,9 @@ class JoinKernel(Stateful):
             columns[CHECK] = pa.array(key_checks(parts, len(batch)))
         if self._keeps(side):
             columns[JOINS] = pa.array(joins)
-        columns[START] = pa.array(batch.start)
-        # What follows from the rest is not sent.
-        known = self.node.inputs[side].properties
-        if not known.insert_only:
-            columns[END] = pa.array(batch.end)
-        if not (known.insert_only and known.only_points):
-            columns[NEW_END] = pa.array(batch.new_end)
-        if not only_key:
-            columns |= {f"key{place}": column for place, column in enumerate(values)}
-        return pa.RecordBatch.from_pydict(columns)
+        columns |= {f"key{place}": column for place, column in enumerate(values)}
+        times = {START: batch.start, END: batch.end, NEW_END: batch.new_end}
+        return assemble(self.prepared_schema(side), {**columns, **times})
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Left changes against the right side as it was, right ones against the left as it is."""

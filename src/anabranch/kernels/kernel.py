@@ -175,6 +175,14 @@ class Stateful(Kernel):
         """How the rows of one of the lists of runs tell in which shard they belong."""
 
     @abstractmethod
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """The columns of what `prepare` gives for a side, whatever the rows are.
+
+        Senders of one edge see different rows, and theirs are put together on arrival: names,
+        types and order follow from the plan alone.
+        """
+
+    @abstractmethod
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """What the exchange carries from one side."""
 

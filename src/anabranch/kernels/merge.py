@@ -28,6 +28,7 @@ from anabranch.kernels.merge_ordered import (
     step_ordered,
 )
 from anabranch.kernels.packed_events import payload_names, payload_of
+from anabranch.kernels.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.route import BY_CHECK, EVERYWHERE, Routing, by_id_or
 from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch
@@ -88,6 +89,12 @@ class MergeKernel(Stateful):
             return EVERYWHERE
         return by_id_or(self.route, BY_CHECK)
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Events with what tells them apart, and the numbers of their copies."""
+        del side
+        own = [*hashes(ID, CHECK), *numbers(COPY, *_TIMES)]
+        return pa.schema([*own, *keyed(self.schema.types)])
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with what tells them apart, and who says so."""
         rows = len(batch)
@@ -110,7 +117,7 @@ class MergeKernel(Stateful):
             },
         }
         names = payload_names(self.schema)
-        return pa.RecordBatch.from_pydict({**arrays, **dict(zip(names, columns))})
+        return assemble(self.prepared_schema(), {**arrays, **dict(zip(names, columns))})
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """All inputs have come equally far."""

@@ -27,6 +27,7 @@ from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.output import changed_events
 from anabranch.kernels.per_window import has_window_end
+from anabranch.kernels.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.route import (
     BY_CHECK,
     Route,
@@ -242,6 +243,13 @@ class MultiplicityKernel(Stateful):
         known = not others and has_window_end(first, first.schema.names)
         return end if known else BEGINNING
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Moves of payloads with their numbers."""
+        del side
+        checks = [CHECK] if self._checked else []
+        moves = numbers(END, NEW_END, COUNT)
+        return pa.schema([*hashes(ID, *checks), *moves, *keyed(self.schema.types)])
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Moves of equal payloads and ends are added up."""
         del side
@@ -254,7 +262,7 @@ class MultiplicityKernel(Stateful):
         if mostly_different(named[ID].to_numpy(), batch.end, batch.new_end):
             named[COUNT] = pa.array(np.ones(len(batch), np.int64))
             payload = {f"key{place}": column for place, column in enumerate(columns)}
-            return pa.RecordBatch.from_pydict({**named, **payload})
+            return assemble(self.prepared_schema(), {**named, **payload})
         table = pa.table({**named, "row": pa.array(np.arange(len(batch)))})
         groups = table.group_by([*named], use_threads=False).aggregate(
             [("row", "min"), ([], "count_all")]
@@ -265,7 +273,7 @@ class MultiplicityKernel(Stateful):
         arrays[COUNT] = groups["count_all"].combine_chunks()
         for place, column in enumerate(columns):
             arrays[f"key{place}"] = column.take(rows)
-        return pa.RecordBatch.from_pydict(arrays)
+        return assemble(self.prepared_schema(), arrays)
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Revise the multiplicities of the payloads that something arrived for."""

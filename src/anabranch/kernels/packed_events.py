@@ -22,6 +22,11 @@ def pack(batch: EventBatch) -> pa.RecordBatch:
     return FinalKernel(batch.schema).prepare(batch)
 
 
+def packed_schema(payload: pa.Schema) -> pa.Schema:
+    """The columns of such moves."""
+    return FinalKernel(payload).prepared_schema()
+
+
 def unpack(rows: pa.RecordBatch, schema: pa.Schema, stable: Time) -> EventBatch:
     """The moves as they were."""
     start, end, new_end = (rows.column(name).to_numpy() for name in _TIMES)

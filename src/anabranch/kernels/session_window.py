@@ -123,6 +123,11 @@ class SessionWindowKernel(Stateful):
             return by_payload(self.route, self.layout.payload)
         return like(self.route, POINTS)
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Points with their counts and both hashes."""
+        del side
+        return self.layout.schema()
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Points that come or go, with the ids of their groups."""
         del side

@@ -16,7 +16,14 @@ from anabranch.errors import StreamError
 from anabranch.kernels.columns import positions_of
 from anabranch.kernels.event_trace import add_up, events_merger
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Stateless, Trace
-from anabranch.kernels.packed_events import concat_where, pack, payload_of, run_of, unpack
+from anabranch.kernels.packed_events import (
+    concat_where,
+    pack,
+    packed_schema,
+    payload_of,
+    run_of,
+    unpack,
+)
 from anabranch.kernels.route import Routing, by_payload
 from anabranch.kernels.runs import TIME, add_run
 from anabranch.kernels.timeline import CHECK
@@ -93,6 +100,11 @@ class SplitKernel(Stateful):
         """Open lifetimes have their payload."""
         del name
         return by_payload(self.route, self.schema)
+
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Events with both hashes of their payload."""
+        del side
+        return packed_schema(self.node.input.schema)
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the hash of their payload."""

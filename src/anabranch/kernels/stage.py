@@ -21,6 +21,7 @@ from anabranch.kernels.kernel import (
     Trace,
     with_copy,
 )
+from anabranch.kernels.prepared import check_prepared, hashes, keyed, numbers
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time
 
@@ -73,9 +74,26 @@ class Stage:
         """Run an edge's chain, then bring the rows into the form the exchange carries."""
         for step in self.edges[edge].chain:
             batch = step.apply(batch)
+        side = self.edges[edge].side
+        rows = _pack_events(batch) if self._head is None else self._head.prepare(batch, side)
+        return self.check(edge, rows)
+
+    def prepared_schema(self, edge: int) -> pa.Schema:
+        """The columns that all senders of an edge give, whatever their rows are."""
         if self._head is not None:
-            return self._head.prepare(batch, self.edges[edge].side)
-        return _pack_events(batch)
+            return self._head.prepared_schema(self.edges[edge].side)
+        fields = [*hashes(ID), *numbers(*_TIMES)]
+        return pa.schema([*fields, *keyed(self._arriving_schema().types)])
+
+    def check(self, edge: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of an edge, which have the columns that were declared for it.
+
+        Raises:
+            EngineError: They do not.
+        """
+        whence = self.edges[edge].upstream.replace(":", " ")
+        where = f"stage {self.name}, edge {edge} from {whence}"
+        return check_prepared(rows, self.prepared_schema(edge), where)
 
     @property
     def sides(self) -> int:
@@ -139,8 +157,9 @@ class Stage:
             batch = _unpack_events(arrived[0], self._arriving_schema(), progress.least)
         for kernel in kernels:
             if isinstance(kernel, Stateful):
-                prepared = (kernel.prepare(batch),)
-                trace, batch = kernel.step(traces.pop(0), prepared, batch.stable)
+                where = f"stage {self.name}, inside: {kernel.label}"
+                rows = check_prepared(kernel.prepare(batch), kernel.prepared_schema(), where)
+                trace, batch = kernel.step(traces.pop(0), (rows,), batch.stable)
                 after.append(trace)
             else:
                 assert isinstance(kernel, Stateless)

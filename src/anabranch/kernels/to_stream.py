@@ -49,6 +49,10 @@ class ToStreamKernel(Stateful):
         """As for other counts of payloads."""
         return self._counts.routing(name)
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """That of counts of payloads."""
+        return self._counts.prepared_schema(side)
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Moves of equal payloads and ends are added up."""
         return self._counts.prepare(batch, side)

@@ -34,6 +34,7 @@ from anabranch.kernels.memberships import (
     memberships_of,
 )
 from anabranch.kernels.pile import Part, Pile
+from anabranch.kernels.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.ranked_events import unknown_event
 from anabranch.kernels.route import Routing, by_payload
 from anabranch.kernels.row_order import rank_rows
@@ -137,6 +138,12 @@ class TopKKernel(Stateful):
         del name
         return by_payload(self.route, self.schema)
 
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Events with the ids of their groups."""
+        del side
+        times = numbers(START, END, NEW_END)
+        return pa.schema([*hashes(ID), *times, *keyed(self.schema.types)])
+
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with their payloads; if nothing ever goes, without what never gets in."""
         del side
@@ -145,15 +152,9 @@ class TopKKernel(Stateful):
         if self._insert_only:
             keep = self._may_get_in(ids, batch) | (batch.end > batch.start)
             ids, batch = (ids, batch) if keep.all() else (ids[keep], batch.where(keep))
-        columns = {
-            ID: pa.array(ids),
-            START: pa.array(batch.start),
-            END: pa.array(batch.end),
-            NEW_END: pa.array(batch.new_end),
-        }
-        for place, column in enumerate(batch.payload.columns):
-            columns[f"key{place}"] = column
-        return pa.RecordBatch.from_pydict(columns)
+        columns = {f"key{place}": column for place, column in enumerate(batch.payload.columns)}
+        columns |= {ID: ids, START: batch.start, END: batch.end, NEW_END: batch.new_end}
+        return assemble(self.prepared_schema(), columns)
 
     def _may_get_in(self, ids: Ids, batch: EventBatch) -> Mask:
         """Without what comes behind k others that stay as long."""

@@ -16,7 +16,7 @@ from anabranch.errors import OperatorError, PlanError
 from anabranch.kernels.interest import interest
 from anabranch.kernels.kernel import COPY, Stateful
 from anabranch.kernels.stage import Edge, PhysicalPlan, Stage
-from anabranch.model.batch import EventBatch
+from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.exchange import Parcel, address
 from anabranch.runtime.folder import Folder
@@ -202,7 +202,7 @@ class Job:
         """What a side of a stage gets where no rows arrive."""
         stage = self.plan.stages[place]
         number = next(n for n, edge in enumerate(stage.edges) if edge.side == side)
-        return stage.prepare(number, EventBatch.empty(self._arriving(stage.edges[number])))
+        return no_rows(stage.prepared_schema(number))
 
     def store(self, place: int, shard: int) -> ShardStore:
         """The state of a shard."""
@@ -239,12 +239,6 @@ class Job:
 
     def _edge(self, route: Route) -> Edge:
         return self.plan.stages[route.target].edges[route.edge]
-
-    def _arriving(self, edge: Edge) -> pa.Schema:
-        kind, _, name = edge.upstream.partition(":")
-        if kind == "stage":
-            return next(stage.schema for stage in self.plan.stages if stage.name == name)
-        return self.plan.arriving(name, edge.columns)
 
 
 def is_keyed(stage: Stage) -> bool:

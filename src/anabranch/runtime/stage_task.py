@@ -144,10 +144,12 @@ def deliver_part(
 
 def _arrived(job: Job, place: int, parcels: Sequence[Parcel]) -> Arrived:
     """The rows of each side, in an order that does not depend on what came first."""
-    edges = job.plan.stages[place].edges
-    sides: list[list[Parcel]] = [[] for _ in range(job.plan.stages[place].sides)]
+    stage = job.plan.stages[place]
+    sides: list[list[Parcel]] = [[] for _ in range(stage.sides)]
     for parcel in parcels:
-        sides[edges[parcel.edge].side].append(parcel)
+        if parcel.rows is not None:
+            stage.check(parcel.edge, parcel.rows)
+        sides[stage.edges[parcel.edge].side].append(parcel)
     return tuple(gather(some, partial(job.nothing, place, side)) for side, some in enumerate(sides))
 
 
