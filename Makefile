@@ -62,7 +62,7 @@ check: setup ## formatting, lint, types, layers
 	$(BIN)/lint-imports
 
 bench: setup ## benchmarks in their quick form; NAME=tumbling runs that one in full
-	@for name in $(or $(NAME),tumbling latency growth operators pipes merge); do \
+	@for name in $(or $(NAME),$$($(BIN)/anabranch bench | cut -d " " -f 1)); do \
 	  $(BIN)/anabranch bench $$name $(if $(NAME),,--quick) --json || exit 1; \
 	done
 

@@ -84,6 +84,6 @@ def test_unknown_queries_and_peers_are_refused() -> None:
     assert BENCHES["nexmark"].options == ("queries", "peers")
     assert tuple(PEERS) == ("spark", "flink")
     with pytest.raises(QueryError, match="there is no query 'q23'"):
-        nexmark(silent(), quick=True, queries=["q23"])
+        nexmark(silent(), queries=["q23"])
     with pytest.raises(QueryError, match="there is no peer 'storm'"):
-        nexmark(silent(), quick=True, peers=["storm"])
+        nexmark(silent(), peers=["storm"])

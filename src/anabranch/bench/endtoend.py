@@ -7,7 +7,8 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from anabranch.bench.report import Report
+from anabranch.bench.report import Form, Report
 from anabranch.engine import Engine
 from anabranch.errors import EngineError
 from anabranch.runtime import peers
@@ -25,10 +26,28 @@ _EVERY: Final = 0.1
 """A file is written every so many seconds, with the rows of that time."""
 
 _KEYS: Final = 100
-_WARM_UP: Final = 5.0
-"""The files of the first seconds do not count."""
-
 _PATIENCE: Final = 120.0
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much is measured: rates in rows per second, each for some seconds, and how often.
+
+    The files of the first `warm_up` seconds do not count.
+    """
+
+    rates: tuple[int, ...]
+    seconds: float
+    warm_up: float
+    repeats: int
+
+
+SIZES: Final[Mapping[Form, Size]] = {
+    "full": Size(rates=(1_000, 10_000, 100_000), seconds=20.0, warm_up=5.0, repeats=2),
+    "quick": Size(rates=(1_000,), seconds=8.0, warm_up=5.0, repeats=1),
+    "smoke": Size(rates=(1_000,), seconds=0.5, warm_up=0.0, repeats=1),
+}
 
 
 @final
@@ -98,23 +117,23 @@ class Reader:
         return found
 
 
-def endtoend(report: Report, *, quick: bool) -> None:
+def endtoend(report: Report) -> None:
     """Count and maximum per key in windows of ten seconds, fed at several rates.
 
     Figures: per rate `p50_ms_<rate>` and `p99_ms_<rate>` of both; `p50_vs_spark` and
     `p99_vs_spark`, the worst over all rates.
     """
-    rates, seconds, repeats = ((1_000,), 8.0, 1) if quick else ((1_000, 10_000, 100_000), 20.0, 2)
+    size = SIZES[report.form]
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     ratios: dict[str, list[float]] = {"p50": [], "p99": []}
     try:
-        with Engine() as engine:
-            for rate in rates:
+        with Engine(report.spark) as engine:
+            for rate in size.rates:
                 found: dict[str, dict[str, list[float]]] = {}
-                for repeat in range(repeats):
+                for repeat in range(size.repeats):
                     for who, watch in (("spark", _spark), ("anabranch", _anabranch)):
                         work = root / f"{who}-{rate}-{repeat}"
-                        times = _measure(engine, work, rate, seconds, watch)
+                        times = _measure(engine, work, rate, size, watch)
                         shares = {
                             "p50": statistics.median(times),
                             "p99": float(np.quantile(times, 0.99)),
@@ -144,18 +163,18 @@ Watch = Callable[[Engine, Path, Path, Reader], Callable[[], None]]
 """Starts a query over a folder that tells a reader what it has seen; gives how to stop it."""
 
 
-def _measure(engine: Engine, work: Path, rate: int, seconds: float, watch: Watch) -> list[float]:
+def _measure(engine: Engine, work: Path, rate: int, size: Size, watch: Watch) -> list[float]:
     producer, reader = Producer(work / "rows", rate), Reader()
     # The first file wakes everyone up; what counts begins when it has been read.
     producer.run(_EVERY)
     stop = watch(engine, work / "rows", work, reader)
     try:
         _await(lambda: reader.has_seen(producer.written[0]))
-        producer.run(seconds)
+        producer.run(size.seconds)
         _await(lambda: reader.has_seen(producer.written[-1]))
     finally:
         stop()
-    settled = producer.written[1] + _WARM_UP * 1e6
+    settled = producer.written[1] + size.warm_up * 1e6
     return reader.latencies([instant for instant in producer.written if instant >= settled])
 
 

@@ -5,44 +5,78 @@ from __future__ import annotations
 import shutil
 import statistics
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, final
 
-from anabranch.bench.report import Report
+from anabranch.bench.report import Form, Report
 from anabranch.bench.rows import write_rows
 from anabranch.engine import Engine
 
-BATCH = 10_000
-MEASURED = 12
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much is measured.
+
+    Attributes:
+        live: The live events of each state, from the smallest to the largest.
+        batch: Rows of a batch that is measured.
+        batches: How many of them are; the first two do not count.
+        warm_up: Whether the smallest state is measured once more, before all others.
+        few_answers: Whether only some of the answers are written down, and only counts.
+    """
+
+    live: tuple[int, ...]
+    batch: int
+    batches: int
+    warm_up: bool
+    few_answers: bool
 
 
-def growth(report: Report, *, quick: bool) -> None:
+SIZES: Final[Mapping[Form, Size]] = {
+    "full": Size(
+        live=(10_000, 100_000, 1_000_000, 10_000_000),
+        batch=10_000,
+        batches=12,
+        warm_up=True,
+        few_answers=False,
+    ),
+    "quick": Size(
+        live=(10_000, 10_000_000), batch=10_000, batches=6, warm_up=False, few_answers=True
+    ),
+    "smoke": Size(live=(100, 10_000), batch=500, batches=3, warm_up=False, few_answers=False),
+}
+
+
+def growth(report: Report) -> None:
     """Load live events, then measure batches of constant size; figure `t10m_over_t10k`.
 
     Every event is alive for the whole run (a window of a year) and has a key of its own, so the
     state holds them all; a batch touches 10,000 of them. The quick form leaves out what is
     between the smallest and the largest state, only counts, and writes down some of the answers.
     """
-    sizes = [10_000, 10_000_000] if quick else [10_000, 100_000, 1_000_000, 10_000_000]
+    size = SIZES[report.form]
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     times: dict[int, float] = {}
     try:
-        with Engine() as engine:
-            if not quick:
+        with Engine(report.spark) as engine:
+            if size.warm_up:
                 silent = Report(report.bench, lambda _: None)
-                _measure(engine, root / "warm-up", sizes[0], silent, quick=False)
+                _measure(engine, root / "warm-up", size.live[0], silent, size)
             # The largest state first, so that none of the sizes pays for a cold start alone.
-            for live in reversed(sizes):
-                times[live] = _measure(engine, root / str(live), live, report, quick=quick)
+            for live in reversed(size.live):
+                times[live] = _measure(engine, root / str(live), live, report, size)
     finally:
         shutil.rmtree(root, ignore_errors=True)
     for live, seconds in times.items():
         report.figure(f"ms_at_{live}", seconds * 1000)
-    report.figure("t10m_over_t10k", times[sizes[-1]] / times[sizes[0]])
+    report.figure("t10m_over_t10k", times[size.live[-1]] / times[size.live[0]])
 
 
-def _measure(engine: Engine, root: Path, live: int, report: Report, *, quick: bool) -> float:
+def _measure(engine: Engine, root: Path, live: int, report: Report, size: Size) -> float:
     load = min(live, 5_000_000)
-    measured = MEASURED // 2 if quick else MEASURED
     rows = root / "rows"
     write_rows(
         rows / "0-load",
@@ -53,7 +87,12 @@ def _measure(engine: Engine, root: Path, live: int, report: Report, *, quick: bo
         each_once=True,
     )
     write_rows(
-        rows / "1-batch", files=measured, rows_per_file=BATCH, keys=live, per_second=live, seed=8
+        rows / "1-batch",
+        files=size.batches,
+        rows_per_file=size.batch,
+        keys=live,
+        per_second=live,
+        seed=8,
     )
     stream = engine.stream(
         f"{rows}/*/*.parquet",
@@ -64,13 +103,13 @@ def _measure(engine: Engine, root: Path, live: int, report: Report, *, quick: bo
         max_rows_per_batch=None,
     )
     groups = stream.window("365 days", slide="365 days").group_by("k")
-    if quick:
+    if size.few_answers:
         query = groups.agg(n="COUNT(*)").where("k % 100 = 0")
     else:
         query = groups.agg(n="COUNT(*)", top="MAX(v)")
     run = query.start(to=root / "log", checkpoint=root / "checkpoint", available_now=True)
     run.await_end()
-    batches = run.metrics()[-measured:]
+    batches = run.metrics()[-size.batches :]
     seconds = [batch["milliseconds"]["triggerExecution"] / 1000 for batch in batches]
     middle = float(statistics.median(seconds[2:]))
     report.measured(

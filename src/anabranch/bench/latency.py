@@ -5,22 +5,27 @@ from __future__ import annotations
 import shutil
 import statistics
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
-from anabranch.bench.report import Report, floor
+from anabranch.bench.report import Form, Report, floor
 from anabranch.bench.rows import write_rows
 from anabranch.engine import Engine
 from anabranch.runtime import peers
 
+SIZES: Final[Mapping[Form, tuple[int, int]]] = {"full": (100, 5), "quick": (20, 2), "smoke": (3, 1)}
+"""Files, each of which is a batch, and how often all of them run."""
 
-def latency(report: Report, *, quick: bool) -> None:
+
+def latency(report: Report) -> None:
     """Tiny files, one per batch, the same session; figure `floor_vs_spark`."""
-    files, repeats = (20, 2) if quick else (100, 5)
+    files, repeats = SIZES[report.form]
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     write_rows(root / "rows", files=files, rows_per_file=10, keys=5, per_second=10)
     floors: dict[str, list[float]] = {"spark": [], "anabranch": []}
     try:
-        with Engine() as engine:
+        with Engine(report.spark) as engine:
             for repeat in range(repeats):
                 work = root / f"repeat-{repeat}"
                 query = peers.native_count(engine.spark, root / "rows", work / "spark", 1)

@@ -6,6 +6,7 @@ of one stream, and what merging is good for: bursts, congestion, plans that take
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from anabranch.bench.merge_feedback import plan_switching
@@ -20,42 +21,59 @@ from anabranch.bench.merge_sweeps import (
     output_size,
     stable_shares,
 )
-from anabranch.bench.report import Report
+from anabranch.bench.report import Form, Report
 from anabranch.kernels import columns
 
-FULL: Final = Size(
-    events=100_000,
-    live=10_000,
-    batch=10_000,
-    text=1_000,
-    inputs=(2, 4, 6, 8, 10),
-    kernel=(400_000, 100_000),
-    shares=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
-    lags=(0, 1, 2, 3, 4, 5),
-    stables=(0.00001, 0.0001, 0.001, 0.01),
-    seconds=20,
-    switched=(200_000, 0.1),
-    repeats=5,
-    spark=(8, 500_000),
-)
-QUICK: Final = Size(
-    events=8_000,
-    live=1_000,
-    batch=2_000,
-    text=1_000,
-    inputs=(2, 10),
-    kernel=(60_000, 30_000),
-    shares=(0.0, 0.5),
-    lags=(0, 5),
-    stables=(0.0001, 0.01),
-    seconds=3,
-    switched=(30_000, 0.4),
-    repeats=1,
-    spark=(4, 30_000),
-)
+SIZES: Final[Mapping[Form, Size]] = {
+    "full": Size(
+        events=100_000,
+        live=10_000,
+        batch=10_000,
+        text=1_000,
+        inputs=(2, 4, 6, 8, 10),
+        kernel=(400_000, 100_000),
+        shares=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
+        lags=(0, 1, 2, 3, 4, 5),
+        stables=(0.00001, 0.0001, 0.001, 0.01),
+        seconds=20,
+        switched=(200_000, 0.1),
+        repeats=5,
+        spark=(8, 500_000),
+    ),
+    "quick": Size(
+        events=8_000,
+        live=1_000,
+        batch=2_000,
+        text=1_000,
+        inputs=(2, 10),
+        kernel=(60_000, 30_000),
+        shares=(0.0, 0.5),
+        lags=(0, 5),
+        stables=(0.0001, 0.01),
+        seconds=3,
+        switched=(30_000, 0.4),
+        repeats=1,
+        spark=(4, 30_000),
+    ),
+    "smoke": Size(
+        events=2_000,
+        live=200,
+        batch=500,
+        text=100,
+        inputs=(2, 4),
+        kernel=(1_000, 500),
+        shares=(0.0, 0.5),
+        lags=(0, 1),
+        stables=(0.001, 0.1),
+        seconds=1,
+        switched=(1_000, 3.0),
+        repeats=1,
+        spark=(2, 500),
+    ),
+}
 
 
-def merge(report: Report, *, quick: bool) -> None:
+def merge(report: Report) -> None:
     """All experiments; every row of them says whether the published shape holds.
 
     Figures: `r0_per_s` to `r4_per_s` (elements per second and core in the kernel, `prepare` and
@@ -63,7 +81,7 @@ def merge(report: Report, *, quick: bool) -> None:
     bytes), `r3_memory_10_over_2`, `cleanse_memory_over_r3`, `bursty_in_over_out`,
     `feedback_speedup`, `spark_per_s_core`, `published` and `published_that_hold`.
     """
-    run_experiments(report, QUICK if quick else FULL)
+    run_experiments(report, SIZES[report.form])
 
 
 def run_experiments(report: Report, size: Size) -> None:

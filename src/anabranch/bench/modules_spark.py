@@ -41,7 +41,7 @@ def on_spark(report: Report, size: Size) -> None:
             keys=KEYS,
             per_second=RATE,
         )
-        with Engine() as engine:
+        with Engine(report.spark) as engine:
             for repeat in range(-1, size.repeats):
                 for who in everyone:
                     began, spent = perf_counter(), cpu_seconds()

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final, final
 
 from anabranch.bench.nexmark_flink import CANNOT as FLINK_CANNOT
-from anabranch.bench.nexmark_flink import flink, write_csv
+from anabranch.bench.nexmark_flink import flink, why_no_flink, write_csv
 from anabranch.bench.nexmark_scripts import QUERIES, script_of
 from anabranch.bench.nexmark_spark import CANNOT as SPARK_CANNOT
 from anabranch.bench.nexmark_spark import run_spark
-from anabranch.bench.report import Report
+from anabranch.bench.report import Form, Report
 from anabranch.engine import Engine
 from anabranch.errors import QueryError
 from anabranch.runtime.session import parallelism
@@ -43,20 +43,19 @@ class Size:
     queries: tuple[str, ...]
 
 
-FULL: Final = Size(events=2_000_000, files=4, files_per_batch=2, repeats=3, queries=QUERIES)
-QUICK: Final = Size(
-    events=100_000, files=2, files_per_batch=2, repeats=1, queries=("q0", "q5", "q12")
-)
+_SOME: Final = ("q0", "q5", "q12")
+SIZES: Final[Mapping[Form, Size]] = {
+    "full": Size(events=2_000_000, files=4, files_per_batch=2, repeats=3, queries=QUERIES),
+    "quick": Size(events=100_000, files=2, files_per_batch=2, repeats=1, queries=_SOME),
+    # The first run is the only one, and counts.
+    "smoke": Size(events=1_000, files=1, files_per_batch=1, repeats=0, queries=_SOME),
+}
 _QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""In the quick form nothing runs for so long that a thorough compiler pays, for anyone."""
+"""In the shorter forms nothing runs for so long that a thorough compiler pays, for anyone."""
 
 
 def nexmark(
-    report: Report,
-    *,
-    quick: bool,
-    queries: Sequence[str] = (),
-    peers: Sequence[str] = tuple(PEERS),
+    report: Report, *, queries: Sequence[str] = (), peers: Sequence[str] | None = None
 ) -> None:
     """Measure all queries, or some.
 
@@ -65,34 +64,40 @@ def nexmark(
 
     Figures: `<query>_events_per_s`, `<query>_vs_spark`, `<query>_vs_flink`; the shares of queries
     in which we are ahead, `ahead_of_spark` and `ahead_of_flink`, of those that the other can run;
-    and `worst_ratio`.
+    and `worst_ratio`. Without `peers` we are measured beside all that are there: a Flink that
+    cannot be installed is left out with a note, and the smoke form does not install it.
 
     Raises:
         QueryError: There is no such query, or nobody of that name to be measured beside.
     """
-    size = QUICK if quick else FULL
+    size = SIZES[report.form]
     chosen = tuple(queries) or size.queries
     _check(chosen, QUERIES, "query", "queries")
-    _check(peers, tuple(PEERS), "peer", "peers")
+    _check(peers or (), tuple(PEERS), "peer", "peers")
+    present = tuple(PEERS) if peers is None else tuple(peers)
+    if peers is None and (absent := why_no_flink(install=report.form != "smoke")):
+        report.measured("peer", engine="flink", left_out=absent)
+        present = tuple(peer for peer in present if peer != "flink")
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     speeds: dict[tuple[str, str], list[float]] = {}
     try:
         write_event_rows(root / "rows", NexmarkEvents(events=size.events), files=size.files)
-        for query, who, repeat, seconds in _runs(report, root, size, chosen, peers, quick=quick):
+        for query, who, repeat, seconds in _runs(report, root, size, chosen, present):
             rate = size.events / seconds
-            if repeat:
+            counts = repeat > 0 or not size.repeats
+            if counts:
                 speeds.setdefault((query, who), []).append(rate)
             report.measured(
                 query,
                 engine=who,
                 repeat=repeat,
-                counts=repeat > 0,
+                counts=counts,
                 events_per_s=round(rate),
                 seconds=round(seconds, 3),
             )
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    _figures(report, {key: statistics.median(rates) for key, rates in speeds.items()}, peers)
+    _figures(report, {key: statistics.median(rates) for key, rates in speeds.items()}, present)
 
 
 def run_ours(engine: Engine, data: Path, query: str, work: Path, files_per_batch: int) -> float:
@@ -115,20 +120,19 @@ def _runs(
     size: Size,
     queries: Sequence[str],
     peers: Sequence[str],
-    *,
-    quick: bool,
 ) -> Iterator[tuple[str, str, int, float]]:
     """Query, engine, number of the run, seconds; those of one query beside each other.
 
-    In the quick form Flink gets ready while others run.
+    In the shorter forms Flink gets ready while others run.
     """
     rows = root / "rows"
-    java = _QUICK_JAVA if quick else ""
+    short = report.form != "full"
+    java = _QUICK_JAVA if short else ""
     with ExitStack() as stack:
-        early = stack.enter_context(flink(java)) if quick and "flink" in peers else None
-        if quick:
+        early = stack.enter_context(flink(java)) if short and "flink" in peers else None
+        if short:
             os.environ.setdefault("SPARK_SUBMIT_OPTS", java)
-        tasks = yield from _on_spark(root, size, queries, peers)
+        tasks = yield from _on_spark(report, root, size, queries, peers)
         for peer, cannot in PEERS.items():
             for query in queries:
                 if peer in peers and query in cannot:
@@ -145,11 +149,11 @@ def _runs(
 
 
 def _on_spark(
-    root: Path, size: Size, queries: Sequence[str], peers: Sequence[str]
+    report: Report, root: Path, size: Size, queries: Sequence[str], peers: Sequence[str]
 ) -> Generator[tuple[str, str, int, float], None, int]:
     """Our own runs and Spark's, in one session; gives how many tasks run at once."""
     rows = root / "rows"
-    with Engine(settings=_MEMORY) as engine:
+    with Engine(report.spark, settings=_MEMORY) as engine:
         tasks = parallelism(engine.spark)
         for query in queries:
             for repeat in range(size.repeats + 1):

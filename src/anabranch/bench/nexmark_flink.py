@@ -57,19 +57,20 @@ _ENVIRONMENT: Final = {
     # There are no functions in Python, so nothing is started for them.
     "_python_worker_execution_mode": "process",
 }
+ROOT: Final = Path("build/flink-venv")
+_DONE: Final = ".installed"
 _JOB: Final = Path(__file__).with_name("flink_job.py")
 _TYPES: Final = {pa.int64(): "BIGINT", pa.string(): "STRING"}
 
 
-def flink_python(root: Path = Path("build/flink-venv")) -> Path:
+def flink_python(root: Path = ROOT) -> Path:
     """The interpreter of Flink's environment, which is made if needed.
 
     Raises:
         PlanError: Flink cannot be installed.
     """
     python = root / "bin" / "python"
-    done = root / ".installed"
-    if done.exists() and done.read_text() == "\n".join(PACKAGES):
+    if _is_installed(root):
         return python
     venv.create(root, with_pip=True, clear=True)
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -82,8 +83,24 @@ def flink_python(root: Path = Path("build/flink-venv")) -> Path:
             where=made.stderr.strip().splitlines()[-1][:200],
             hint="it needs PyPI and Python 3.9 to 3.12; leave it out with --peers spark",
         )
-    done.write_text("\n".join(PACKAGES))
+    (root / _DONE).write_text("\n".join(PACKAGES))
     return python
+
+
+def why_no_flink(*, install: bool, root: Path = ROOT) -> str | None:
+    """Why there is no Flink here; None if there is one."""
+    if not install:
+        return None if _is_installed(root) else f"Flink is not installed in {root}"
+    try:
+        flink_python(root)
+    except PlanError as problem:
+        return f"Flink cannot be installed: {problem.where}"
+    return None
+
+
+def _is_installed(root: Path) -> bool:
+    done = root / _DONE
+    return done.exists() and done.read_text() == "\n".join(PACKAGES)
 
 
 def write_csv(rows: Path, folder: Path, tasks: int) -> None:

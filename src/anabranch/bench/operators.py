@@ -15,7 +15,7 @@ import pyarrow as pa
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.bench.operator_cases import CASES, LEFT, RIGHT, Case, Inputs
-from anabranch.bench.report import Report
+from anabranch.bench.report import Form, Report
 from anabranch.kernels import columns
 from anabranch.kernels.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
@@ -30,7 +30,17 @@ GROWING: Final = ("aggregate", "minmax", "distinct", "difference", "join", "coun
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured."""
+    """How much is measured.
+
+    Attributes:
+        events: Events of all streams of an operator.
+        batch: Events of a batch.
+        live: How many events hold at one instant.
+        adjusted: Shares of events that are adjusted later.
+        repeats: How often the rate that counts is measured.
+        preloaded: Live events of the two states whose batches are compared.
+        grown: Events of each of those batches, and how many groups of eight are measured.
+    """
 
     events: int
     batch: int
@@ -38,6 +48,7 @@ class Size:
     adjusted: tuple[float, ...]
     repeats: int
     preloaded: tuple[int, int]
+    grown: tuple[int, int] = (10_000, 4)
 
 
 FULL: Final = Size(
@@ -56,22 +67,33 @@ QUICK: Final = Size(
     repeats=1,
     preloaded=(10_000, 200_000),
 )
+SMOKE: Final = Size(
+    events=2_000,
+    batch=1_000,
+    live=(100,),
+    adjusted=(0.0, 0.5),
+    repeats=1,
+    preloaded=(100, 1_000),
+    grown=(100, 1),
+)
+SIZES: Final[Mapping[Form, Size]] = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 WARM_UP: Final = Size(
     events=25_000, batch=25_000, live=(2_000,), adjusted=(0.0,), repeats=1, preloaded=(0, 0)
 )
 
 
-def operators(report: Report, *, quick: bool) -> None:
+def operators(report: Report) -> None:
     """Measure all operators; figures `<operator>_events_per_s`, `worst_vs_anchor`, `state_growth`.
 
     The rates are medians without adjusts at the smallest state; the other states and shares of
     adjusts are measurements. Anchors are DuckDB's, with one thread, over all events at once.
     """
-    size = QUICK if quick else FULL
+    size = SIZES[report.form]
     columns.native()  # what is compiled is compiled now
     ratios = {}
     for name, case in CASES.items():
-        _speed(case, _events(case, WARM_UP, WARM_UP.live[0], 0.0, seed=99))
+        if report.form != "smoke":
+            _speed(case, _events(case, WARM_UP, WARM_UP.live[0], 0.0, seed=99))
         rate = _measure(report, name, case, size)
         anchor = _anchor(case, size)
         ratios[name] = rate / anchor
@@ -200,23 +222,23 @@ def _anchor(case: Case, size: Size) -> float:
 
 def _growth(report: Report, name: str, case: Case, size: Size) -> float:
     """How much longer the same batches take over the larger state."""
-    times = [_batch_time(report, name, case, live) for live in size.preloaded]
+    times = [_batch_time(report, name, case, live, size) for live in size.preloaded]
     return times[1] / times[0]
 
 
-def _batch_time(report: Report, name: str, case: Case, live: int) -> float:
-    """Batches of 10,000 events on 1,000 keys over a state of `live` events on other keys, too."""
+def _batch_time(report: Report, name: str, case: Case, live: int, size: Size) -> float:
+    """Batches of events on 1,000 keys over a state of `live` events on other keys, too."""
     random = np.random.default_rng(5)
     given = Inputs.of(insert_only=True, points=case.points)
     plan = case.plan(given)
     sources = [source.name for source in sources_of(plan)]
     runner = LocalRunner(plan)
-    keys, batch = max(live // OVERLAP, 1_000), 10_000
+    keys, (batch, groups) = max(live // OVERLAP, 1_000), size.grown
     for first in range(0, live, 1_000_000):
         rows = min(live - first, 1_000_000)
         runner.step({each: _long(random, each, rows, keys, case.points) for each in sources})
     seconds = []
-    for _ in range(3 + 4 * 8):
+    for _ in range(3 + groups * 8):
         step = {each: _long(random, each, batch, 1_000, case.points) for each in sources}
         began = time.perf_counter()
         runner.step(step)

@@ -8,6 +8,7 @@ product's own kernels, which work on columns, run beside them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from anabranch.bench.pipes_auction import (
@@ -24,19 +25,22 @@ from anabranch.bench.pipes_lab import Lab, Size
 from anabranch.bench.pipes_numbers import count_windows, queue_placement, sweep_areas
 from anabranch.bench.pipes_reference import load_reference
 from anabranch.bench.pipes_workload import auction
-from anabranch.bench.report import Report
+from anabranch.bench.report import Form, Report
 
-FULL: Final = Size(bids=200_000, numbers=100_000, swept=30_000, batch=20_000, repeats=5)
-QUICK: Final = Size(bids=20_000, numbers=10_000, swept=5_000, batch=10_000, repeats=3)
+SIZES: Final[Mapping[Form, Size]] = {
+    "full": Size(bids=200_000, numbers=100_000, swept=30_000, batch=20_000, repeats=5),
+    "quick": Size(bids=20_000, numbers=10_000, swept=5_000, batch=10_000, repeats=3),
+    "smoke": Size(bids=1_000, numbers=600, swept=300, batch=500, repeats=1, clock=False),
+}
 
 
-def pipes(report: Report, *, quick: bool) -> None:
+def pipes(report: Report) -> None:
     """Experiments E1 to E11; figures per experiment, `published_that_hold` of `published`.
 
     Raises:
         QueryError: This is not a source checkout.
     """
-    run_experiments(report, QUICK if quick else FULL)
+    run_experiments(report, SIZES[report.form])
 
 
 def run_experiments(report: Report, size: Size) -> None:

@@ -6,16 +6,35 @@ import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, Final, Literal, final
+
+Form = Literal["full", "quick", "smoke"]
+"""How much a benchmark measures.
+
+`full` gives the figures to compare, `quick` takes about a minute, and `smoke` takes seconds: it
+shows that every step of the benchmark still works, and its figures mean nothing.
+"""
+
+FORMS: Final[tuple[Form, ...]] = ("full", "quick", "smoke")
 
 
 @final
 @dataclass(slots=True)
 class Report:
-    """Collects measurements of one benchmark and passes each on as it is made."""
+    """Collects measurements of one benchmark and passes each on as it is made.
+
+    Attributes:
+        bench: The name of the benchmark.
+        say: Takes one measurement, or the summary.
+        form: How much is measured.
+        spark: A Spark session for what runs in this process; None: the benchmark starts its own.
+        figures: What the benchmark is judged by, so far.
+    """
 
     bench: str
     say: Callable[[Mapping[str, object]], None]
+    form: Form = "full"
+    spark: Any = None
     figures: dict[str, float] = field(default_factory=dict)
 
     def measured(self, what: str, **values: object) -> None:
@@ -28,7 +47,8 @@ class Report:
 
     def close(self) -> None:
         """The summary, last."""
-        self.say({"bench": self.bench, "figures": dict(self.figures)})
+        smoke = {"smoke": True} if self.form == "smoke" else {}
+        self.say({"bench": self.bench, **smoke, "figures": dict(self.figures)})
 
 
 def as_json(line: Mapping[str, object]) -> str:

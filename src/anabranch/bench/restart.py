@@ -5,24 +5,31 @@ from __future__ import annotations
 import shutil
 import statistics
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from anabranch.bench.job_process import run_job
-from anabranch.bench.report import Report
+from anabranch.bench.report import Form, Report
 from anabranch.bench.rows import write_rows
 
 BATCH: Final = 10_000
+SIZES: Final[Mapping[Form, tuple[tuple[int, ...], int]]] = {
+    "full": ((10_000, 1_000_000, 10_000_000), 5),
+    "quick": ((10_000, 1_000_000), 1),
+    "smoke": ((10_000,), 1),
+}
+"""Live events, and how often a query is taken up again. Each time costs a start of Spark."""
 
 
-def restart(report: Report, *, quick: bool) -> None:
+def restart(report: Report) -> None:
     """Load live events, end, and take the query up again with a few more rows, again and again.
 
     Figures: `restart_s_at_<n>`, from the moment Spark is there to the first result, with so many
     live events in the state; `session_s`, what Spark takes to be there; `restart_growth`, the time
     with the most live events over that with the fewest.
     """
-    sizes, repeats = ([10_000, 1_000_000], 1) if quick else ([10_000, 1_000_000, 10_000_000], 5)
+    sizes, repeats = SIZES[report.form]
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     times, sessions = {}, []
     try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import statistics
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
 from anabranch.bench.job_process import run_job
-from anabranch.bench.report import Report, speed
+from anabranch.bench.report import Form, Report, speed
 from anabranch.bench.rows import write_rows
 
 KEYS: Final = 1_000
@@ -41,27 +42,38 @@ class Size:
     masters: tuple[str, ...]
 
 
-FULL: Final = Size(
-    rows_per_batch=1_000_000,
-    times=4,
-    batches=14,
-    long_batches=50,
-    day=24 * 60,
-    repeats=3,
-    masters=MASTERS,
-)
-QUICK: Final = Size(
-    rows_per_batch=100_000,
-    times=4,
-    batches=4,
-    long_batches=8,
-    day=0,
-    repeats=1,
-    masters=MASTERS[:2],
-)
+SIZES: Final[Mapping[Form, Size]] = {
+    "full": Size(
+        rows_per_batch=1_000_000,
+        times=4,
+        batches=14,
+        long_batches=50,
+        day=24 * 60,
+        repeats=3,
+        masters=MASTERS,
+    ),
+    "quick": Size(
+        rows_per_batch=100_000,
+        times=4,
+        batches=4,
+        long_batches=8,
+        day=0,
+        repeats=1,
+        masters=MASTERS[:2],
+    ),
+    "smoke": Size(
+        rows_per_batch=1_000,
+        times=1,
+        batches=2,
+        long_batches=5,
+        day=0,
+        repeats=1,
+        masters=MASTERS[:2],
+    ),
+}
 
 
-def scale(report: Report, *, quick: bool) -> None:
+def scale(report: Report) -> None:
     """A windowed count per key, batch by batch, every run in a process of its own.
 
     Figures: `local2_over_local1` and `cluster_over_local1` (throughput), `cost_50m_over_1m` (time
@@ -70,7 +82,7 @@ def scale(report: Report, *, quick: bool) -> None:
     that in the first). A day of one small batch a minute gives `day_cost_growth`,
     `day_memory_growth` and `day_batches`, which the quick form leaves out.
     """
-    size = QUICK if quick else FULL
+    size = SIZES[report.form]
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     try:
         _write(root / "rows", size.batches * size.times, size)

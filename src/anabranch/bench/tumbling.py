@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
-from anabranch.bench.report import Report, speed
+from anabranch.bench.report import Form, Report, speed
 from anabranch.bench.rows import write_elements, write_rows
 from anabranch.engine import Engine
 from anabranch.runtime import peers
@@ -31,19 +31,22 @@ class Size:
     repeats: int
 
 
-FULL = Size(files=28, rows_per_file=250_000, files_per_batch=4, slow_files=8, repeats=3)
-QUICK = Size(files=8, rows_per_file=100_000, files_per_batch=2, slow_files=2, repeats=1)
+SIZES: Final[Mapping[Form, Size]] = {
+    "full": Size(files=28, rows_per_file=250_000, files_per_batch=4, slow_files=8, repeats=3),
+    "quick": Size(files=8, rows_per_file=100_000, files_per_batch=2, slow_files=2, repeats=1),
+    "smoke": Size(files=2, rows_per_file=1_000, files_per_batch=1, slow_files=1, repeats=1),
+}
 
 
-def tumbling(report: Report, *, quick: bool) -> None:
+def tumbling(report: Report) -> None:
     """Measure all on one Parquet input.
 
     Figures: `vs_spark`, `vs_python_state`, `with_corrections`.
     """
-    size = QUICK if quick else FULL
+    size = SIZES[report.form]
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     try:
-        with Engine() as engine:
+        with Engine(report.spark) as engine:
             _measure(engine, root, size, report)
     finally:
         shutil.rmtree(root, ignore_errors=True)

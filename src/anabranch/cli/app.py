@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from anabranch import __version__
+from anabranch.bench.names import listed
 from anabranch.cli.bench import bench
 from anabranch.cli.check import check
 from anabranch.cli.control import control
@@ -116,8 +117,9 @@ def anabranch(
 
 app.callback(help=help_of(anabranch))(anabranch)
 _WORK: Final = (demo, run, explain, shell, ps, top, stop, state, control)
-for command in (*_WORK, merge, replicate, jumpstart, cutover, check, show, diff, bench):
+for command in (*_WORK, merge, replicate, jumpstart, cutover, check, show, diff):
     app.command(help=help_of(command))(command)
+app.command(help=f"{help_of(bench)}\n\n\b\n{listed()}")(bench)
 app.add_typer(generate)
 
 

@@ -8,18 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
+from anabranch.bench.names import listed
 from anabranch.errors import QueryError
 
 
 def bench(
     name: Annotated[
-        str,
-        typer.Argument(
-            help="The benchmark: tumbling, latency, endtoend, operators, growth, scale, restart, "
-            "pipes, merge, modules or nexmark."
-        ),
-    ],
-    quick: Annotated[bool, typer.Option("--quick", help="A small form, under a minute.")] = False,
+        str | None, typer.Argument(help="The benchmark; without one, all of them are listed.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small form, about a minute.")] = False,
+    smoke: Annotated[
+        bool,
+        typer.Option("--smoke", help="A form of seconds: whether it works, without its figures."),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object per measurement, the figures last.")
     ] = False,
@@ -33,12 +34,21 @@ def bench(
         str | None, typer.Option(help="Only beside these, such as spark (nexmark only).")
     ] = None,
 ) -> None:
-    r"""Measure Anabranch beside what Spark itself offers, in one run.
+    r"""Measure Anabranch beside what Spark itself offers, in one run; without a name, list them.
 
     \b
     $ anabranch bench tumbling --quick
     $ anabranch bench nexmark --queries q0,q5 --peers spark
     """
+    if name is None:
+        typer.echo(listed())
+        return
+    if quick and smoke:
+        raise QueryError(
+            "a benchmark has one form at a time",
+            where=f"anabranch bench {name} --quick --smoke",
+            hint="leave out --quick for a form of seconds, or --smoke for figures in a minute",
+        )
     # The benchmarks load Spark; nobody who asks for help should wait for it.
     from anabranch.bench.catalog import BENCHES
     from anabranch.bench.report import Report
@@ -83,8 +93,8 @@ def bench(
         shown = {key: value for key, value in line.items() if not isinstance(value, list)}
         typer.echo(line_of(line) if as_json else "  ".join(f"{k} {v}" for k, v in shown.items()))
 
-    report = Report(bench=name, say=say)
-    chosen.measure(report, quick=quick, **options)
+    report = Report(name, say, "smoke" if smoke else "quick" if quick else "full")
+    chosen.measure(report, **options)
     report.close()
     if plots is not None and chosen.plot is not None:
         chosen.plot(lines, plots)

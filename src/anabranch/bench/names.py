@@ -1,0 +1,26 @@
+"""The names of the benchmarks and what each measures; loads nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+ABOUT: Final[Mapping[str, str]] = {
+    "tumbling": "windowed count, rows per second beside Spark and Python state",
+    "latency": "time of a batch of a few rows beside Spark's stateful floor",
+    "endtoend": "from a row that is written to a result that is read",
+    "operators": "every kernel by itself, events per second beside DuckDB",
+    "growth": "time of a batch while the state grows to 10M live events",
+    "pipes": "the experiments of PIPES: intervals beside positive and negative elements",
+    "merge": "the experiments of logical merge: every case beside naive ways",
+    "modules": "modules of every shape over windows, beside Spark's pandas UDFs",
+    "restart": "from a new process to the first result, with 10M live events",
+    "scale": "more cores and many events: throughput, cost per event, memory",
+    "nexmark": "the public benchmark, events per second beside Spark and Flink",
+}
+
+
+def listed() -> str:
+    """One line per benchmark."""
+    width = max(map(len, ABOUT)) + 2
+    return "\n".join(f"{name:<{width}}{about}" for name, about in ABOUT.items())

@@ -1,0 +1,67 @@
+"""Every benchmark runs in a form of seconds, so that none of them can break unseen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from anabranch.bench.catalog import BENCHES
+from anabranch.bench.names import ABOUT
+from anabranch.bench.report import Report
+from anabranch.cli.app import app
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIGURES: Mapping[str, tuple[str, ...]] = {
+    "tumbling": ("vs_spark", "vs_python_state", "with_corrections"),
+    "latency": ("floor_vs_spark",),
+    "endtoend": ("p50_vs_spark", "p99_vs_spark"),
+    "operators": ("aggregate_events_per_s", "worst_vs_anchor", "state_growth"),
+    "growth": ("t10m_over_t10k",),
+    "pipes": ("published", "published_that_hold"),
+    "merge": ("r3_per_s", "r3_memory_10_over_2", "cleanse_memory_over_r3", "spark_per_s_core"),
+    "modules": ("vectorised_vs_spark_pandas", "incremental_growth"),
+    "restart": ("session_s", "restart_growth"),
+    "scale": ("local2_over_local1", "cost_50m_over_1m", "peak_memory_mb", "memory_growth"),
+    "nexmark": ("q0_events_per_s", "q5_vs_spark", "ahead_of_spark", "worst_ratio"),
+}
+"""Figures that the documentation names, and that every form gives."""
+
+
+def test_every_benchmark_is_listed_and_judged() -> None:
+    assert list(BENCHES) == list(ABOUT)
+    assert set(FIGURES) == set(ABOUT)
+
+
+def test_the_command_lists_all_benchmarks_with_a_line_each() -> None:
+    for words in (["bench"], ["bench", "--help"]):
+        said = CliRunner().invoke(app, words)
+        assert said.exit_code == 0
+        for name, about in ABOUT.items():
+            assert re.search(rf"^ *{name} +{re.escape(about)}$", said.output, re.MULTILINE)
+
+
+def test_a_benchmark_has_one_form_at_a_time() -> None:
+    said = CliRunner().invoke(app, ["bench", "operators", "--quick", "--smoke"])
+    assert said.exit_code == 2
+    assert "one form at a time" in said.output
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", list(BENCHES))
+def test_the_smoke_form_gives_the_figures_of_the_others(name: str, spark: SparkSession) -> None:
+    said: list[Mapping[str, Any]] = []
+    report = Report(name, said.append, "smoke", spark)
+    BENCHES[name].measure(report)
+    report.close()
+    assert len(said) > 1
+    assert said[-1]["smoke"] is True
+    assert set(FIGURES[name]) <= set(said[-1]["figures"])
+    if name == "nexmark":
+        engines = {line["engine"] for line in said if "engine" in line}
+        assert engines == {"anabranch", "spark", "flink"}, "Flink runs, or it says why not"
