@@ -47,11 +47,20 @@ class TimeWindow(Unary):
     With `columns` every row says which window shows it: out(p + (h + 1 - size, h + 1), t) is what
     out(p, t) is without. So a point is there once for every window that holds it, each time for
     one slide.
+
+    Attributes:
+        size: How long an occurrence is held.
+        slide: The content changes only every so often.
+        columns: Names for columns with the bounds of the window that shows a row.
+        presence: It matters only whether a payload is held at all: out(p, t) is at most 1, and
+            any number from 1 on stands for 1. Set below operators that ignore duplicates
+            (`algebra/presence.py`), never at the end of a plan.
     """
 
     size: Duration
     slide: Duration = CHRONON
     columns: Columns | None = None
+    presence: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= FOREVER:
@@ -109,15 +118,31 @@ class TimeWindow(Unary):
         clock = has_clock(self.input)
         slide = f" slide {show_duration(self.slide, clock)}" if self.slide > 1 else ""
         shown = f" with {', '.join(self.columns)}" if self.columns else ""
-        return f"TimeWindow {show_duration(self.size, clock)}{slide}{shown}"
+        once = " presence only" if self.presence else ""
+        return f"TimeWindow {show_duration(self.size, clock)}{slide}{shown}{once}"
 
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
         """Count the occurrences in the window that ends at each slide instant."""
         (rows,) = inputs
+        if self.presence:
+            return self._presence(rows)
         held = LogicalStream.of_steps(
             {payload: self._count(steps) for payload, steps in rows.steps.items()}
         )
         return held if self.columns is None else LogicalStream.of(self._by_window(held))
+
+    def _presence(self, rows: LogicalStream) -> LogicalStream:
+        """Each lifetime [s, e) as [s, e + size - 1), both moved up to the next slide instant."""
+        held: list[tuple[Payload, int, int]] = []
+        for payload, start, end in rows.events():
+            last = FOREVER if self.size == UNBOUNDED else end - 1 + self.size
+            held.append((payload, self._slide_up(start), min(self._slide_up(last), int(FOREVER))))
+        there = LogicalStream.of(event for event in held if event[1] < event[2])
+        return there.combine(LogicalStream(), lambda mine, _: min(mine, 1))
+
+    def _slide_up(self, instant: int) -> int:
+        """The first slide instant at or after an instant."""
+        return self._first_end(instant + 1) - 1
 
     def _by_window(self, held: LogicalStream) -> Iterator[tuple[Payload, int, int]]:
         """What is held, cut at the slide instants, with the bounds of the window at each."""

@@ -13,6 +13,7 @@ from anabranch.algebra.ended_windows import only_ended
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.presence import with_presence_windows
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
@@ -74,6 +75,7 @@ def compile_plan(
     """
     if emit == "watermark":
         nodes = tuple(only_ended(node) for node in nodes)
+    nodes = tuple(with_presence_windows(node) for node in nodes)
     compiler = _Compiler(nodes, tables, routed=routed)
     for node in nodes:
         parts = compiler.parts(node)

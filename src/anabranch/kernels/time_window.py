@@ -29,6 +29,7 @@ class TimeWindowKernel(Stateless):
     Every instant of a lifetime is an occurrence of its own. Those of `[s, e)` under a window of
     size w are the layers `[s+k-1, e+w-k)` for k = 1 .. min(w, e-s), with both ends moved up to
     the next slide instant. A point has one layer; a move of an end moves the ends of all layers.
+    Where only presence matters the first layer is enough: it covers all others.
 
     Where rows say which window shows them, a point becomes one row per window that holds it.
     """
@@ -58,7 +59,7 @@ class TimeWindowKernel(Stateless):
             return self._show_windows(batch, self.node.columns)
         if self.node.input.properties.only_points:
             return self._hold_points(batch)
-        size = np.int64(self.node.size)
+        size = np.int64(1 if self.node.presence else self.node.size)
         depth = np.zeros(len(batch), np.int64)
         if len(batch):
             layers = np.maximum(*(_lengths(batch.start, last, size) for last in _ends(batch)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.coalesce import Coalesce
@@ -14,6 +13,7 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.presence import ignores_duplicates as ignores_duplicates
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.split import Split
@@ -24,11 +24,6 @@ _TRANSPARENT: Final = (
     *(Filter, Map, Union, TimeWindow, Granularity, Shift, Clip, Coalesce, Split, Cleanse),
 )
 _SET_KINDS: Final = ("strict difference", "intersection", "max-union")
-
-
-def ignores_duplicates(aggregate: Aggregate) -> bool:
-    """Whether copies of a payload change nothing: MIN, MAX, and aggregates of distinct values."""
-    return all(call.distinct or call.function in ("min", "max") for _, call in aggregate.aggregates)
 
 
 def without_distinct(node: Node, *, joins: bool = False) -> Node | None:
