@@ -12,8 +12,8 @@ def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     Large batches go through compiled loops, and what a join looks at comes in blocks.
     """
     if request.param == "many runs":
-        monkeypatch.setattr(runs, "SMALL", 0)
-        monkeypatch.setattr(interval_trace, "BLOCK", 2)
+        monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", 0)
+        monkeypatch.setattr(interval_trace, "BLOCK_ROWS", 2)
     elif request.param != "one run":
-        monkeypatch.setattr(runs, "SMALL", 4)
-        monkeypatch.setattr(columns, "MANY", 0)
+        monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", 4)
+        monkeypatch.setattr(columns, "COMPILE_FROM_ROWS", 0)

@@ -81,7 +81,7 @@ def test_whole_events_leave_as_soon_as_they_may(batches: list[EventBatch]) -> No
         assert gone == Counter(event for event in frozen if event[1] <= least)
         assert out.stable == min(least, came.stable)
         held = len(events) - sum(gone.values())
-        assert runner.state_rows() <= held or runner.state_rows() > runs.SMALL
+        assert runner.state_rows() <= held or runner.state_rows() > runs.MERGE_ALL_UP_TO_ROWS
 
 
 @given(schedules(S=streams(SCHEMA), T=streams(SCHEMA)), CUT)

@@ -50,13 +50,13 @@ LIFETIMES = streams(SCHEMA, longest=9).flatmap(batchings)
 
 @pytest.fixture(
     autouse=True,
-    params=[(0, -(10**9)), (4, 0), (runs.SMALL, 64)],
+    params=[(0, -(10**9)), (4, 0), (runs.MERGE_ALL_UP_TO_ROWS, 64)],
     ids=lambda sizes: f"traces of {sizes[0]} rows merge, gaps of {sizes[1]} are read",
 )
 def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     small, near = request.param
-    monkeypatch.setattr(runs, "SMALL", small)
-    monkeypatch.setattr(element_fetch, "NEAR", near)
+    monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", small)
+    monkeypatch.setattr(element_fetch, "SKIP_FROM_ELEMENTS", near)
 
 
 def window(
@@ -198,7 +198,7 @@ def test_a_trace_holds_just_what_may_still_matter(
     for number, batch in enumerate(batches, start=1):
         promised = Time(max(promised, batch.stable))
         runner.step({"S": batch})
-        if runs.SMALL < 4_096:
+        if runs.MERGE_ALL_UP_TO_ROWS < 4_096:
             continue
         needed = 0
         for some in elements(node, LogicalStream.of_batches(batches[:number])).values():
@@ -220,7 +220,7 @@ def test_a_row_of_which_only_some_copies_matter_is_one_row() -> None:
         stream = PhysicalStream(SCHEMA, (*came, stable(5)))
         for batch in stream.batches():
             runner.step({"S": batch})
-        if runs.SMALL >= 4_096:
+        if runs.MERGE_ALL_UP_TO_ROWS >= 4_096:
             assert runner.state_rows() <= (1 if node.rows == UNBOUNDED else 4)
         more = [insert("a", n, None, start=5 + n, end=6 + n) for n in range(6)]
         assert_agrees(node, PhysicalStream(SCHEMA, (*stream.elements, *more)), batch_size=4)

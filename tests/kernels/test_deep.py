@@ -47,5 +47,8 @@ def test_an_operator_means_what_it_says(operator: str, data: st.DataObject) -> N
     steps: list[dict[str, EventBatch]] = data.draw(schedules(**drawn))
     emit: Emission = data.draw(st.sampled_from(["speculative", "speculative", "final"]))
     for small, many in SETTINGS:
-        with patch.object(runs, "SMALL", small), patch.object(columns, "MANY", many):
+        with (
+            patch.object(runs, "MERGE_ALL_UP_TO_ROWS", small),
+            patch.object(columns, "COMPILE_FROM_ROWS", many),
+        ):
             assert_agrees(node, batches=steps, emit=emit)

@@ -33,12 +33,12 @@ from tests.kernels.plans import HOLISTIC, SCHEMA, SOURCE, aggregate
 BUSY = busy_streams().flatmap(batchings)
 
 
-@pytest.fixture(autouse=True, params=[(0, 1), (4, 2), (runs.SMALL, 32)], ids=str)
+@pytest.fixture(autouse=True, params=[(0, 1), (4, 2), (runs.MERGE_ALL_UP_TO_ROWS, 32)], ids=str)
 def reach(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither when runs are merged nor how much is read at once may matter."""
     small, width = request.param
-    monkeypatch.setattr(runs, "SMALL", small)
-    monkeypatch.setattr(ranked_events, "WIDTH", width)
+    monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", small)
+    monkeypatch.setattr(ranked_events, "FIRST_LOOK_ROWS", width)
 
 
 def some(*names: str) -> st.SearchStrategy[list[str]]:

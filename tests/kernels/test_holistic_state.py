@@ -68,12 +68,12 @@ def test_a_late_row_reads_its_neighbours_only(monkeypatch: pytest.MonkeyPatch) -
     assert found["p"] == np.quantile(expected, 0.25)
 
 
-@pytest.mark.parametrize("small", [0, runs.SMALL])
+@pytest.mark.parametrize("small", [0, runs.MERGE_ALL_UP_TO_ROWS])
 @pytest.mark.parametrize("what", ["values", "first rows"])
 def test_a_long_run_holds_a_bounded_number_of_rows(
     what: str, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "SMALL", small)
+    monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", small)
     window = TimeWindow(input=SOURCE, size=Duration(50))
     by = ("k",)
     node = (

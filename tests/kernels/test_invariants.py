@@ -165,13 +165,15 @@ FAMILIES: Final[dict[str, dict[str, Node]]] = {
     "sessions": SESSIONS,
 }
 FAMILY: Final = pytest.mark.parametrize("family", FAMILIES)
-MERGED: Final = pytest.mark.parametrize("eagerness", [runs.SMALL], indirect=True)
+MERGED: Final = pytest.mark.parametrize("eagerness", [runs.MERGE_ALL_UP_TO_ROWS], indirect=True)
 """Small traces are merged at every step, so that they hold just what matters."""
 
 
-@pytest.fixture(autouse=True, params=[0, runs.SMALL], ids="traces of {} rows merge".format)
+@pytest.fixture(
+    autouse=True, params=[0, runs.MERGE_ALL_UP_TO_ROWS], ids="traces of {} rows merge".format
+)
 def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "SMALL", request.param)
+    monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", request.param)
     monkeypatch.setattr(split, "MOST_PIECES", 300)
 
 

@@ -99,12 +99,12 @@ def test_signs_that_add_up_to_nothing_are_forgotten() -> None:
     assert runner.state_rows() == 0
 
 
-@pytest.mark.parametrize("small", [0, runs.SMALL])
+@pytest.mark.parametrize("small", [0, runs.MERGE_ALL_UP_TO_ROWS])
 @pytest.mark.parametrize("node", NODES, ids=[node.label for node in NODES])
 def test_a_long_run_holds_a_bounded_number_of_rows(
     node: Node, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "SMALL", small)
+    monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", small)
     runner, held = LocalRunner(node), []
     for number in range(200):
         start = np.arange(number * 10, number * 10 + 10)

@@ -8,15 +8,15 @@ import sys
 SCRIPT = """
 from anabranch.kernels import columns
 
-assert not columns.is_compiled(columns.MANY - 1)
-assert columns.is_compiled(columns.MANY)
+assert not columns.is_compiled(columns.COMPILE_FROM_ROWS - 1)
+assert columns.is_compiled(columns.COMPILE_FROM_ROWS)
 columns.load_beside()
 # Nobody waits while they are loaded; who has very many rows does.
-assert not columns.is_compiled(columns.MANY)
-assert columns.is_compiled(columns._HUGE)
+assert not columns.is_compiled(columns.COMPILE_FROM_ROWS)
+assert columns.is_compiled(columns.WAIT_FROM_ROWS)
 assert not columns.is_compiled(300)
 columns._LOADING.beside.join()
-assert columns.is_compiled(columns.MANY) and columns.is_compiled(300)
+assert columns.is_compiled(columns.COMPILE_FROM_ROWS) and columns.is_compiled(300)
 assert not columns.is_compiled(3)
 columns.native().group_starts
 print("loaded")

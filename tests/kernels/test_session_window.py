@@ -128,7 +128,7 @@ def test_what_is_over_is_forgotten(node: SessionWindow, batches: list[EventBatch
         }
         if promised == FOREVER:
             assert runner.state_rows() == 0
-        elif runs.SMALL > 100:
+        elif runs.MERGE_ALL_UP_TO_ROWS > 100:
             kept = {name: sum(map(len, some)) for name, some in runner.traces[0].runs.items()}
             assert kept.get("points", 0) == len(held)
             # One that ends right at the stable point is kept until that moves on.

@@ -94,12 +94,12 @@ def test_counts_hold_a_row_per_change_that_may_still_be_seen(batches: list[Event
         assert runner.state_rows() <= len(needed)
 
 
-@pytest.mark.parametrize("small", [0, runs.SMALL])
+@pytest.mark.parametrize("small", [0, runs.MERGE_ALL_UP_TO_ROWS])
 @pytest.mark.parametrize("by", [(), ("k",)])
 def test_a_long_run_holds_a_bounded_number_of_rows(
     small: int, by: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "SMALL", small)
+    monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", small)
     window = TimeWindow(input=SOURCE, size=Duration(50))
     runner = LocalRunner(aggregate(window, by, "n", "hi", "d"))
     held = []

@@ -71,7 +71,7 @@ def test_a_run_that_is_trimmed_means_the_same_from_the_stable_point_on(
     runs: list[Run], stable: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "MANY", 0)
+        patch.setattr(columns, "COMPILE_FROM_ROWS", 0)
         kept = list(runs)
         for place in range(len(runs)):
             kept[place] = Run(trimmer(Time(stable))(kept, place))
@@ -82,7 +82,7 @@ def test_a_run_that_is_trimmed_means_the_same_from_the_stable_point_on(
 def test_what_is_over_is_trimmed_away(ends: dict[int, int]) -> None:
     rows = {(key, time): int(time < end) for key, end in ends.items() for time in range(end + 1)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "MANY", 0)
+        patch.setattr(columns, "COMPILE_FROM_ROWS", 0)
         rest = trimmer(Time(5))([run_of(rows)], 0)
         assert rest.num_rows == 0
         # Of what lasts, one row tells since when.
@@ -99,7 +99,7 @@ def test_runs_that_are_merged_mean_the_same_from_the_stable_point_on(
     results = []
     for many in (0, 20_000):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(columns, "MANY", many)
+            patch.setattr(columns, "COMPILE_FROM_ROWS", many)
             merged = merger(Time(stable))(runs[keep:], keep == 0)
         results.append(rows_of(merged))
         assert meaning([*runs[:keep], Run(merged)], stable) == meaning(runs, stable)
@@ -134,7 +134,7 @@ def test_an_island_is_fetched_with_its_nearest_neighbours(
             )
     for many in (0, 20_000):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(columns, "MANY", many)
+            patch.setattr(columns, "COMPILE_FROM_ROWS", many)
             found, is_before, is_inside = fetch(runs, SCHEMA, ids, low, high)
         got = [
             ((key, time), (count, bool(was), bool(inside)))

@@ -18,7 +18,12 @@ from anabranch.testing import assert_agrees, batchings, payload_schemas, streams
 from tests.kernels.busy import busy_streams
 from tests.kernels.plans import SCHEMA, SOURCE, groups
 
-SETTINGS = [(0, 0), (0, columns.MANY), (4, 0), (runs.SMALL, columns.MANY)]
+SETTINGS = [
+    (0, 0),
+    (0, columns.COMPILE_FROM_ROWS),
+    (4, 0),
+    (runs.MERGE_ALL_UP_TO_ROWS, columns.COMPILE_FROM_ROWS),
+]
 
 
 @pytest.fixture(
@@ -27,8 +32,8 @@ SETTINGS = [(0, 0), (0, columns.MANY), (4, 0), (runs.SMALL, columns.MANY)]
 def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """From how many rows on runs stay apart, and groups are swept by compiled loops."""
     small, many = request.param
-    monkeypatch.setattr(runs, "SMALL", small)
-    monkeypatch.setattr(columns, "MANY", many)
+    monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", small)
+    monkeypatch.setattr(columns, "COMPILE_FROM_ROWS", many)
 
 
 def top(over: Node, k: int, *orders: tuple[str, bool, bool], by: tuple[str, ...] = ()) -> TopK:
@@ -82,10 +87,10 @@ def test_any_columns(
     assert_agrees(node, data.draw(streams(source.schema).flatmap(batchings)))
 
 
-@given(tops(), busy_streams().flatmap(batchings), st.sampled_from([3, best_rows._AT_ONCE]))
+@given(tops(), busy_streams().flatmap(batchings), st.sampled_from([3, best_rows.BLOCK_ROWS]))
 def test_the_first_of_many(node: TopK, batches: list[EventBatch], at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(best_rows, "_AT_ONCE", at_once)
+        patch.setattr(best_rows, "BLOCK_ROWS", at_once)
         assert_agrees(node, batches)
 
 

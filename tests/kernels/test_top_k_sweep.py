@@ -32,7 +32,7 @@ SURVEYED, SWEPT = 10**9, 0
 
 def sent(node: TopK, batches: list[EventBatch], many: int) -> list[list[str]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "MANY", many)
+        patch.setattr(columns, "COMPILE_FROM_ROWS", many)
         runner = LocalRunner(node)
         return [sorted(map(repr, elements_of(runner.step({"S": batch})))) for batch in batches]
 
@@ -80,7 +80,7 @@ def test_what_comes_in_the_place_of_what_goes_needs_no_look_at_all_rows(
     def never(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(columns, "MANY", SWEPT)
+    monkeypatch.setattr(columns, "COMPILE_FROM_ROWS", SWEPT)
     runner = LocalRunner(top(SOURCE, 2, ("x", True, False)))
     old, new, better = ("a", 1, 8.0), ("b", 2, 9.0), ("c", 3, 7.5)
     rows = [old, ("d", 4, 7.0), ("e", 5, 6.0)]
@@ -102,7 +102,7 @@ def test_what_comes_in_the_place_of_what_goes_needs_no_look_at_all_rows(
 def test_what_was_never_there_cannot_go_from_a_full_group(
     many: int, x: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "MANY", many)
+    monkeypatch.setattr(columns, "COMPILE_FROM_ROWS", many)
     runner = LocalRunner(top(SOURCE, 2, ("x", True, False)))
     rows = [insert("a", 1, value, start=1, end=9) for value in (8.0, 7.0, 6.0)]
     runner.step({"S": PhysicalStream(SCHEMA, tuple(rows)).batches()[0]})

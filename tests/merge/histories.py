@@ -88,7 +88,10 @@ def check_history(case: MergeCase, seed: object, **fixed: Any) -> None:
     sizes = any_sizes(dice, dice.choice([1, 1, 3, 8, 20]))
     shards = dice.choice([1, 1, 1, 2, 3])
     small, many = dice.choice([0, 0, 4, 4_096]), dice.choice([0, 20_000])
-    with patch.object(runs, "SMALL", small), patch.object(columns, "MANY", many):
+    with (
+        patch.object(runs, "MERGE_ALL_UP_TO_ROWS", small),
+        patch.object(columns, "COMPILE_FROM_ROWS", many),
+    ):
         driver = Driver(kernel_case(case), policy, shards=shards)
         try:
             assert_merges(script, policy, sizes, one_leads=gaps, driver=driver)

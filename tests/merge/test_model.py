@@ -73,7 +73,7 @@ def test_the_kernel_says_what_the_model_says(
 @pytest.mark.parametrize("case", MERGE_CASES)
 def test_many_copies_thrown_with_dice(case: MergeCase) -> None:
     dice = Random(f"model {case}")
-    with patch.object(runs, "SMALL", 0):
+    with patch.object(runs, "MERGE_ALL_UP_TO_ROWS", 0):
         for _ in range(5):
             lag = dice.choice(LAGS)
             assert_agrees_with_model(make_script(case, dice.randrange, lag=lag), lag)

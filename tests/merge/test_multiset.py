@@ -104,7 +104,7 @@ def test_multisets_are_counted_right(script: MergeScript, size: int, seed: int) 
 
 def test_many_multisets_thrown_with_dice() -> None:
     dice = Random("multisets")
-    with patch.object(runs, "SMALL", 0):
+    with patch.object(runs, "MERGE_ALL_UP_TO_ROWS", 0):
         for _ in range(12):
             script = make_script("R4", dice.randrange, gaps=False)
             assert_counts(from_the_beginning(script), 1 + dice.randrange(6), dice.randrange(99))
@@ -115,7 +115,7 @@ TWO: list[Element] = [insert("a", start=5, end=9), insert("a", start=5, end=9)]
 
 @pytest.mark.parametrize("small", [0, 4_096])
 def test_the_leader_decides_how_many_there_are(small: int) -> None:
-    with patch.object(runs, "SMALL", small):
+    with patch.object(runs, "MERGE_ALL_UP_TO_ROWS", small):
         driver = attached("r4", "one", "two")
         assert driver.step(says("one", TWO)) == TWO
         assert driver.step(says("two", TWO[:1])) == []

@@ -33,7 +33,7 @@ def test_first_inserts_and_lazy_adjusts_follow_any_copies(
     data: st.DataObject, case: MergeCase, lag: int, small: int
 ) -> None:
     script = data.draw(merge_scripts(case, lag=lag, max_inputs=3))
-    with patch.object(runs, "SMALL", small):
+    with patch.object(runs, "MERGE_ALL_UP_TO_ROWS", small):
         assert_merges(script, MergePolicy.of(lag=lag))
 
 
@@ -60,7 +60,10 @@ def test_any_batches_of_whole_copies_are_followed_and_nobody_is_blamed(
 ) -> None:
     policy = MergePolicy.of()
     driver = Driver(kernel_case(script.case), policy)
-    with patch.object(runs, "SMALL", 0), patch.object(columns, "MANY", 0):
+    with (
+        patch.object(runs, "MERGE_ALL_UP_TO_ROWS", 0),
+        patch.object(columns, "COMPILE_FROM_ROWS", 0),
+    ):
         sizes = any_sizes(Random(seed), 9)
         assert_merges(script, policy, sizes, one_leads=False, driver=driver)
     assert driver.diverged() == {}
@@ -95,7 +98,7 @@ def test_payloads_under_one_id_are_told_apart(
 ) -> None:
     dice = Random(f"one id {case}")
     monkeypatch.setattr(merge, "key_ids", lambda _, rows: np.full(rows, 7, np.uint64))
-    monkeypatch.setattr(runs, "SMALL", 0)
+    monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", 0)
     forget_rows()
     for _ in range(5):
         script = make_script(case, dice.randrange, max_inputs=3)
@@ -114,6 +117,6 @@ def test_ties_pass_once_however_many_there_are(
     start[-copies:] = 1
     passed = []
     for many in (0, 10_000):
-        monkeypatch.setattr(columns, "MANY", many)
+        monkeypatch.setattr(columns, "COMPILE_FROM_ROWS", many)
         passed.append(np.sort(first_ones(start, ids, check, "r2")).tolist())
     assert passed[0] == passed[1] == list(range(0, rows, copies))

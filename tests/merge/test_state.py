@@ -52,7 +52,7 @@ def waves(count: int) -> list[list[Element]]:
 def test_memory_does_not_grow_with_the_stream(case: Case, small: int) -> None:
     driver = attached(case, *NAMES)
     held = []
-    with patch.object(runs, "SMALL", small):
+    with patch.object(runs, "MERGE_ALL_UP_TO_ROWS", small):
         for wave in waves(24):
             for name in NAMES:
                 driver.step(says(name, wave))
@@ -70,7 +70,7 @@ def test_what_a_slow_copy_can_contradict_stays_until_it_has_passed_or_left(
 ) -> None:
     for ends in (says("three", [stable(1_000)]), [("detach", "three")]):
         driver = attached(case, *NAMES)
-        with patch.object(runs, "SMALL", small):
+        with patch.object(runs, "MERGE_ALL_UP_TO_ROWS", small):
             for wave in waves(10):
                 driver.step([*says("one", wave), *says("two", wave)])
             assert rows_of(driver)["payloads"] == 90
@@ -90,7 +90,7 @@ def test_at_the_end_nothing_is_left_but_who_took_part(case: MergeCase) -> None:
         policy = draw_policy(case, dice)
         script = make_script(case, dice.randrange, lag=policy.lag, gaps=False)
         driver = Driver(kernel_case(case), policy, shards=2)
-        with patch.object(runs, "SMALL", 0):
+        with patch.object(runs, "MERGE_ALL_UP_TO_ROWS", 0):
             for batch in batches(script, any_sizes(dice, 8)):
                 driver.step(batch)
             driver.step([("attach", "last", BEGINNING)])
@@ -110,7 +110,7 @@ def test_a_merge_goes_on_from_what_was_stored(case: MergeCase, tmp_path: Path) -
         steps = list(batches(script, any_sizes(dice, 4), one_leads=True))
         driver, other = (Driver(kernel_case(case), policy) for _ in range(2))
         store = ShardStore(folder=Folder.at(str(tmp_path / f"{number}")))
-        with patch.object(runs, "SMALL", dice.choice([0, 4, 4_096])):
+        with patch.object(runs, "MERGE_ALL_UP_TO_ROWS", dice.choice([0, 4, 4_096])):
             for batch, actions in enumerate(steps):
                 before = store.load(batch)
                 if before is not None:

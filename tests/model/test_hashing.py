@@ -233,5 +233,5 @@ def test_compiled_loops_over_numbers_give_the_same(numbers: list[int | None]) ->
         patch.setattr(hashing, "_is_loaded", lambda: False)
         expected = stable_hashes(columns, len(numbers), (0, 1))
         patch.setattr(hashing, "_is_loaded", lambda: True)
-        patch.setattr(hashing, "_SOME", 0)
+        patch.setattr(hashing, "COMPILED_FROM_ROWS", 0)
         assert stable_hashes(columns, len(numbers), (0, 1)).tolist() == expected.tolist()

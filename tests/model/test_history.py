@@ -62,7 +62,7 @@ def reconstituted(elements: list[Element]) -> Counter[tuple[str, int, int]]:
 @given(legal_streams(), st.integers(1, 20), st.sampled_from([1, 2**18]))
 def test_the_history_is_what_remains(elements: list[Element], size: int, enough: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(history, "_ENOUGH", enough)
+        patch.setattr(history, "NET_FROM_ROWS", enough)
         found = History.of(batches(elements, size), SCHEMA)
     payloads = found.payload.column("a").to_pylist()
     events = list(zip(payloads, found.start.tolist(), found.end.tolist()))

@@ -236,7 +236,7 @@ def test_types_are_inferred_and_widened(tmp_path: Path) -> None:
 
 
 def test_the_whole_file_can_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anabranch.model.stream_file._BLOCK", 30)
+    monkeypatch.setattr("anabranch.model.stream_file.BLOCK_BYTES", 30)
     path = tmp_path / "s.jsonl"
     path.write_text(
         '{"insert": {"n": 1}, "start": 5}\n{"insert": {"n": 1.5, "m": "forever"}, "start": 5}\n'
@@ -248,7 +248,7 @@ def test_the_whole_file_can_be_looked_at(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_file_is_read_in_blocks_of_whole_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("anabranch.model.stream_file._BLOCK", 1)
+    monkeypatch.setattr("anabranch.model.stream_file.BLOCK_BYTES", 1)
     lines = [
         json.dumps({"insert": {"t": "€" * (i % 7)}, "start": i}, ensure_ascii=False)
         for i in range(50)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from anabranch.runtime.layout import Home, Layout
 from anabranch.runtime.rescale import Rescale, rescaled
 from anabranch.runtime.sinks import Result
 from anabranch.runtime.source_spec import Promise
-from anabranch.runtime.source_task import send_commands, send_source, send_time
+from anabranch.runtime.source_task import Piece, send_commands, send_source, send_time
 from anabranch.runtime.stage_task import events_of, ordered, run_level
 
 Parts = Mapping[str, Sequence[EventBatch]]
@@ -57,6 +58,7 @@ class ShardedRunner:
         emit: Emission = "speculative",
         promises: Mapping[str, Promise] | None = None,
         seed: int = 0,
+        pieces: int = 1,
     ) -> None:
         if isinstance(node, PhysicalPlan):
             plan = node
@@ -77,6 +79,7 @@ class ShardedRunner:
         self.outputs: list[EventBatch] = []
         self._random = random.Random(seed)
         self._changes = 0
+        self._pieces = pieces
 
     def rescale(self, shards: int) -> None:
         """Go on with another number of shards."""
@@ -123,7 +126,7 @@ class ShardedRunner:
             for name, parts in arrived.items()
             for part, batch in enumerate(parts)
             for row in send_source(
-                self.job, name, part, self.batch, [(arrivals(batch), "here")], ends=name in ends
+                self.job, name, part, self.batch, self._read(batch), ends=name in ends
             )
         ]
         for name, time in (passed or {}).items():
@@ -141,6 +144,16 @@ class ShardedRunner:
             for number in range(len(self.job.plan.outputs))
         ]
         return self.outputs[0]
+
+    def _read(self, batch: EventBatch) -> list[Piece]:
+        """A part in so many pieces, as files are read; the stable point stands behind the last."""
+        cuts = np.linspace(0, len(batch), self._pieces + 1).astype(int)
+        rows = [batch.take(np.arange(low, high)) for low, high in pairwise(cuts)]
+        stables = [BEGINNING] * (self._pieces - 1) + [batch.stable]
+        return [
+            (arrivals(each.with_stable(stable)), "here")
+            for each, stable in zip(rows, stables, strict=True)
+        ]
 
     def _output(self, number: int, results: Sequence[Result]) -> EventBatch:
         stable = Time(min(result.head["stable"] for result in results))

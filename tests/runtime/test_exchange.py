@@ -63,8 +63,8 @@ def test_rows_without_a_key_stay_together() -> None:
 
 
 def test_many_rows_travel_in_several_parcels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "MOST_BYTES", rows(list(range(35))).nbytes // 4 + 1)
-    monkeypatch.setattr(exchange, "_TOGETHER", 100)
+    monkeypatch.setattr(exchange, "PARCEL_BYTES", rows(list(range(35))).nbytes // 4 + 1)
+    monkeypatch.setattr(exchange, "BUNDLE_BYTES", 100)
     whole = rows(list(range(35)))
     sent = list(address(whole, {"a": 1}, target=0, edge=0, part=0, shards=1, keyed=True))
     assert [parcel.head for parcel in sent] == [{"a": 1}, {}, {}, {}]

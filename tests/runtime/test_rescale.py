@@ -206,7 +206,10 @@ def check(
     sharded: Make, node: Node, data: st.DataObject, emit: Emission, *, busy: bool = False
 ) -> None:
     small, many = data.draw(EAGERNESS)
-    with patch.object(runs, "SMALL", small), patch.object(columns, "MANY", many):
+    with (
+        patch.object(runs, "MERGE_ALL_UP_TO_ROWS", small),
+        patch.object(columns, "COMPILE_FROM_ROWS", many),
+    ):
         check_answers(sharded, node, data.draw(told(node, busy=busy)), data, emit)
 
 

@@ -27,7 +27,7 @@ _WORST: Final = np.int64(2**63 - 1)
 _ODD: Final = tuple(
     np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 )
-_AT_ONCE: Final = 1_000_000
+BLOCK_ROWS: Final = 1_000_000
 """About so many rows are looked at together."""
 
 
@@ -247,7 +247,7 @@ class Survey:
         begins, _ = self._lost_ends()
         affected = np.flatnonzero(self.affected)
         rows = len(affected) * min(self.k, len(self.new.ranks))
-        for part in np.array_split(affected, min(1 + rows // _AT_ONCE, max(len(affected), 1))):
+        for part in np.array_split(affected, min(1 + rows // BLOCK_ROWS, max(len(affected), 1))):
             lost = self.lost[part]
             place = self.touched[part]
             was = _first(self.old, self.old.at(self.owner[place], self.time[place]), self.k)

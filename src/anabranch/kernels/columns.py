@@ -19,16 +19,18 @@ Double = tuple[Floats, Floats]
 """A number as the exact sum of two floats, about 106 bits: sums that are undone leave no dirt."""
 
 
-MANY = 20_000
-"""From so many rows on, compiled loops are worth loading."""
+COMPILE_FROM_ROWS = 20_000
+"""From this row count on, compiled loops are worth loading."""
 
-_HUGE: Final = 300_000
-"""From so many rows on, it pays to wait for them."""
+WAIT_FROM_ROWS: Final = 300_000
+"""From this row count on, block until the compiled loops are loaded."""
 
-_SOME: Final = 256
-"""From so many rows on, they are worth calling once they are loaded."""
+COMPILED_FROM_ROWS: Final = 256
+"""From this row count on, compiled loops that are loaded are called."""
 
-_FEW: Final = 500
+PACKED_SORT_FROM_ROWS: Final = 500
+"""From this row count on, rows are sorted as whole numbers that hold key and position."""
+
 SAMPLE_ROWS = 4_096
 """Whether adding up equal rows pays is judged by so many rows of a chunk of twice that or more."""
 
@@ -44,7 +46,7 @@ def order_by_id_and_time(ids: Ids, times: Ints) -> Ints:
     in the low bits. Ids are hashes: their high bits nearly always tell them apart.
     """
     length = len(ids)
-    if length < _FEW:
+    if length < PACKED_SORT_FROM_ROWS:
         return np.lexsort((times, ids))
     same, later = ids[1:] == ids[:-1], times[1:] >= times[:-1]
     if ((ids[1:] > ids[:-1]) | (same & later)).all():
@@ -60,7 +62,7 @@ def is_in_place(order: Ints) -> bool:
 
 def order_by_id(ids: Ids) -> Ints:
     """Positions that sort by id; equal ones keep their order."""
-    if len(ids) < _FEW:
+    if len(ids) < PACKED_SORT_FROM_ROWS:
         return np.argsort(ids, kind="stable")
     if (ids[1:] >= ids[:-1]).all():
         return np.arange(len(ids))
@@ -75,7 +77,7 @@ def order_by_id(ids: Ids) -> Ints:
 def order_by_place_and_time(places: Ints, times: Ints) -> Ints:
     """The same for small whole numbers (not negative) in place of ids."""
     length = len(places)
-    if length < _FEW:
+    if length < PACKED_SORT_FROM_ROWS:
         return np.lexsort((times, places))
     low = int(times.min())
     span, bits = int(times.max()) - low + 1, length.bit_length()
@@ -94,7 +96,7 @@ def order_by_place_and_time(places: Ints, times: Ints) -> Ints:
 def order_by_time(times: Ints) -> Ints:
     """Positions that sort by time; equal ones keep their order."""
     length = len(times)
-    if length < _FEW:
+    if length < PACKED_SORT_FROM_ROWS:
         return np.argsort(times, kind="stable")
     low, bits = int(times.min()), length.bit_length()
     if int(times.max()) - low >= 2 ** (64 - bits):
@@ -135,7 +137,7 @@ class _Loading:
 
     def is_done(self, rows: int) -> bool:
         """Whether so many rows have them now, or are so many that all wait for them."""
-        if self.waits or rows >= _HUGE:
+        if self.waits or rows >= WAIT_FROM_ROWS:
             return True
         if self.beside is None:
             self.beside = Thread(target=native, name="anabranch-native", daemon=True)
@@ -158,8 +160,8 @@ def is_compiled(rows: int) -> bool:
     """Whether a loop over so many rows is a compiled one."""
     # A module becomes an attribute of its package when it is there as a whole.
     if hasattr(sys.modules["anabranch.kernels"], "native"):
-        return rows >= min(MANY, _SOME)
-    return rows >= MANY and _LOADING.is_done(rows)
+        return rows >= min(COMPILE_FROM_ROWS, COMPILED_FROM_ROWS)
+    return rows >= COMPILE_FROM_ROWS and _LOADING.is_done(rows)
 
 
 def native() -> Any:

@@ -17,8 +17,8 @@ from anabranch.kernels.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
 from anabranch.model.time import BEGINNING, FOREVER
 
-NEAR: Final = 64
-"""So many unchanged elements are read between changes rather than skipped, whatever the window."""
+SKIP_FROM_ELEMENTS: Final = 64
+"""Up to so many unchanged elements between changes are read rather than skipped."""
 
 
 @final
@@ -113,7 +113,7 @@ def _find_islands(runs: Sequence[Run], layout: Layout, ids: Ids, times: Ints) ->
         for begin, end in zip(coarse.begin, coarse.end, strict=True):
             between += end - begin
         changed = np.bincount(coarse.of_instant, minlength=len(coarse.ids))
-        crowded = between > NEAR + 2.0 * (layout.rows or 0) * changed
+        crowded = between > SKIP_FROM_ELEMENTS + 2.0 * (layout.rows or 0) * changed
         if not crowded.any():
             return coarse
         begins |= crowded[coarse.of_instant]

@@ -98,7 +98,7 @@ def add_elements(
         return ()
     merge = merger(layout, stable)
     every = (*runs, Run(fresh)) if fresh.num_rows else runs
-    if every and sum(map(len, every)) <= run_sizes.SMALL:
+    if every and sum(map(len, every)) <= run_sizes.MERGE_ALL_UP_TO_ROWS:
         merged = merge(every, True)
         return (Run(merged),) if merged.num_rows else ()
     return add_run(runs, fresh, stable, merge, anchors=True)

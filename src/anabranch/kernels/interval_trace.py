@@ -31,7 +31,7 @@ ROW_CHECK: Final = f"{ROW}.check"
 """A second one."""
 
 _ENDLESS: Final = 40
-BLOCK: Final = 1 << 20
+BLOCK_ROWS: Final = 1 << 20
 """About so many candidates are looked at together."""
 
 
@@ -117,7 +117,9 @@ def overlapping(
     if not found:
         return
     amount = np.sum([stop - begin for _, begin, stop in found], axis=0)
-    cuts = np.searchsorted(np.cumsum(amount), np.arange(BLOCK, amount.sum() + BLOCK, BLOCK))
+    cuts = np.searchsorted(
+        np.cumsum(amount), np.arange(BLOCK_ROWS, amount.sum() + BLOCK_ROWS, BLOCK_ROWS)
+    )
     edges = np.unique(np.concatenate([[0], np.minimum(cuts + 1, len(ids)), [len(ids)]]))
     for first, last in pairwise(edges):
         parts, owners = [no_rows(schema)], [np.empty(0, np.int64)]

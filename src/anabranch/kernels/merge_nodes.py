@@ -30,7 +30,7 @@ from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.time import BEGINNING, Time
 
-_PIECES: Final = 64
+GATHER_FROM_PIECES: Final = 64
 """Payloads that change between parts more often are brought together first."""
 
 
@@ -62,7 +62,7 @@ class Payloads:
         cuts = np.cumsum([0, *(part.num_rows for part in self.parts)])
         part = np.searchsorted(cuts, rows, side="right") - 1
         changes = np.flatnonzero(part[1:] != part[:-1]) + 1
-        if len(changes) < _PIECES:
+        if len(changes) < GATHER_FROM_PIECES:
             bounds = [0, *changes.tolist(), len(rows)]
             return concat_rows(
                 _take(self.parts[part[low]], rows[low:high] - cuts[part[low]])

@@ -28,7 +28,7 @@ from anabranch.model.batch import no_rows
 from anabranch.model.time import Time
 
 VALUE: Final = "value"
-WIDTH: Final = 32
+FIRST_LOOK_ROWS: Final = 32
 """How many rows of a run are read at first to either side of a value."""
 
 _LEAST: Final = np.int64(-(2**63))
@@ -149,7 +149,7 @@ def walk(runs: Sequence[Run], asked: Asked) -> tuple[Ints, Ints, Ints]:
     code = np.zeros(len(asked.ids), np.int64)
     below, upto = code.copy(), code.copy()
     left = np.arange(len(code))
-    width = WIDTH
+    width = FIRST_LOOK_ROWS
     while len(left):
         open_ = asked.take(left)
         low, high, ended = _reach(runs, open_, width)

@@ -19,7 +19,8 @@ from anabranch.model.hashing import stable_hash
 
 _LAST: Final = np.int64(2**63 - 1)
 _SIGN: Final = np.uint64(2**63)
-_FEW: Final = 500
+PACKED_SORT_FROM_ROWS: Final = 500
+"""From this row count on, rows are sorted as whole numbers that hold key and position."""
 
 
 def rank_rows(pile: Pile, owner: Ints, order_by: Sequence[Ordering]) -> Ints:
@@ -58,7 +59,7 @@ def rank_rows(pile: Pile, owner: Ints, order_by: Sequence[Ordering]) -> Ints:
 def _sort(keys: Sequence[Ints]) -> Ints:
     """Positions that sort by several keys, the first one (not negative) being most important."""
     length = len(keys[0])
-    if length < _FEW:
+    if length < PACKED_SORT_FROM_ROWS:
         return np.lexsort(keys[::-1])
     bits = length.bit_length()
     if len(keys) == 2:

@@ -15,18 +15,19 @@ from anabranch.kernels.kernel import ID, Run
 from anabranch.model.time import FOREVER, Time
 
 TIME: Final = "__time"
-SMALL: Final = 4_096
+MERGE_ALL_UP_TO_ROWS: Final = 4_096
 """Traces up to this many rows are merged at every step: then they hold just what matters."""
 
-TOGETHER: Final = 3
+SIMILAR_RUNS: Final = 3
 """So many runs of similar size are merged: those that are no more than so many times as long."""
 
-CROWD: Final = 6
+MOST_RUNS: Final = 6
 """So many runs are merged even if some of them are shorter than that."""
 
 TIMES: Final = b"anabranch.times"
 _QUANTILES: Final = 16
-_SAMPLE: Final = 4_096
+SPREAD_SAMPLE_ROWS: Final = 4_096
+"""About so many rows of a run are looked at to note how its times are spread."""
 
 
 def column(run: Run, name: str) -> np.ndarray:
@@ -114,7 +115,7 @@ def with_times(rows: pa.RecordBatch, times: Ints, per_key: int = 1) -> pa.Record
     """
     if not len(times):
         return rows
-    sample = np.sort(times[:: 1 + len(times) // _SAMPLE])
+    sample = np.sort(times[:: 1 + len(times) // SPREAD_SAMPLE_ROWS])
     spread = sample[np.arange(_QUANTILES + 1) * (len(sample) - 1) // _QUANTILES]
     ids = rows.column(ID).to_numpy()
     ends = np.flatnonzero(ids[1:] != ids[:-1])
@@ -164,14 +165,18 @@ def add_run(
     """
     all_runs = (*runs, Run(fresh)) if fresh.num_rows else runs
     over = stable == FOREVER  # nothing comes any more: only what never ends is left
-    if trim is not None and not over and sum(map(len, all_runs)) > SMALL:
+    if trim is not None and not over and sum(map(len, all_runs)) > MERGE_ALL_UP_TO_ROWS:
         all_runs = _trimmed(all_runs, stable, trim, anchors=anchors)
     total = sum(map(len, all_runs))
     if not total:
         return ()
     expired = sum(expired_rows(run, stable, anchors=anchors) for run in all_runs)
     keep = len(all_runs)
-    if over or expired * 5 >= total * 3 or (total <= SMALL and (fresh.num_rows or expired)):
+    if (
+        over
+        or expired * 5 >= total * 3
+        or (total <= MERGE_ALL_UP_TO_ROWS and (fresh.num_rows or expired))
+    ):
         keep = 0
     elif fresh.num_rows:
         keep = _runs_to_keep([len(run) for run in all_runs])
@@ -201,12 +206,12 @@ def _runs_to_keep(sizes: Sequence[int]) -> int:
         # The runs before this place that are as small as what would come out of a merge.
         similar = place
         total = newer
-        while similar and sizes[similar - 1] <= TOGETHER * max(total, sizes[-1]):
+        while similar and sizes[similar - 1] <= SIMILAR_RUNS * max(total, sizes[-1]):
             similar -= 1
             total += sizes[similar]
         # What is left of trimmed runs is small, and soon gone.
-        large = sum(size * TOGETHER >= sizes[-1] for size in sizes[similar:])
-        few = large < TOGETHER and len(sizes) - similar < CROWD
+        large = sum(size * SIMILAR_RUNS >= sizes[-1] for size in sizes[similar:])
+        few = large < SIMILAR_RUNS and len(sizes) - similar < MOST_RUNS
         if few or similar == place:
             break
         keep = place = similar

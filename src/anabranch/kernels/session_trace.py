@@ -47,7 +47,9 @@ ROW: Final = "__row"
 ROW_CHECK: Final = "__row_check"
 """Two hashes of a payload: points of one instant with both equal are copies."""
 
-_FEW: Final = 64
+FIRST_LOOK_ROWS: Final = 64
+"""So many of the earliest rows are added up at first."""
+
 _SESSIONS: Final = events_schema([])
 
 
@@ -153,7 +155,7 @@ def open_since(runs: Sequence[Run], stable: Time) -> int:
     )
     start = rows.column(TIME).to_numpy()
     # Only the earliest are added up, more of them if what was added there was taken away again.
-    few = _FEW
+    few = FIRST_LOOK_ROWS
     while True:
         some = rows
         if len(start) > few:
@@ -222,7 +224,7 @@ def _add(
     runs: tuple[Run, ...], fresh: pa.RecordBatch, stable: Time, merge: Merge
 ) -> tuple[Run, ...]:
     every = (*runs, Run(fresh)) if fresh.num_rows else runs
-    if every and sum(map(len, every)) <= run_sizes.SMALL:
+    if every and sum(map(len, every)) <= run_sizes.MERGE_ALL_UP_TO_ROWS:
         merged = merge(every, True)
         return (Run(merged),) if merged.num_rows else ()
     return add_run(runs, fresh, stable, merge, anchors=False)

@@ -252,7 +252,7 @@ class TopKKernel(Stateful):
         came, once = code[len(best.whose) :][: len(moves.owner)], np.ones_like(moves.owner)
         moved = Stretches(moves.owner, came, moves.end, moves.new_end, once)
         rows = len(best.owner) + len(moves.owner) + (0 if alive is None else len(alive.range_))
-        if rows >= columns.MANY and columns.is_compiled(rows):
+        if rows >= columns.COMPILE_FROM_ROWS and columns.is_compiled(rows):
             return sweep(self.node.k, len(moves.ids), was, moved, alive)
         return survey(self.node.k, was, moved, alive)
 

@@ -128,7 +128,7 @@ class Bag:
         every = (*runs, Run(fresh)) if fresh.num_rows else runs
         if not every:
             return ()
-        if sum(map(len, every)) <= run_sizes.SMALL:
+        if sum(map(len, every)) <= run_sizes.MERGE_ALL_UP_TO_ROWS:
             merged = merge(every, True)
             return (Run(merged),) if merged.num_rows else ()
         return add_run(runs, fresh, stable, merge, anchors=False)

@@ -40,10 +40,15 @@ _LISTS: Final = {
         pa.map_(pa.string(), pa.null()),
     )
 }
-# Texts are hashed by a compiled loop from so many rows or bytes on; once that is loaded, earlier.
-_MANY: Final = 20_000
-_LARGE: Final = 2**19
-_SOME: Final = 256
+COMPILE_FROM_ROWS: Final = 20_000
+"""From this row count on, the compiled loop that hashes texts is worth loading."""
+
+COMPILE_FROM_BYTES: Final = 2**19
+"""So it is from so many bytes of text on."""
+
+COMPILED_FROM_ROWS: Final = 256
+"""From this row count on, the compiled loop is called once it is loaded."""
+
 _NATIVE: Final = "anabranch.model.native_hashing"
 # Keeps the first 0..8 bytes of a word.
 _MASKS: Final = np.array([2 ** (8 * count) - 1 for count in range(9)], np.uint64)
@@ -95,7 +100,7 @@ def _mix(words: Words) -> Words:
 
 def _take_in(state: Words, words: Words) -> Words:
     """Mix one word per row into the state; a bijection in either of them."""
-    if state.ndim == 2 and len(words) >= _SOME and _is_loaded():
+    if state.ndim == 2 and len(words) >= COMPILED_FROM_ROWS and _is_loaded():
         from anabranch.model.native_hashing import absorb_words
 
         return np.asarray(absorb_words(np.ascontiguousarray(state), np.ascontiguousarray(words)))
@@ -245,8 +250,8 @@ def _absorb_bytes(state: Words, column: pa.Array, valid: Flags | None) -> Words:
 def _is_compiled(rows: int, size: int) -> bool:
     """Whether so many texts of so many bytes are worth a compiled loop."""
     if _is_loaded():
-        return rows >= _SOME
-    return rows >= _MANY or size >= _LARGE
+        return rows >= COMPILED_FROM_ROWS
+    return rows >= COMPILE_FROM_ROWS or size >= COMPILE_FROM_BYTES
 
 
 def _is_loaded() -> bool:

@@ -17,7 +17,8 @@ from anabranch.model.elements import Adjust, elements_of, show_element
 from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, Time, TimeArray
 
-_ENOUGH: Final = 2**18
+NET_FROM_ROWS: Final = 2**18
+"""From so many moves on that were not yet netted, they are."""
 
 
 @final
@@ -93,7 +94,7 @@ def net_all(batches: Iterable[EventBatch], schema: pa.Schema | None = None) -> E
     for batch in batches:
         parts.append(batch)
         pending += len(batch)
-        if pending > max(_ENOUGH, kept):
+        if pending > max(NET_FROM_ROWS, kept):
             parts = [net(EventBatch.concat(parts))]
             pending, kept = 0, len(parts[0])
     if not parts:

@@ -20,7 +20,7 @@ _JSON_TYPES: Final[dict[type, pa.DataType]] = {
     float: pa.float64(),
     str: pa.string(),
 }
-_FIRST_LINES: Final = 2**16
+LOOKED_AT_BYTES: Final = 2**16
 
 
 def infer_payload(data: bytes, first_line: int, name: str, known: pa.Schema) -> pa.Schema:
@@ -39,7 +39,7 @@ def infer_payload(data: bytes, first_line: int, name: str, known: pa.Schema) -> 
 
 def has_iso_times(data: bytes) -> bool:
     """Whether a time is written as an ISO timestamp (looks at the first lines only)."""
-    return _ISO_TIME.search(data[:_FIRST_LINES]) is not None
+    return _ISO_TIME.search(data[:LOOKED_AT_BYTES]) is not None
 
 
 def unify(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:

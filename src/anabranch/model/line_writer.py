@@ -13,7 +13,9 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.json_encode import joined, row_text
 from anabranch.model.time import BEGINNING, FOREVER, TimeArray
 
-_PIECE: Final = 65_536
+BLOCK_ROWS: Final = 65_536
+"""So many rows become text together."""
+
 # What ISO timestamps can say; times outside are written as numbers.
 _FIRST_YEAR: Final = -62_135_596_800_000_000
 _LAST_YEAR: Final = 253_402_300_800_000_000
@@ -23,8 +25,8 @@ def write_lines(out: IO[bytes], batches: Iterable[EventBatch], *, timestamps: bo
     """Write rows in the order of the batches, and each stable point that says more."""
     reached = int(BEGINNING)
     for batch in batches:
-        for first in range(0, len(batch), _PIECE):
-            rows = np.arange(first, min(first + _PIECE, len(batch)))
+        for first in range(0, len(batch), BLOCK_ROWS):
+            rows = np.arange(first, min(first + BLOCK_ROWS, len(batch)))
             out.write(element_lines(batch.take(rows), timestamps=timestamps))
         if batch.stable > reached:
             out.write(stable_line(batch.stable, timestamps=timestamps))

@@ -23,7 +23,9 @@ from anabranch.model.stream_parquet import describe_parquet, read_parquet, write
 from anabranch.model.time import BEGINNING, Time
 
 CHUNK_ROWS: Final = 65_536
-_BLOCK: Final = 8 * 2**20
+BLOCK_BYTES: Final = 8 * 2**20
+"""Files of lines are read in blocks of about so many bytes."""
+
 _PARQUET: Final = b"PAR1"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
@@ -56,7 +58,7 @@ def describe(path: str | Path, *, whole: bool = False, name: str = "") -> Stream
         schema, timestamps = describe_parquet(file)
         return StreamForm(schema=schema, timestamps=timestamps, unit="row")
     schema, timestamps = pa.schema([]), False
-    for data, first_line in _blocks(file, _BLOCK):
+    for data, first_line in _blocks(file, BLOCK_BYTES):
         schema = infer_payload(data, first_line, name or str(path), schema)
         timestamps = timestamps or has_iso_times(data)
         if len(schema) and not whole:
@@ -106,7 +108,7 @@ def read_arrivals(
         return
     reader = LineReader(schema=known, name=name or str(path), strict=strict)
     read = 0
-    for data, first_line in _blocks(file, max(2**16, min(_BLOCK, 128 * chunk_rows))):
+    for data, first_line in _blocks(file, min(BLOCK_BYTES, max(2**16, 128 * chunk_rows))):
         yield from reader.read(data, first_line).split(chunk_rows)
         read += len(data)
         if on_bytes is not None:

@@ -20,7 +20,9 @@ from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 ELEMENT_COLUMNS: Final = ("kind", "start", "end", "new_end")
 _KINDS: Final = ("insert", "adjust", "stable")
 _TIMES_KEY: Final = b"anabranch.times"
-_ROW_GROUP: Final = 2**17
+ROW_GROUP_ROWS: Final = 2**17
+"""A row group is written from so many rows on."""
+
 _SHAPE: Final = (
     "an element file has the columns kind ('insert', 'adjust' or 'stable'), start, end, new_end, "
     "and those of the payload; a stable has its time in start"
@@ -75,7 +77,7 @@ def write_parquet(
                 held.append(_rows(batch, schema, reached))
                 reached = max(reached, batch.stable)
                 # Batches may be small; row groups should not be.
-                if sum(map(len, held)) >= _ROW_GROUP:
+                if sum(map(len, held)) >= ROW_GROUP_ROWS:
                     writer.write_table(pa.concat_tables(held))
                     held = []
             if held:

@@ -30,10 +30,12 @@ PARCELS_DDL: Final = (
     "shard int, target int, edge int, part int, chunk int, head string, blob binary"
 )
 
-MOST_BYTES: Final = 480_000
+PARCEL_BYTES: Final = 480_000
 """More than that travels in several parcels: Java does badly with larger pieces of memory."""
 
-_TOGETHER: Final = 1 << 16
+BUNDLE_BYTES: Final = 1 << 16
+"""Smaller parcels of one shard travel in one row, up to about so many bytes."""
+
 _PIECES: Final = 1 << 12
 
 
@@ -113,7 +115,7 @@ def address(
 
 def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The rows in pieces of about a size, one of them if there are none."""
-    count = min(max(1, -(-rows.nbytes // MOST_BYTES)), _PIECES - 1)
+    count = min(max(1, -(-rows.nbytes // PARCEL_BYTES)), _PIECES - 1)
     each = max(1, -(-rows.num_rows // count))
     for first in range(0, max(rows.num_rows, 1), each):
         yield rows.slice(first, each)
@@ -125,12 +127,12 @@ def pack(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
     size = 0
     for parcel in parcels:
         blob = None if parcel.rows is None else to_blob(parcel.rows)
-        if blob is not None and blob.size > _TOGETHER:
+        if blob is not None and blob.size > BUNDLE_BYTES:
             yield _one(parcel, blob)
             continue
         waiting.append((parcel, blob))
         size += 0 if blob is None else blob.size
-        if size > _TOGETHER:
+        if size > BUNDLE_BYTES:
             yield _several(waiting)
             waiting, size = [], 0
     if waiting:

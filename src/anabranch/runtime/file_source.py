@@ -134,8 +134,10 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read and pack one part."""
         from anabranch.kernels.columns import load_beside
         from anabranch.runtime.batch_id import current_batch, current_query
+        from anabranch.runtime.thresholds import take_thresholds
 
         load_beside()
+        take_thresholds()
         batch = current_batch()
         yield from self._job.send(partition.value, batch, current_query())
         reached("read", batch)

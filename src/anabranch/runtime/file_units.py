@@ -16,7 +16,8 @@ from anabranch.runtime.file_listing import LOG, is_compressed
 from anabranch.runtime.file_reader import WHOLE, Split
 from anabranch.runtime.source_spec import FileForm
 
-_BLOCK: Final = 4 << 20
+BLOCK_BYTES: Final = 4 << 20
+"""Lines of a file are counted in blocks of so many bytes."""
 
 
 @final
@@ -113,7 +114,7 @@ def _lines(file: Path, size: int, at: Position) -> Iterator[Unit]:
         rest = b""
         read = place
         while read < size:
-            block = data.read(min(_BLOCK, size - read))
+            block = data.read(min(BLOCK_BYTES, size - read))
             if not block:
                 break
             read += len(block)

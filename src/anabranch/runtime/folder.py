@@ -18,7 +18,7 @@ import pyarrow.fs as pafs
 
 from anabranch.errors import EngineError
 
-_SMALL: Final = 1 << 20
+MAP_FROM_BYTES: Final = 1 << 20
 """Files up to this size are read into memory."""
 
 _PIECE: Final = 1 << 22
@@ -247,7 +247,7 @@ class RemoteFolder(Folder):
         except FileNotFoundError:
             return None
         size: int = file.size()
-        return (file if size <= _SMALL else _spilled(file)), size
+        return (file if size <= MAP_FROM_BYTES else _spilled(file)), size
 
 
 def _spilled(file: pa.NativeFile) -> pa.MemoryMappedFile:

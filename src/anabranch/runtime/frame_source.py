@@ -16,16 +16,17 @@ from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.kernels.columns import load_beside
 from anabranch.model.arrivals import Arrivals
+from anabranch.runtime import file_reader
 from anabranch.runtime.batch_id import current_batch, current_partition, current_query
 from anabranch.runtime.declared import Declared, leaf_of
 from anabranch.runtime.describe import is_clock, payload_of, shape_of
 from anabranch.runtime.exchange import PARCELS_DDL
-from anabranch.runtime.file_reader import CHUNK_ROWS
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.job import Job, seal, unseal
 from anabranch.runtime.rows import arrivals_of, latest_start
 from anabranch.runtime.source_spec import ARRIVAL, FileSource, Promise, Shape
 from anabranch.runtime.source_task import Piece, send_source
+from anabranch.runtime.thresholds import take_thresholds
 
 
 @final
@@ -117,6 +118,7 @@ def _sender(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         load_beside()
+        take_thresholds()
         job, part, batch = unseal(sealed, current_query()), current_partition(), current_batch()
         pieces = _pieces(job, name, shape, batches)
         yield from send_source(job, name, part, batch, pieces, ends=False, in_order=False)
@@ -144,7 +146,7 @@ def _pieces(
         if not rows.num_rows:
             continue
         waiting.append(rows)
-        if sum(each.num_rows for each in waiting) >= CHUNK_ROWS // 2:
+        if sum(each.num_rows for each in waiting) >= file_reader.CHUNK_ROWS // 2:
             yield together()
             number += sum(each.num_rows for each in waiting)
             waiting.clear()

@@ -14,7 +14,9 @@ from anabranch.errors import PlanError
 from anabranch.runtime.java import use_java
 
 ROWS_PER_TASK: Final = "spark.anabranch.rowsPerTask"
-_PAYS: Final = 100_000
+TASK_ROWS: Final = 100_000
+"""The setting, unless somebody sets it."""
+
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 _FAST: Final[Mapping[str, str]] = {
     # The default manager costs 60-80 ms per batch on a local disk.
@@ -72,7 +74,7 @@ def rows_per_task(spark: SparkSession) -> int:
     Raises:
         PlanError: The setting is no positive number.
     """
-    text = spark.conf.get(ROWS_PER_TASK, str(_PAYS)) or ""
+    text = spark.conf.get(ROWS_PER_TASK, str(TASK_ROWS)) or ""
     if not text.isdigit() or int(text) < 1:
         raise PlanError(
             f"'{text}' is no number of rows",

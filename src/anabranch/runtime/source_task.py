@@ -20,7 +20,7 @@ from anabranch.runtime.late import judge, reached
 from anabranch.runtime.source_spec import FileSource
 from anabranch.runtime.stage_task import deliver_part
 
-ENOUGH_ROWS: Final = 500_000
+PREPARE_FROM_ROWS: Final = 500_000
 """So many rows are prepared together: adding up equal rows early pays, and memory is bounded."""
 
 Piece = tuple[Arrivals, str]
@@ -42,7 +42,7 @@ class Outbox:
         """Add rows; whether there are enough for a message."""
         if len(rows):
             self._waiting.append(rows)
-        return sum(map(len, self._waiting)) >= ENOUGH_ROWS
+        return sum(map(len, self._waiting)) >= PREPARE_FROM_ROWS
 
     @property
     def has_to_speak(self) -> bool:

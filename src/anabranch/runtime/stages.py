@@ -15,6 +15,7 @@ from anabranch.runtime.batch_id import current_batch, current_partition, current
 from anabranch.runtime.exchange import PARCELS_DDL
 from anabranch.runtime.job import Job, seal, unseal
 from anabranch.runtime.stage_task import RESULTS_DDL, run_level
+from anabranch.runtime.thresholds import take_thresholds
 
 OBSERVED: Final = "anabranch"
 """The name of our figures in Spark's progress."""
@@ -72,6 +73,7 @@ def observed(results: DataFrame) -> DataFrame:
 def _level(sealed: bytes, places: tuple[int, ...]) -> Worker:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         load_beside()
+        take_thresholds()
         job = unseal(sealed, current_query())
         shards = range(current_partition(), job.most_shards(places), job.width(places))
         return run_level(job, places, shards, current_batch(), batches)

@@ -20,7 +20,7 @@ from anabranch.runtime.source_spec import FileSource
 from anabranch.runtime.source_task import read_pieces
 from anabranch.runtime.state_store import arrow_file
 
-MOST_BYTES: Final = 16 << 20
+BROADCAST_UP_TO_BYTES: Final = 16 << 20
 """What is larger is read like a stream, and kept in shards."""
 
 _INDEX: Final = "tables.json"
@@ -34,7 +34,9 @@ def lookup_tables(sources: Mapping[str, Any], checkpoint: str | None) -> frozens
     return frozenset(
         name
         for name, source in sources.items()
-        if isinstance(source, FileSource) and _holds_always(source) and _size(source) <= MOST_BYTES
+        if isinstance(source, FileSource)
+        and _holds_always(source)
+        and _size(source) <= BROADCAST_UP_TO_BYTES
     )
 
 

@@ -3,6 +3,7 @@
 from anabranch.kernels.local_runner import LocalRunner
 from anabranch.testing.check_module import check_module
 from anabranch.testing.compatible import MergeWatch, Violation, compatible
+from anabranch.testing.identical import assert_identical
 from anabranch.testing.merge_inputs import Lag, Quorum
 from anabranch.testing.merge_model import MergeModel
 from anabranch.testing.merge_oracle import Merge, assert_merges
@@ -53,6 +54,7 @@ __all__ = [
     "Violation",
     "adjust",
     "assert_agrees",
+    "assert_identical",
     "assert_merges",
     "batchings",
     "check_module",

@@ -1,0 +1,127 @@
+"""The row and byte counts at which the code takes another path, in one table.
+
+What a query means never depends on them. Tests set all of them to 1, 2 or 3, so that streams of a
+few rows cross each of them inside a batch and between chunks, batches and shards; the environment
+variable ANABRANCH_THRESHOLDS does the same in the workers of Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
+from typing import Final
+
+from anabranch.errors import PlanError
+
+VARIABLE: Final = "ANABRANCH_THRESHOLDS"
+"""A number for all of them, or a JSON object of some of them by name."""
+
+THRESHOLDS: Final[tuple[str, ...]] = (
+    "model.hashing.COMPILE_FROM_ROWS",
+    "model.hashing.COMPILE_FROM_BYTES",
+    "model.hashing.COMPILED_FROM_ROWS",
+    "model.history.NET_FROM_ROWS",
+    "model.line_writer.BLOCK_ROWS",
+    "model.stream_file.BLOCK_BYTES",
+    "model.stream_parquet.ROW_GROUP_ROWS",
+    "kernels.best_rows.BLOCK_ROWS",
+    "kernels.columns.COMPILE_FROM_ROWS",
+    "kernels.columns.WAIT_FROM_ROWS",
+    "kernels.columns.COMPILED_FROM_ROWS",
+    "kernels.columns.PACKED_SORT_FROM_ROWS",
+    "kernels.columns.SAMPLE_ROWS",
+    "kernels.element_fetch.SKIP_FROM_ELEMENTS",
+    "kernels.interval_trace.BLOCK_ROWS",
+    "kernels.merge_nodes.GATHER_FROM_PIECES",
+    "kernels.ranked_events.FIRST_LOOK_ROWS",
+    "kernels.row_order.PACKED_SORT_FROM_ROWS",
+    "kernels.runs.MERGE_ALL_UP_TO_ROWS",
+    "kernels.runs.SIMILAR_RUNS",
+    "kernels.runs.MOST_RUNS",
+    "kernels.runs.SPREAD_SAMPLE_ROWS",
+    "kernels.session_trace.FIRST_LOOK_ROWS",
+    "runtime.exchange.BUNDLE_BYTES",
+    "runtime.exchange.PARCEL_BYTES",
+    "runtime.file_reader.CHUNK_ROWS",
+    "runtime.file_units.BLOCK_BYTES",
+    "runtime.folder.MAP_FROM_BYTES",
+    "runtime.source_task.PREPARE_FROM_ROWS",
+    "runtime.tables.BROADCAST_UP_TO_BYTES",
+)
+"""Module and name; each module says what its number decides."""
+
+
+def current() -> dict[str, int]:
+    """Their values now."""
+    return {name: getattr(*_found(name)) for name in THRESHOLDS}
+
+
+def set_thresholds(values: Mapping[str, int]) -> None:
+    """Set some of them in this process, from now on.
+
+    Raises:
+        PlanError: One of them does not exist, or is not a positive whole number.
+    """
+    for name, value in values.items():
+        if name not in THRESHOLDS:
+            raise PlanError(
+                f"there is no threshold '{name}'",
+                hint="names are listed in anabranch.runtime.thresholds.THRESHOLDS",
+            )
+        if type(value) is not int or value < 1:
+            raise PlanError(f"{value!r} is not a positive whole number", where=f"threshold {name}")
+    for name, value in values.items():
+        setattr(*_found(name), value)
+
+
+@contextmanager
+def thresholds(*every: int, **some: int) -> Iterator[None]:
+    """Set thresholds in this process for a while.
+
+    Args:
+        every: Values for all of them, handed out in turn: one value is for each of them.
+        some: Values for those whose last part of the name is this, such as PARCEL_BYTES.
+    """
+    before = current()
+    after = {name: every[at % len(every)] for at, name in enumerate(THRESHOLDS)} if every else {}
+    for word, value in some.items():
+        after.update({name: value for name in THRESHOLDS if name.rpartition(".")[2] == word})
+    set_thresholds(after)
+    try:
+        yield
+    finally:
+        set_thresholds(before)
+
+
+@lru_cache(maxsize=1)
+def take_thresholds() -> None:
+    """Set what the environment asks for, once per process.
+
+    Raises:
+        PlanError: The variable holds neither a number nor an object of numbers.
+    """
+    text = os.environ.get(VARIABLE, "")
+    if not text:
+        return
+    try:
+        asked = json.loads(text)
+    except ValueError:
+        asked = None
+    if isinstance(asked, int) and not isinstance(asked, bool):
+        asked = dict.fromkeys(THRESHOLDS, asked)
+    if not isinstance(asked, dict):
+        raise PlanError(
+            f"'{text}' does not say what the thresholds are",
+            where=f"the environment variable {VARIABLE}",
+            hint='write a number for all of them, or {"kernels.columns.SAMPLE_ROWS": 2}',
+        )
+    set_thresholds(asked)
+
+
+def _found(name: str) -> tuple[object, str]:
+    module, _, constant = name.rpartition(".")
+    return import_module(f"anabranch.{module}"), constant
