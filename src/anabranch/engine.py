@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -32,16 +32,22 @@ from anabranch.registry import Planned, Registry
 from anabranch.runs import Runs, places, unlike
 from anabranch.runtime.declared import Declared
 from anabranch.runtime.local import LocalRun
+from anabranch.runtime.option import FUNCTION, NAME, Option, shown
 from anabranch.runtime.run import Run
+from anabranch.runtime.run_options import check_engine, check_run
 from anabranch.runtime.shared_results import Published
 from anabranch.runtime.sink_choice import choose_sink
 from anabranch.runtime.source_functions import Connect, connect, describe_source
+from anabranch.runtime.source_options import MOST_ROWS, checked_options
 from anabranch.runtime.source_spec import LatePolicy, Limits
 from anabranch.runtime.state_store import KEEP
 from anabranch.stream import Place, Query, Stream, Target, plan_together, start_together
 from anabranch.windowed import Span
 
 __all__ = ["Engine", "GroupedStream", "LocalRun", "Query", "Run", "Stream"]
+
+NAME_OF_FUNCTION: Final = Option(name="name", kind=NAME, nullable=False)
+FUNCTION_OF_USER: Final = Option(name="function", kind=FUNCTION, nullable=False)
 
 
 class Engine:
@@ -74,14 +80,14 @@ class Engine:
                 not needed any more is removed.
             modules: The modules that queries can call by name; None: those that are installed.
         """
-        if shards is not None and not 1 <= shards <= 4096:
-            raise PlanError(f"{shards} shards are not possible", hint="use 1 to 4096")
-        if versions < 2:
-            raise PlanError(
-                f"a query cannot do with {versions} versions of its state",
-                where="Engine(versions=...)",
-                hint="a batch that is repeated needs the one before: keep at least 2",
-            )
+        check_engine(
+            spark=spark,
+            shards=shards,
+            cores=cores,
+            settings=settings,
+            versions=versions,
+            modules=modules,
+        )
         self.versions = versions
         self._spark = spark
         self._own = spark is None
@@ -117,7 +123,7 @@ class Engine:
         heartbeat: Span | None = None,
         chronon: Span | None = None,
         ends: bool = False,
-        max_rows_per_batch: int | None = 1_000_000,
+        max_rows_per_batch: int | None = MOST_ROWS,
         max_files_per_batch: int | None = None,
         copies: bool = False,
     ) -> Stream:
@@ -149,6 +155,24 @@ class Engine:
             StreamError: There is nothing to read, or it cannot be read.
             PlanError: What is declared makes no sense.
         """
+        given = checked_options(
+            {
+                "name": name,
+                "start": start,
+                "end": end,
+                "kind": kind,
+                "schema": schema,
+                "delay": delay,
+                "late": late,
+                "heartbeat": heartbeat,
+                "chronon": chronon,
+                "ends": ends,
+                "max_rows_per_batch": max_rows_per_batch,
+                "max_files_per_batch": max_files_per_batch,
+                "copies": copies,
+            },
+            where=f"engine.stream({shown(source)})",
+        )
         declared = Declared(
             name=self._registry.name_for(name, source),
             start=start,
@@ -162,6 +186,7 @@ class Engine:
             ends=ends,
             limits=Limits(max_rows_per_batch, max_files_per_batch),
             copies=copies,
+            given=given,
         )
         return self._stream(*describe_source(source, declared), known=name is not None)
 
@@ -187,6 +212,10 @@ class Engine:
             StreamError: There is nothing to read, or it cannot be read.
             PlanError: What is declared makes no sense.
         """
+        given = checked_options(
+            {"name": name, "start": start, "end": end, "schema": schema},
+            where=f"engine.relation({shown(source)})",
+        )
         declared = Declared(
             name=self._registry.name_for(name, source),
             start=start,
@@ -195,6 +224,7 @@ class Engine:
             ends=True,
             limits=Limits(None, None),
             relation=True,
+            given=given,
         )
         return self._stream(*describe_source(source, declared), known=name is not None)
 
@@ -228,6 +258,8 @@ class Engine:
 
     def register_source(self, name: str, function: Connect) -> None:
         """Let `SOURCE name(...)` call a function that gives a path or a DataFrame."""
+        NAME_OF_FUNCTION.checked(name, where="register_source(...)")
+        FUNCTION_OF_USER.checked(function, where=f"register_source('{name}', ...)")
         self._registry.connectors[name.lower()] = function
 
     def register(
@@ -348,6 +380,16 @@ class Engine:
             PlanError: There are no queries, or not as many places; or something new would need
                 what came before.
         """
+        check_run(
+            "start_all",
+            emit=emit,
+            checkpoint=checkpoint,
+            trigger=trigger,
+            available_now=available_now,
+            allow_unbounded=allow_unbounded,
+            changed=changed,
+        )
+        _refuse_other_than_queries(queries)
         names = unlike(queries)
         targets, place = places(names, to)
         chosen = [choose_sink(target, None) for target in targets]
@@ -366,6 +408,8 @@ class Engine:
 
     def explain_all(self, queries: Sequence[Stream], *, emit: Emission = "speculative") -> str:
         """The stages in which queries run when they are started together."""
+        check_run("explain_all", emit=emit)
+        _refuse_other_than_queries(queries)
         return explain_stages(plan_together(queries, emit), unlike(queries))
 
     def serve_metrics(self, port: int = 0, *, host: str = "127.0.0.1") -> int:
@@ -373,6 +417,7 @@ class Engine:
 
         Gives the port, which is any that is free where 0 is asked for.
         """
+        check_run("serve_metrics", port=port, host=host)
         from anabranch.runtime.prometheus import serve_metrics
 
         port, close = serve_metrics(lambda: self._runs.each, port, host)
@@ -426,3 +471,14 @@ class Engine:
         from anabranch.runtime.session import parallelism
 
         return parallelism(self.spark)
+
+
+def _refuse_other_than_queries(queries: Any) -> None:
+    """Several queries are started, or explained, together: a list of them."""
+    if isinstance(queries, Sequence) and all(isinstance(each, Stream) for each in queries):
+        return
+    raise PlanError(
+        f"queries must be a list of queries, not {shown(queries)}",
+        where="start_all(...)",
+        hint="give what engine.sql or engine.script has made: [first, second]",
+    )

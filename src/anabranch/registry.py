@@ -37,9 +37,9 @@ from anabranch.language.statements import (
     Statement,
 )
 from anabranch.language.types import type_name
-from anabranch.model.time import Duration, parse_duration
+from anabranch.model.time import Duration
 from anabranch.runtime.declared import Declared
-from anabranch.runtime.declared_in_sql import declared_in_sql
+from anabranch.runtime.declared_in_sql import checked_chronon, declared_in_sql
 from anabranch.runtime.source_functions import Connect, resolve_path
 from anabranch.userops.bases import module_of
 from anabranch.userops.library import default_library
@@ -161,9 +161,9 @@ class Registry:
     ) -> None:
         """`CREATE STREAM ... SOURCE` and `CREATE TABLE`."""
         self._refuse_taken(statement)
-        chronon = None if statement.chronon is None else parse_duration(statement.chronon)
-        declared = declared_in_sql(statement, chronon)
+        chronon = checked_chronon(statement)
         try:
+            declared = declared_in_sql(statement, chronon)
             source, leaf = describe(declared)
         except AnabranchError as problem:
             problem.where = problem.where or f"source '{statement.name}'"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import pyarrow as pa
 
 from anabranch.errors import PlanError
+from anabranch.runtime.place import folder_for_all
 from anabranch.runtime.run import Run
+from anabranch.runtime.run_options import RUN_OPTIONS
 from anabranch.runtime.shared_results import Published, publish
 from anabranch.stream import Place, Stream, Target
 
@@ -89,10 +91,15 @@ def places(names: Sequence[str], to: Place | Sequence[Target]) -> tuple[list[Tar
         PlanError: There are no queries, or not as many places.
     """
     if isinstance(to, str | Path):
-        targets: list[Target] = [Path(to) / name for name in names]
-        home: str | None = f"{to}/_checkpoint"
+        RUN_OPTIONS["to"].checked(to, where="start_all(...)")
+        folder = folder_for_all(to)
+        targets: list[Target] = [f"{folder}/{name}" for name in names]
+        home: str | None = f"{folder}/_checkpoint"
     else:
-        targets, home = list(to), None
+        several: Any = to
+        targets, home = list(to) if isinstance(several, Sequence) else [several], None
+        for target in targets:
+            RUN_OPTIONS["to"].checked(target, where="start_all(...)")
     if not names or len(targets) != len(names):
         raise PlanError(
             f"{len(names)} queries for {len(targets)} places",

@@ -22,6 +22,7 @@ from anabranch.runtime.folder import Folder
 from anabranch.runtime.local import LocalRun, run_locally
 from anabranch.runtime.message_sink import Messages
 from anabranch.runtime.run import Run
+from anabranch.runtime.run_options import check_run
 from anabranch.runtime.shared_results import Published, reuse
 from anabranch.runtime.sink_choice import choose_sink
 from anabranch.runtime.sinks import Callback, Sink
@@ -87,6 +88,7 @@ class Stream(Fluent):
 
     def explain(self, *, emit: Emission = "speculative") -> str:
         """The plan, the rules applied to it, the stages it runs in, what Spark does itself."""
+        check_run("explain", emit=emit)
         return self._explanation(emit).text()
 
     def explain_json(self, *, emit: Emission = "speculative") -> dict[str, Any]:
@@ -94,6 +96,7 @@ class Stream(Fluent):
 
         Keys are query, rules, plan, windows, stages, spark, notes, leaves and columns.
         """
+        check_run("explain_json", emit=emit)
         return self._explanation(emit).json()
 
     def _explanation(self, emit: Emission) -> Explanation:
@@ -144,6 +147,17 @@ class Stream(Fluent):
             share: Where a query of this engine runs that computes part of this one and writes a
                 log folder, read that log. The query then goes no further than the other one.
         """
+        check_run(
+            "start",
+            to=to,
+            foreach=foreach,
+            emit=emit,
+            checkpoint=checkpoint,
+            trigger=trigger,
+            available_now=available_now,
+            allow_unbounded=allow_unbounded,
+            share=share,
+        )
         if share:
             node, sources = reuse(self.node, self.sources, self.engine.published())
             if node != self.node:
@@ -184,6 +198,7 @@ class Stream(Fluent):
         `checkpointLocation` it makes a restart possible. An end that is NULL is forever; a
         `stable` row has its time in `start`.
         """
+        check_run("to_df", emit=emit, checkpoint=checkpoint, allow_unbounded=allow_unbounded)
         from anabranch.runtime.start import stream_rows
 
         if any(isinstance(each, Cleanse) and not each.cut for each in self.node.walk()):
@@ -211,6 +226,7 @@ class Stream(Fluent):
         allow_unbounded: bool = False,
     ) -> LocalRun:
         """Run the query in this process, without Spark, over everything its files have."""
+        check_run("run_local", to=to, foreach=foreach, emit=emit, allow_unbounded=allow_unbounded)
         refuse_unbounded(self.node, allow=allow_unbounded)
         make_sink, place = choose_sink(to, foreach)
         files = [each for each in self.sources.values() if isinstance(each, FileSource)]

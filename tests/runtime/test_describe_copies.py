@@ -15,7 +15,6 @@ from anabranch.errors import AnabranchError, PlanError, StreamError
 from anabranch.model.elements import Stable
 from anabranch.runtime.declared import Declared
 from anabranch.runtime.describe import describe_files
-from anabranch.runtime.source_spec import Limits
 
 
 def declared(**options: Any) -> Declared:
@@ -65,13 +64,13 @@ def test_copies_with_other_columns_are_named(tmp_path: Path, schema: Any, what: 
         {"heartbeat": "1 second"},
         {"kind": "kind"},
         {"ends": True},
-        {"limits": Limits(None, 1)},
+        {"max_files_per_batch": 1},
     ],
 )
 def test_only_elements_with_their_own_time_have_copies(tmp_path: Path, options: Any) -> None:
     append_log(tmp_path / "x", [point(1)])
-    with pytest.raises(PlanError, match="a stream with copies cannot have") as raised:
-        describe_files(str(tmp_path), declared(**options))
+    with pytest.raises(PlanError, match="has no meaning for copies of a stream") as raised:
+        ab.Engine().stream(tmp_path, copies=True, **options)
     assert raised.value.where
     assert raised.value.hint
 

@@ -112,7 +112,7 @@ def test_a_window_without_bound_needs_permission(bids: Stream) -> None:
         (lambda s: s.engine.stream("nowhere/x.parquet", start="t"), StreamError, "no such file"),
         (lambda s: s.engine.stream(42), PlanError, "cannot be made of int"),
         (lambda s: Engine(shards=0), PlanError, "shards"),
-        (lambda s: Engine(versions=1), PlanError, "cannot do with 1 versions"),
+        (lambda s: Engine(versions=1), PlanError, "versions must be a whole number from 2"),
         (lambda s: s.engine.start_all([], "out"), PlanError, "0 queries for 0 places"),
         (lambda s: s.engine.start_all([s, s], ["-"]), PlanError, "2 queries for 1 places"),
     ],

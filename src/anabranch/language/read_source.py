@@ -128,7 +128,7 @@ def _literal(words: Words) -> Any:
     token = words.tokens[min(words.at, len(words.tokens) - 1)]
     if token.token_type == TokenType.NUMBER:
         words.at += 1
-        return sign * (float(token.text) if "." in token.text else int(token.text))
+        return sign * (int(token.text) if token.text.isdigit() else float(token.text))
     for word, value in (("TRUE", True), ("FALSE", False)):
         if words.take(word):
             return value
@@ -167,6 +167,8 @@ def _options(words: Words) -> dict[str, Any]:
         quoted = not words.done and words.tokens[words.at].token_type == TokenType.STRING
         name = words.text("an option", hint) if quoted else words.name("an option", hint)
         words.demand("=", hint)
+        if name in found:
+            raise words.wrong(f"the option '{name}' is said twice", hint)
         found[name] = _literal(words)
     return found
 

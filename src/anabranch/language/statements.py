@@ -23,6 +23,11 @@ class SourceCall:
     arguments: tuple[Any, ...]
     span: Span
 
+    @property
+    def is_spark(self) -> bool:
+        """Whether Spark reads it by its own options: `spark('kafka')`."""
+        return self.function is not None and self.function.lower() == "spark"
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)

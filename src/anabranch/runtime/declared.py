@@ -10,6 +10,7 @@ import pyarrow as pa
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.model.time import MICROSECOND, Duration, parse_duration
+from anabranch.runtime.source_options import SourceKind, refuse_misplaced
 from anabranch.runtime.source_spec import ARRIVAL, USUAL, LatePolicy, Limits, Promise, Shape
 
 
@@ -36,6 +37,7 @@ class Declared:
         may_be_stamped: Whether rows that are no elements, and have no start, get the time of their
             arrival.
         copies: Whether everything that matches the path is a copy of one stream.
+        given: The options that somebody has set, by name.
     """
 
     name: str
@@ -54,6 +56,17 @@ class Declared:
     unique: tuple[tuple[str, ...], ...] = ()
     may_be_stamped: bool = False
     copies: bool = False
+    given: frozenset[str] = frozenset()
+
+    def refuse_misplaced(self, kind: SourceKind, path: str = "") -> None:
+        """Refuse options that mean nothing for this kind of source.
+
+        Raises:
+            PlanError: There is one.
+        """
+        what = "relation" if self.relation else "source"
+        behind = f": {path}" if path else ""
+        refuse_misplaced(self.given, kind, where=f"{what} '{self.name}'{behind}")
 
     @property
     def stamped(self) -> bool:

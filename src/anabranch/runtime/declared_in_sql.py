@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any
 
-from anabranch.errors import StreamError
-from anabranch.language.statements import (
-    CreateSource,
-)
+from anabranch.errors import PlanError, StreamError
+from anabranch.language.statements import CreateSource
 from anabranch.model.time import Duration, parse_duration
 from anabranch.runtime.declared import Declared
+from anabranch.runtime.option import unknown_option
+from anabranch.runtime.source_options import IN_WITH, SOURCE_OPTIONS
 from anabranch.runtime.source_spec import Limits
-
-_OPTIONS: Final = ("max_rows_per_batch", "max_files_per_batch", "ends", "kind", "copies")
 
 
 def declared_in_sql(statement: CreateSource, chronon: Duration | None) -> Declared:
     """What a statement says of its source; times count in chronons.
 
     Raises:
-        QueryError: There is no such option.
+        QueryError: There is no such option, or it does not take this value.
         StreamError: Late rows shall be revised.
     """
-    unknown = [name for name in statement.options if name not in _OPTIONS]
-    own = statement.source.function is not None and statement.source.function.lower() == "spark"
-    if unknown and not own:
-        raise statement.script.wrong(
-            f"there is no option '{unknown[0]}'",
-            statement.span,
-            f"options are: {', '.join(_OPTIONS)}",
-        )
-    options = statement.options
+    options = own_options(statement)
     usual = Limits() if not statement.relation else Limits(None, None)
     limits = Limits(
         options.get("max_rows_per_batch", usual.rows),
@@ -52,14 +42,78 @@ def declared_in_sql(statement: CreateSource, chronon: Duration | None) -> Declar
         late=statement.late or "drop",  # type: ignore[arg-type]
         heartbeat=_in_microseconds(statement.heartbeat, chronon),
         chronon=chronon,
-        ends=bool(options.get("ends", statement.relation)),
+        ends=options.get("ends", statement.relation),
         limits=limits,
         relation=statement.relation,
         hides_times=not statement.keep,
         unique=statement.unique,
         may_be_stamped=not statement.relation,
-        copies=bool(options.get("copies", False)),
+        copies=options.get("copies", False),
+        given=frozenset([*options, *_clauses(statement)]),
     )
+
+
+def own_options(statement: CreateSource) -> dict[str, Any]:
+    """The options of `WITH` that are ours, checked; case does not count.
+
+    Those of `spark(...)` go to Spark, all but the column with the kind, which Spark does not know.
+
+    Raises:
+        QueryError: There is no such option, it is said twice, or does not take this value.
+    """
+    found: dict[str, Any] = {}
+    for name, value in statement.options.items():
+        known = name.lower()
+        if statement.source.is_spark and known != "kind":
+            continue
+        if known not in IN_WITH:
+            what, hint = unknown_option(name, IN_WITH)
+            raise statement.script.wrong(what, statement.span, hint)
+        if known in found:
+            raise statement.script.wrong(
+                f"the option '{known}' is said twice", statement.span, "leave one of them out"
+            )
+        try:
+            found[known] = SOURCE_OPTIONS[known].checked_text(value, where="WITH")
+        except PlanError as problem:
+            raise statement.script.wrong(problem.what, statement.span, problem.hint) from None
+    return found
+
+
+def _clauses(statement: CreateSource) -> list[str]:
+    """The options that stand in clauses of their own."""
+    said = {
+        "start": statement.start,
+        "end": statement.end,
+        "schema": statement.columns,
+        "delay": statement.delay,
+        "late": statement.late,
+        "heartbeat": statement.heartbeat,
+        "chronon": statement.chronon,
+    }
+    return [name for name, value in said.items() if value is not None]
+
+
+def checked_chronon(statement: CreateSource) -> Duration | None:
+    """How long one step of time is, once all durations of a statement have been checked.
+
+    Raises:
+        QueryError: One of them is none.
+    """
+    durations = {
+        "delay": statement.delay,
+        "heartbeat": statement.heartbeat,
+        "chronon": statement.chronon,
+    }
+    for name, value in durations.items():
+        option = SOURCE_OPTIONS[name]
+        try:
+            option.checked(value, where=str(option.clause))
+        except PlanError as problem:
+            what = problem.what.replace(name, str(option.clause), 1)
+            hint = f"write {option.clause} 5 SECONDS, or leave it out"
+            raise statement.script.wrong(what, statement.span, hint) from None
+    return None if statement.chronon is None else parse_duration(statement.chronon)
 
 
 def _in_chronons(text: str | None, chronon: Duration | None) -> Duration | None:

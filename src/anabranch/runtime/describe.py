@@ -48,14 +48,19 @@ def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
     """
     if declared.copies:
         return describe_copies(path, declared)
+    if declared.relation:
+        declared.refuse_misplaced("table", path)
     if is_log_folder(path):
+        declared.refuse_misplaced("log", path)
         return _log(path, declared)
     form = _form(path)
     if declared.may_be_stamped and not _holds_elements(path, form, declared):
         declared = replace(declared, start=ARRIVAL)
     if declared.stamped:
+        declared.refuse_misplaced("arrival", path)
         return _stamped(path, declared, form)
     if declared.start is None and declared.kind is None and not declared.relation:
+        declared.refuse_misplaced("elements", path)
         if form == "json":
             return _lines(path, declared)
         if form == "parquet":
@@ -65,6 +70,7 @@ def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
             where=f"source '{declared.name}': {path}",
             hint="name it: start='<column>'",
         )
+    declared.refuse_misplaced("table" if declared.relation else "rows", path)
     there = _stored_schema(path, form, declared)
     shape = shape_of(declared, there)
     schema = payload_of(declared, shape, there)
@@ -128,6 +134,7 @@ def shape_of(declared: Declared, there: pa.Schema) -> Shape:
             hint = f"did you mean '{near[0]}'? " if near else ""
             raise PlanError(
                 f"source '{declared.name}' has no column '{name}'",
+                where=f"the column of {'the kind' if name == shape.kind else 'time'}",
                 hint=f"{hint}columns are: {', '.join(there.names)}",
             )
         if name != shape.kind and not time_type(there.field(name).type):

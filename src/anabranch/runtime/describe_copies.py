@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from anabranch.algebra.source import Source
-from anabranch.errors import PlanError, StreamError
+from anabranch.errors import StreamError
 from anabranch.model.stream_file import describe as describe_stream
 from anabranch.runtime.copies import columns_of, list_copies, measure, misfit
 from anabranch.runtime.declared import Declared, leaf_of, with_times
@@ -23,7 +23,7 @@ def describe_copies(path: str, declared: Declared) -> tuple[FileSource, Source]:
         StreamError: There is nothing there and no columns are declared, or a copy has others.
         PlanError: What is declared makes no sense for copies.
     """
-    _refuse(path, declared)
+    declared.refuse_misplaced("table" if declared.relation else "copies", path)
     copies = list_copies(path)
     schema, timestamps = declared.schema, False
     if copies:
@@ -66,24 +66,3 @@ def _columns(copy: Path) -> tuple[pa.Schema, bool]:
         return LogFolder(str(copy)).about()
     form = describe_stream(copy)
     return form.schema, form.timestamps
-
-
-def _refuse(path: str, declared: Declared) -> None:
-    """Only elements, with their own stable points, can be copies of a stream."""
-    said = {
-        "a column with the start": declared.start,
-        "a column with the end": declared.end,
-        "a column with the kind": declared.kind,
-        "a delay": declared.delay,
-        "a heartbeat": declared.heartbeat,
-        "an end": declared.ends,
-        "a limit of files": declared.limits.files,
-    }
-    for what, value in said.items():
-        if value:
-            raise PlanError(
-                f"a stream with copies cannot have {what}",
-                where=f"source '{declared.name}': {path}",
-                hint="copies are log folders and stream files, whose elements say all about time; "
-                "leave it out, or the copies",
-            )

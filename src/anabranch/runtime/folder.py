@@ -16,7 +16,7 @@ from typing import Any, Final, final
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from anabranch.errors import EngineError
+from anabranch.errors import EngineError, PlanError
 
 MAP_FROM_BYTES: Final = 1 << 20
 """Files up to this size are read into memory."""
@@ -41,7 +41,15 @@ class Folder(ABC):
     def at(path: str) -> Folder:
         """The folder at a path or URI; it need not exist yet."""
         if "://" in path and not path.startswith("file://"):
-            system, inner = pafs.FileSystem.from_uri(path)
+            try:
+                system, inner = pafs.FileSystem.from_uri(path)
+            except (pa.ArrowException, OSError) as problem:
+                raise PlanError(
+                    f"the file system '{path.partition('://')[0]}' cannot be opened",
+                    where=f"{path}: {str(problem).splitlines()[0][:200]}",
+                    hint="pyarrow opens it: check the address, what is installed for it, and the "
+                    "credentials",
+                ) from None
             return RemoteFolder(system, inner)
         return LocalFolder(Path(path.removeprefix("file://")).absolute())
 

@@ -24,7 +24,8 @@ from anabranch.runtime.exchange import PARCELS_DDL
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.job import Job, seal, unseal
 from anabranch.runtime.rows import arrivals_of, latest_start
-from anabranch.runtime.source_spec import ARRIVAL, FileSource, Promise, Shape
+from anabranch.runtime.source_options import SourceKind
+from anabranch.runtime.source_spec import ARRIVAL, USUAL, FileSource, Limits, Promise, Shape
 from anabranch.runtime.source_task import Piece, send_source
 from anabranch.runtime.thresholds import take_thresholds
 
@@ -39,6 +40,7 @@ class FrameSource:
     schema: pa.Schema
     stored: pa.Schema
     shape: Shape
+    limits: Limits = USUAL
 
     @property
     def name(self) -> str:
@@ -75,6 +77,8 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
             f"relation '{declared.name}' is a streaming DataFrame",
             hint="a relation is all there when a query starts; use engine.stream for a stream",
         )
+    streams: SourceKind = "frame" if frame.isStreaming else "still"
+    declared.refuse_misplaced("table" if declared.relation else streams)
     rows = declared.start is None and declared.kind is None and not declared.relation
     if rows and declared.may_be_stamped and "start" not in there.names:
         declared = replace(declared, start=ARRIVAL)
@@ -101,6 +105,7 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
         schema=schema,
         stored=stored,
         shape=Shape(**{"start": None, **own}),
+        limits=declared.limits,
     )
     return source, leaf_of(declared, schema, shape, timestamps=timestamps)
 
@@ -186,6 +191,7 @@ def as_files(source: FrameSource, folder: str) -> FileSource:
         stored=source.stored,
         shape=source.shape,
         ends=True,
+        limits=source.limits,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from anabranch.errors import PlanError
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.message_sink import Messages, MessageSink
+from anabranch.runtime.place import STREAM_FILES, sink_scheme
 from anabranch.runtime.sinks import (
     Callback,
     CallbackSink,
@@ -43,31 +44,39 @@ def choose_sink(
 ) -> tuple[Callable[[Folder], Sink], str | None]:
     """How to make the sink that a user asks for, and where its query lives by default.
 
-    The sink gets a folder for what it has to remember.
+    The sink gets a folder for what it has to remember. A `Path` is a path, whatever it looks like.
+
+    Raises:
+        PlanError: Nothing can be written there.
     """
     if foreach is not None:
         if to is not None:
-            raise PlanError("results go to one place", hint="give `to` or `foreach`, not both")
+            raise PlanError(
+                "results go to one place",
+                where=f"to={to!r}, foreach={getattr(foreach, '__name__', foreach)}",
+                hint="give `to` or `foreach`, not both",
+            )
         return (lambda _: CallbackSink(foreach)), None
     if isinstance(to, Messages):
         return (lambda _: MessageSink(to)), None
-    if to is None or str(to) == "memory":
+    if to is None or to == "memory":
         return (lambda _: MemorySink()), None
-    path = str(to)
-    if path == "nothing":
+    if to == "nothing":
         return (lambda _: NothingSink()), None
-    if path.startswith("delta:"):
+    if to == "-":
+        return (lambda _: LinesSink(sys.stdout.buffer)), None
+    path = str(to).removeprefix("file://")
+    scheme = None if isinstance(to, Path) else sink_scheme(path)
+    if scheme == "delta":
         from anabranch.runtime.delta_sink import DeltaSink, parse_delta
 
         table, keep = parse_delta(path)
         return (lambda _: DeltaSink(table, keep)), f"{table.rstrip('/')}.checkpoint"
-    if path.startswith(_POSTGRES):
+    if scheme in ("postgresql", "postgres"):
         from anabranch.runtime.postgres_sink import PostgresSink, PostgresTable
 
         place = PostgresTable.parse(path)
         return (lambda _: PostgresSink(place)), None
-    if path == "-":
-        return (lambda _: LinesSink(sys.stdout.buffer)), None
-    if path.endswith((".jsonl", ".json", ".ndjson")):
+    if path.endswith(STREAM_FILES):
         return (lambda out: StreamFileSink(path, out)), f"{path}.checkpoint"
     return (lambda _: LogSink(path)), f"{path}/_checkpoint"

@@ -16,6 +16,8 @@ from anabranch.errors import PlanError
 from anabranch.language.statements import CreateSource
 from anabranch.runtime.declared import Declared
 from anabranch.runtime.describe import describe_files
+from anabranch.runtime.option import shown
+from anabranch.runtime.place import local_path
 
 Connect: TypeAlias = Callable[..., Any]
 """A function of a user: takes the arguments behind SOURCE, gives a path or a DataFrame."""
@@ -86,7 +88,8 @@ def _spark_format(statement: CreateSource, spark: GetSpark) -> Any:
 
         reader = reader.schema(from_arrow_schema(statement.columns))
     for key, value in statement.options.items():
-        reader = reader.option(key, value)
+        if key.lower() != "kind":
+            reader = reader.option(key, value)
     return reader.load(str(given[1])) if len(given) > 1 else reader.load()
 
 
@@ -157,18 +160,14 @@ def describe_source(source: Any, declared: Declared) -> tuple[Any, Source]:
         StreamError: There is nothing to read.
         PlanError: It is neither, or what is declared makes no sense.
     """
-    if isinstance(source, str | Path):
-        return describe_files(str(source), declared)
+    if isinstance(source, str | Path) and str(source).strip():
+        path = local_path(source, where=f"source '{declared.name}': {source}")
+        return describe_files(path, declared)
     if not hasattr(source, "isStreaming"):
         raise PlanError(
-            f"a stream cannot be made of {type(source).__name__}",
-            hint="give a path, a folder, a pattern or a DataFrame",
-        )
-    if declared.copies:
-        raise PlanError(
-            "a DataFrame cannot be copies of a stream",
+            f"a stream cannot be made of {type(source).__name__} {shown(source)}",
             where=f"source '{declared.name}'",
-            hint="copies are log folders and stream files: give a folder or a pattern",
+            hint="give a path, a folder, a pattern or a DataFrame",
         )
     from anabranch.runtime.frame_source import describe_frame
 

@@ -1,0 +1,269 @@
+"""What an option is: its name, what it takes, and how a value is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, NoReturn, final
+
+import pyarrow as pa
+
+from anabranch.errors import PlanError, QueryError
+from anabranch.model.time import parse_duration
+
+LARGEST: Final = 2**63 - 1
+"""The largest count: as many rows or files as can be numbered."""
+
+MOST_SHARDS: Final = 4096
+MOST_CORES: Final = 4096
+LAST_PORT: Final = 65_535
+
+
+class UnfitError(Exception):
+    """A value is not what an option takes."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ValueKind:
+    """What an option takes.
+
+    Attributes:
+        takes: In words, for messages.
+        example: A value that fits, as Python writes it.
+        check: Gives the value back, or raises `UnfitError`.
+        from_text: The value that a text says, in SQL; None: a text is taken as it is.
+    """
+
+    takes: str
+    example: str
+    check: Callable[[Any], Any]
+    from_text: Callable[[str], Any] | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """A named option.
+
+    Attributes:
+        name: What Python and SQL call it.
+        kind: What it takes.
+        default: What it is where nobody sets it.
+        places: Where it has a meaning: kinds of sources, or functions that start something.
+        clause: The words of SQL for it, such as `DELAY`; None: it is set in `WITH`.
+        in_sql: Whether SQL has it at all.
+        flag: Its name on the command line; None: it has none.
+        local: Whether the engine without Spark takes it.
+        nullable: Whether None is a value of its own.
+        why_not: Why it has no meaning elsewhere.
+    """
+
+    name: str
+    kind: ValueKind
+    default: Any = None
+    places: frozenset[str] = frozenset()
+    clause: str | None = None
+    in_sql: bool = True
+    flag: str | None = None
+    local: bool = True
+    nullable: bool = True
+    why_not: str = ""
+
+    def checked(self, value: Any, *, where: str) -> Any:
+        """The value, if it fits.
+
+        Raises:
+            PlanError: It does not.
+        """
+        if value is None and self.nullable:
+            return None
+        try:
+            return self.kind.check(value)
+        except UnfitError:
+            self._refuse(value, where)
+
+    def checked_text(self, value: Any, *, where: str) -> Any:
+        """The value of a literal of SQL; a text may say it."""
+        if isinstance(value, str) and self.kind.from_text is not None:
+            try:
+                return self.kind.check(self.kind.from_text(value))
+            except (UnfitError, ValueError):
+                self._refuse(value, where)
+        return self.checked(value, where=where)
+
+    def _refuse(self, value: Any, where: str) -> NoReturn:
+        near = ""
+        if isinstance(value, str) and self.kind.takes.startswith("one of "):
+            words = self.kind.takes.removeprefix("one of ").split(", ")
+            found = get_close_matches(value.lower(), words, 1)
+            near = f"did you mean '{found[0]}'? " if found else ""
+        raise PlanError(
+            f"{self.name} must be {self.kind.takes}, not {shown(value)}",
+            where=where,
+            hint=f"{near}write {self.name}={self.kind.example}, or leave it out",
+        ) from None
+
+
+Options = Mapping[str, Option]
+
+
+def table_of(*options: Option) -> dict[str, Option]:
+    """Options by name."""
+    return {option.name: option for option in options}
+
+
+def check_all(options: Options, given: Mapping[str, Any], *, where: str) -> None:
+    """Check values by name.
+
+    Raises:
+        PlanError: One does not fit.
+    """
+    for name, value in given.items():
+        options[name].checked(value, where=where)
+
+
+def said(options: Options, given: Mapping[str, Any]) -> frozenset[str]:
+    """The options that somebody has set: those that are not what they are by default."""
+    return frozenset(
+        name
+        for name, value in given.items()
+        if not (value is options[name].default or value == options[name].default)
+    )
+
+
+def unknown_option(name: str, known: Collection[str]) -> tuple[str, str]:
+    """What is wrong with a name that no option has, and the hint."""
+    near = get_close_matches(name.lower(), known, 1)
+    guess = f"did you mean '{near[0]}'? " if near else ""
+    return f"there is no option '{name}'", f"{guess}options are: {', '.join(known)}"
+
+
+def shown(value: Any) -> str:
+    """A value for people, shortened."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UnfitError
+    return value
+
+
+def _flag_of(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise UnfitError
+    return text.strip().lower() == "true"
+
+
+def count(least: int, most: int = LARGEST) -> ValueKind:
+    """Whole numbers in a range."""
+
+    def check(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise UnfitError
+        return value
+
+    above = "up" if most == LARGEST else f"to {most}"
+    example = str(min(max(least, 2), most)) if most < LARGEST else "10000"
+    return ValueKind(f"a whole number from {least} {above}", example, check, int)
+
+
+def word(*words: str) -> ValueKind:
+    """One of some words."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise UnfitError
+        return value
+
+    return ValueKind(f"one of {', '.join(words)}", repr(words[0]), check)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise UnfitError
+    return value
+
+
+def _duration(value: Any) -> Any:
+    """The value as it is: in which unit it counts is up to whoever converts it."""
+    if isinstance(value, bool) or not isinstance(value, str | int | timedelta):
+        raise UnfitError
+    if isinstance(value, int) or (isinstance(value, str) and value.strip().isdigit()):
+        # A number that is larger than all times is a slip, not "forever".
+        if not 0 <= int(value) <= LARGEST:
+            raise UnfitError
+        return value
+    try:
+        parse_duration(value)
+    except QueryError:
+        raise UnfitError from None
+    return value
+
+
+def _positive_duration(value: Any) -> Any:
+    if not parse_duration(_duration(value)):
+        raise UnfitError
+    return value
+
+
+def _schema(value: Any) -> pa.Schema:
+    if not isinstance(value, pa.Schema) or len(set(value.names)) < len(value.names):
+        raise UnfitError
+    return value
+
+
+def _path(value: Any) -> Any:
+    if not isinstance(value, str | Path) or not str(value).strip():
+        raise UnfitError
+    return value
+
+
+def _function(value: Any) -> Any:
+    if not callable(value):
+        raise UnfitError
+    return value
+
+
+def _settings(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise UnfitError
+    for key, each in value.items():
+        if not isinstance(key, str) or not isinstance(each, str | bool | int | float):
+            raise UnfitError
+    return value
+
+
+def _mapping(value: Any) -> Any:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise UnfitError
+    return value
+
+
+FLAG: Final = ValueKind("True or False", "True", _flag, _flag_of)
+COLUMN: Final = ValueKind("the name of a column", "'column'", _text)
+NAME: Final = ValueKind("a name", "'bids'", _text)
+DURATION: Final = ValueKind(
+    "a duration: a text with a unit, a timedelta, or a count of chronons",
+    "'5 seconds'",
+    _duration,
+)
+POSITIVE_DURATION: Final = ValueKind(
+    "a duration above 0: a text with a unit, or a timedelta", "'1 second'", _positive_duration
+)
+SCHEMA: Final = ValueKind(
+    "a pyarrow.Schema whose columns have different names",
+    "pyarrow.schema([('item', pyarrow.int64())])",
+    _schema,
+)
+PATH: Final = ValueKind("a path", "'folder'", _path)
+FUNCTION: Final = ValueKind("a function", "print", _function)
+SETTINGS: Final = ValueKind(
+    "a dictionary of Spark's settings", "{'spark.driver.memory': '4g'}", _settings
+)
+MODULES: Final = ValueKind("a dictionary of modules by name", "{}", _mapping)
