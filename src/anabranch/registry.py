@@ -283,6 +283,7 @@ class Registry:
             raise script.wrong(
                 f"unknown {statement.kind.lower()} '{statement.name}'", statement.span, hint
             )
+        _refuse_other_kind(statement, entry)
         users = [other.name for other in self._entries.values() if entry.name in other.uses]
         if users:
             raise script.wrong(
@@ -316,7 +317,9 @@ class Registry:
     def describe(self, statement: Describe) -> pa.Table:
         """`DESCRIBE name`: its columns; of a function what it takes and gives."""
         entry = self._entries.get(statement.name.lower())
-        if entry is None:
+        if entry is not None and statement.kind is not None:
+            _refuse_other_kind(statement, entry)
+        if entry is None or statement.kind == "FUNCTION":
             functions = show_functions(self._functions, self.scalars, self.modules)
             names = [each.lower() for each in functions["name"].to_pylist()]
             if statement.name.lower() in names:
@@ -344,6 +347,17 @@ class Registry:
                 statement.span,
                 f"choose another name, DROP it first, or write CREATE OR REPLACE {_word(known)}",
             )
+
+
+def _refuse_other_kind(statement: Drop | Describe, entry: Entry) -> None:
+    """`DROP TABLE` does not mean a stream of that name."""
+    kind = _word(entry)
+    if statement.kind not in (kind, "FUNCTION"):
+        raise statement.script.wrong(
+            f"'{entry.name}' is a {kind.lower()}, not a {str(statement.kind).lower()}",
+            statement.span,
+            f"write {kind} {entry.name}",
+        )
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -11,7 +11,7 @@ from sqlglot.parsers.spark import SparkParser
 
 DIALECT: Final = "spark"
 
-_OF_ITS_OWN: Final = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY")
+OF_THEIR_OWN: Final = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY")
 """Functions whose arguments are not just a list."""
 
 _UNITS_FIRST: Final = frozenset(
@@ -38,8 +38,10 @@ class Written(Spark):
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
             name: parser
             for name, parser in SparkParser.FUNCTION_PARSERS.items()
-            if name in _OF_ITS_OWN
+            if name in OF_THEIR_OWN
         }
+        # `array(1, 2)[0]` is an item of an array; elsewhere ARRAY[0] is an array of one item.
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}
 
 
 LEVELS: Final[dict[type[exp.Expr], int]] = {

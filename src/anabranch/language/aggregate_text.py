@@ -14,7 +14,11 @@ from sqlglot.errors import SqlglotError
 
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.expression import Expression, ParseScalar
+from anabranch.algebra.spark_text import intervals, rewrite
 from anabranch.errors import QueryError
+from anabranch.language.dialect import Anabranch
+from anabranch.language.script import Script
+from anabranch.language.unused import refuse_unused
 
 Bind: TypeAlias = Callable[[exp.Expr], Expression]
 """How an argument is read."""
@@ -96,7 +100,7 @@ def bind_aggregate(
 
 
 def _over(parse: ParseScalar, schema: pa.Schema, tree: exp.Expr) -> Expression:
-    return parse(tree.sql(dialect="spark"), schema)
+    return parse(rewrite(tree, intervals).sql(dialect="spark"), schema)
 
 
 def _without_distinct(argument: exp.Expr, text: str) -> tuple[exp.Expr, bool]:
@@ -224,10 +228,23 @@ def parse_column(
 
 def _parsed(text: str) -> exp.Select:
     try:
-        tree = sqlglot.parse_one(f"SELECT {text}", dialect="spark")
+        tree = parse_text(f"SELECT {text}")
     except SqlglotError as problem:
         first = str(problem).split("\n", 1)[0]
         raise QueryError(f"cannot read '{text.strip()}'", where=first, hint=_HINT) from None
     if not isinstance(tree, exp.Select):
         raise QueryError(f"cannot read '{text.strip()}'", hint=_HINT)
+    return tree
+
+
+def parse_text(text: str) -> exp.Expr:
+    """One statement in the words of queries, of which every part is used.
+
+    Raises:
+        SqlglotError: It cannot be read.
+        QueryError: There is something in it that would be ignored.
+    """
+    tokens = sqlglot.tokenize(text, dialect=Anabranch)
+    tree = sqlglot.parse_one(text, dialect=Anabranch)
+    refuse_unused(tree, Script(text), tokens)
     return tree

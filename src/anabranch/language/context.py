@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from anabranch.algebra.expression import Expression, ParseScalar
 from anabranch.algebra.node import Node
+from anabranch.algebra.spark_text import intervals, rewrite
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.language.catalog import Catalog, Entry
 from anabranch.language.functions import expand_functions
@@ -63,7 +64,7 @@ class Context:
     def bind(self, tree: exp.Expr, schema: pa.Schema, at: exp.Expr | None = None) -> Expression:
         """A resolved expression over the columns of a plan; errors point at what was written."""
         try:
-            return self.scalar(tree.sql(dialect="spark"), schema)
+            return self.scalar(rewrite(tree, intervals).sql(dialect="spark"), schema)
         except QueryError as problem:
             raise self.wrong(problem.what, at if at is not None else tree, problem.hint) from None
 

@@ -11,7 +11,8 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from anabranch.algebra.functions.names import AGGREGATES, SCALARS
+from anabranch.algebra.functions.names import AGGREGATES, SCALARS, WINDOW_FUNCTIONS
+from anabranch.algebra.spark_text import OF_THEIR_OWN, Written
 from anabranch.language.axis_dialect import AXIS_WINDOWS, Reader, read_axis_window, read_module
 from anabranch.language.script import Script, Span
 from anabranch.language.window_text import Amount, AxisText, GranularityText, MergeText, WindowText
@@ -56,18 +57,33 @@ class Anabranch(Spark):
     ORIGINAL_NAME_META_KEY = CALLED
 
     class Tokenizer(Spark.Tokenizer):
-        """No word swallows what is behind it."""
+        """No word swallows what is behind it; two quotes in a text are one, as in Spark 4."""
 
         COMMANDS: ClassVar[set[TokenType]] = set()
+        STRING_ESCAPES: ClassVar[list[str]] = [*Written.Tokenizer.STRING_ESCAPES]
 
     class Parser(SparkParser):
         """Reads what may stand behind a name in FROM; it is kept in `meta` of the table."""
 
+        # A scalar function stays a call by its name, with the arguments as they are written: what
+        # sqlglot makes of `date_add` or `element_at` would be printed in other words again.
+        FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
+            name: build
+            for name, build in SparkParser.FUNCTIONS.items()
+            if name.lower() in AGGREGATES | WINDOW_FUNCTIONS
+        }
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
-            **SparkParser.FUNCTION_PARSERS,
+            **{
+                name: parser
+                for name, parser in SparkParser.FUNCTION_PARSERS.items()
+                if name in OF_THEIR_OWN or name.lower() in AGGREGATES
+            },
             "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Percentile),
             **{name: partial(_axis_window, name) for name in AXIS_WINDOWS},
         }
+
+        # `array(1, 2)[0]` is an item of an array; elsewhere ARRAY[0] is an array of one item.
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}
 
         # SESSION(gap) is a window in GROUP BY.
         FUNC_TOKENS: ClassVar[set[TokenType]] = {*SparkParser.FUNC_TOKENS, TokenType.SESSION}
@@ -103,7 +119,13 @@ class Anabranch(Spark):
             return table
 
         def _read_behind(self, table: exp.Expr, alias_tokens: Collection[TokenType]) -> None:
-            """A window, an alias if there is none yet, a granularity."""
+            """A time, a window, an alias if there is none yet, a granularity."""
+            at = self._curr
+            version = self._parse_version()
+            if version is not None:
+                if table.args.get("version"):
+                    raise self._wrong("there are two times", at, "keep one of them")
+                table.set("version", version)
             window = self._window()
             if window is not None:
                 table.meta["window"] = window
@@ -217,7 +239,7 @@ class Anabranch(Spark):
             function = self._curr.text.upper()
             self._advance(2)
             hint = f"write {function}(stream, DESCRIPTOR(time), {_AXIS_SIZES[function]})"
-            self._argument_name()
+            self._demand_name("DATA", hint)
             self._match(TokenType.TABLE)
             table = super()._parse_table()
             if table is None:
@@ -226,8 +248,13 @@ class Anabranch(Spark):
             descriptor: exp.Expr | None = None
             amounts: list[tuple[str | None, Amount]] = []
             while self._match(TokenType.COMMA):
+                at = self._curr
                 name = self._argument_name()
                 if self._match_texts(("DESCRIPTOR",)):
+                    if name not in (None, "TIMECOL"):
+                        raise self._wrong(f"{function} has no argument '{name}'", at, hint)
+                    if descriptor is not None:
+                        raise self._wrong("there are two columns of time", at, hint)
                     descriptor = self._parse_wrapped(self._parse_column)
                 else:
                     amounts.append((name, self._amount(f"a size for {function}")))
@@ -315,6 +342,27 @@ class Anabranch(Spark):
             name = self._curr.text.upper()
             self._advance(2)
             return name
+
+        def _demand_name(self, wanted: str, hint: str) -> None:
+            """The name of the next argument, if it has one, must be this."""
+            at = self._curr
+            name = self._argument_name()
+            if name not in (None, wanted):
+                raise self._wrong(f"there is no argument '{name}' here", at, hint)
+
+        def _parse_string_agg(self) -> exp.GroupConcat:
+            first = self._index
+            call = super()._parse_string_agg()
+            for place in range(first, self._index - 1):
+                pair = [token.text.upper() for token in self._tokens[place : place + 2]]
+                if pair == ["ON", "OVERFLOW"]:
+                    # The parser reads over it.
+                    raise self._wrong(
+                        "ON OVERFLOW is not supported",
+                        self._tokens[place],
+                        "leave it out: a text may be of any length",
+                    )
+            return call
 
         def _partition(self) -> tuple[exp.Expr, ...]:
             if not self._match(TokenType.PARTITION_BY):

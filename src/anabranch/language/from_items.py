@@ -70,10 +70,6 @@ def bind_from(select: exp.Select, context: Context, bind: BindQuery, outer: Scop
     block = Block(node, Scope((item,), {}, outer))
     for join in [*(source.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:
         block = _join(block, join, context, bind)
-    for lateral in select.args.get("laterals") or ():
-        raise context.wrong(
-            "LATERAL is not supported", lateral, "make the rows before they become a stream"
-        )
     return block
 
 
@@ -86,6 +82,16 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
             node = bind_merge(merged, context, lambda each: bind_item(each, context, bind))
         case exp.Table(meta={"module": ModuleText() as module}):
             node = bind_module_item(module, context, lambda each: bind_item(each, context, bind))
+        case exp.Subquery() if any(table.args.get(key) for key in ("with_", "order", "limit")):
+            node = bind(table, context)
+        case exp.Subquery(this=exp.Table() | exp.Subquery() as inner):
+            if inner.args.get("joins"):
+                raise context.wrong(
+                    "a join stands in parentheses",
+                    inner,
+                    "leave them out, or write (SELECT ... FROM a JOIN b ON ...)",
+                )
+            node, _ = bind_item(inner, context, bind)
         case exp.Subquery():
             node = bind(table.this, context)
         case exp.Table(this=exp.Identifier()) if not table.args.get("db"):
@@ -100,11 +106,6 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
                 f"{table.key.upper()} cannot stand in FROM",
                 table,
                 "streams, relations and queries in parentheses can",
-            )
-    for extra in ("pivots", "sample", "version", "when", "ordinality"):
-        if table.args.get(extra):
-            raise context.wrong(
-                f"{extra.upper().removesuffix('S')} is not supported", table, "leave it out"
             )
     name = str(alias.name) if alias is not None and alias.name else own
     if alias is not None and alias.args.get("columns"):
@@ -177,6 +178,13 @@ def _rename(node: Node, names: list[str], table: exp.Expr, context: Context) -> 
 
 def _join(left: Block, join: exp.Join, context: Context, bind: BindQuery) -> Block:
     side, word = (join.side or "").upper(), (join.kind or "").upper()
+    method = str(join.method or "").upper()
+    if method not in ("", "NATURAL"):
+        raise context.wrong(f"{method} JOIN is not supported", join, "write JOIN ... ON")
+    if method == "NATURAL" and (join.args.get("on") or join.args.get("using")):
+        raise context.wrong(
+            "a NATURAL JOIN has no condition", join, "leave NATURAL out, or the condition"
+        )
     kind = _KINDS.get((side, word))
     if kind is None:
         written = f"{side} {word}".strip()

@@ -149,6 +149,10 @@ def bind_module_call(
         part.this.name: part.expression for part in inner.expressions if isinstance(part, exp.Kwarg)
     }
     given = [part for part in inner.expressions if not isinstance(part, exp.Kwarg)]
+    if len(named) + len(given) < len(inner.expressions):
+        raise context.wrong(
+            "a parameter is given twice", call, f"keep one; it is {template.signature}"
+        )
     return bind_template(template, given, named, node, context, call)
 
 

@@ -50,6 +50,9 @@ def bind_module_item(
         bound = context.bind(context.resolve(column, scope), node.schema, column)
         name = fresh_name(bound.is_column or "key", {known for known, _ in keys})
         keys.append((name, bound))
+    for name in {name for name, _ in text.named}:
+        if sum(other == name for other, _ in text.named) > 1:
+            raise context.wrong(f"'{name}' is given twice", text.span, "keep one of them")
     given = [context.resolve(each, scope) for each in text.arguments]
     named = {name: context.resolve(each, scope) for name, each in text.named}
     module, arguments = bind_template(template, given, named, node, context, text.span)

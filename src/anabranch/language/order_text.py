@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
 from anabranch.algebra.expression import Expression, ParseScalar
 from anabranch.algebra.top_k import Ordering
 from anabranch.errors import QueryError
+from anabranch.language.aggregate_text import parse_text
 
 
 def parse_order(text: str, schema: pa.Schema, parse: ParseScalar = Expression.parse) -> Ordering:
@@ -24,7 +24,7 @@ def parse_order(text: str, schema: pa.Schema, parse: ParseScalar = Expression.pa
     """
     hint = "write an expression, then ASC or DESC: 'price DESC', 'name ASC NULLS LAST'"
     try:
-        tree = sqlglot.parse_one(f"SELECT 1 ORDER BY {text}", dialect="spark")
+        tree = parse_text(f"SELECT 1 ORDER BY {text}")
     except SqlglotError:
         raise QueryError(f"'{text.strip()}' is no order", hint=hint) from None
     order = tree.args.get("order")

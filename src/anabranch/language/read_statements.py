@@ -151,12 +151,12 @@ def _read_show(words: Words) -> Statement:
 
 
 def _read_describe(words: Words) -> Statement:
-    hint = "write DESCRIBE name"
-    for kind in ("STREAM", "TABLE", "VIEW", "FUNCTION"):
-        words.take(kind)
+    hint = "write DESCRIBE name, or DESCRIBE STREAM name"
+    kinds: tuple[EntryKind, ...] = ("STREAM", "TABLE", "VIEW", "FUNCTION")
+    kind = next((each for each in kinds if words.take(each)), None)
     name = words.name("the name", hint)
     words.end(hint)
-    return Describe(script=words.script, span=words.span, name=name)
+    return Describe(script=words.script, span=words.span, name=name, kind=kind)
 
 
 def _read_explain(words: Words) -> Statement:

@@ -20,14 +20,13 @@ def keys_of(
     group_by, context = select.args.get("group"), stage.context
     if group_by is None:
         return None
-    for kind in ("grouping_sets", "cube", "rollup", "totals"):
-        if group_by.args.get(kind):
-            raise context.wrong(
-                f"GROUP BY {kind.upper().replace('_', ' ')} is not supported",
-                group_by,
-                "write one query per grouping and put them together with UNION ALL",
-            )
     if group_by.args.get("all"):
+        if group_by.expressions:
+            raise context.wrong(
+                "GROUP BY ALL names no columns",
+                group_by.expressions[0],
+                "write GROUP BY ALL, or GROUP BY and the columns",
+            )
         return [
             (column.name, column.tree)
             for column in columns
@@ -35,12 +34,6 @@ def keys_of(
         ]
     found: list[tuple[str, exp.Expr]] = []
     for tree in group_by.expressions:
-        if isinstance(tree, exp.Rollup | exp.Cube | exp.GroupingSets):
-            raise context.wrong(
-                f"{tree.key.upper()} is not supported",
-                tree,
-                "write one query per grouping and put them together with UNION ALL",
-            )
         if isinstance(tree, exp.Literal) and not tree.is_string:
             found.append(_at_position(tree, columns, context))
         elif (alias := _aliased(tree, columns, stage)) is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 
 from sqlglot import exp
 
@@ -35,16 +34,6 @@ from anabranch.language.stage import Bound, Stage
 from anabranch.language.top_rows import TopText, apply_top, bound_rank, limit_of, qualify_of
 from anabranch.language.window_text import AxisWindowText
 
-_UNSUPPORTED: Final = {
-    "connect": "START WITH ... CONNECT BY",
-    "cluster": "CLUSTER BY",
-    "distribute": "DISTRIBUTE BY",
-    "sort": "SORT BY",
-    "into": "INTO",
-    "match": "MATCH_RECOGNIZE",
-    "windows": "a named window",
-}
-
 
 def bind_query(query: exp.Query, context: Context) -> Node:
     """The plan of a query that stands by itself.
@@ -64,6 +53,12 @@ def _bind(query: exp.Query, context: Context, outer: Scope | None) -> Bound:
     context = _with_named(query, context)
     if isinstance(query, exp.Subquery):
         inner = _bind(query.this, context, outer)
+        alias = query.args.get("alias")
+        if alias is not None and alias.columns:
+            names = [column.name for column in alias.columns]
+            inner = replace(
+                inner, node=_renamed(inner.node, names, query, context), visible=tuple(names)
+            )
         top = limit_of(query, context)
         if top is None:
             return inner
@@ -86,8 +81,6 @@ def _with_named(query: exp.Query, context: Context) -> Context:
     named = query.args.get("with_")
     if named is None:
         return context
-    if named.args.get("recursive"):
-        raise context.wrong("a recursive query is not supported", named, "leave RECURSIVE out")
     for each in named.expressions:
         node = bind_query(each.this, context)
         columns = each.args["alias"].args.get("columns") or ()
@@ -111,11 +104,6 @@ def _renamed(node: Node, names: Sequence[str], at: exp.Expr, context: Context) -
 
 
 def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> Bound:
-    for key, name in _UNSUPPORTED.items():
-        part = select.args.get(key)
-        if part:
-            at = part[0] if isinstance(part, list) else part
-            raise context.wrong(f"{name} is not supported", at, "leave it out")
     select, window = take_axis_window(select, context)
     mark_modules(select, context, windowed=window is not None)
     select = bound_rank(select, context)
@@ -267,7 +255,7 @@ def _finish(
                 "use it in WHERE of the nested query: inner.column = outer.column",
             )
         values.append((column.name, value))
-    distinct = _is_distinct(select, context)
+    distinct = select.args.get("distinct") is not None
     early = limit is not None and not distinct and needs_input(limit, columns)
     if limit is not None and early:
         stage = replace(stage, node=top_of_input(limit, columns, stage))
@@ -306,17 +294,6 @@ def _extras(
 
     rewritten = [condition.transform(swap) for condition in conditions]
     return list(extras.values()), rewritten
-
-
-def _is_distinct(select: exp.Select, context: Context) -> bool:
-    distinct = select.args.get("distinct")
-    if distinct is not None and distinct.args.get("on"):
-        raise context.wrong(
-            "DISTINCT ON is not supported",
-            distinct,
-            "write QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1",
-        )
-    return distinct is not None
 
 
 def _outside_queries(tree: exp.Expr) -> Iterator[exp.Expr]:

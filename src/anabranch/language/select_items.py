@@ -73,8 +73,6 @@ def _expand(tree: exp.Expr, scope: Scope, context: Context) -> Iterator[Column]:
         yield from _star(tree.this, ((item, seen, plan) for seen, plan in item.columns), context)
     elif isinstance(tree, exp.Alias):
         yield Column(tree.alias, tree.this, True)
-    elif isinstance(tree, exp.Aliases):
-        raise context.wrong("one column has several names", tree, "write one name behind AS")
     elif isinstance(tree, exp.Column):
         yield Column(tree.name, tree, False)
     else:
@@ -85,8 +83,6 @@ def _star(
     star: exp.Star, columns: Iterator[tuple[Item, str, str]], context: Context
 ) -> Iterator[Column]:
     dropped = {part.name.lower() for part in star.args.get("except_") or ()}
-    if star.args.get("replace") or star.args.get("rename"):
-        raise context.wrong("* has only EXCEPT", star, "name the columns instead")
     missing = set(dropped)
     for item, seen, plan in columns:
         missing.discard(seen.lower())

@@ -25,10 +25,6 @@ def bind_set_operation(query: exp.SetOperation, context: Context, bind: BindQuer
 
     UNION ALL adds multiplicities up, EXCEPT ALL subtracts, INTERSECT ALL takes the smaller one.
     """
-    if query.args.get("by_name") or query.args.get("on"):
-        raise context.wrong(
-            "columns are put together by position", query, "leave BY NAME out, order the columns"
-        )
     parts = _flattened(query) if isinstance(query, exp.Union) else [query.this, query.expression]
     nodes = [bind(_plain(part), context) for part in parts]
     names, types = nodes[0].schema.names, list(nodes[0].schema.types)

@@ -121,11 +121,12 @@ class Show:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe:
-    """`DESCRIBE name`."""
+    """`DESCRIBE [STREAM] name`."""
 
     script: Script
     span: Span
     name: str
+    kind: EntryKind | None = None
 
 
 @final

@@ -12,6 +12,7 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.top_k import Ordering, TopK
 from anabranch.language.conditions import conjuncts
 from anabranch.language.context import Context
+from anabranch.language.script import span_of
 
 
 @final
@@ -29,13 +30,9 @@ def limit_of(query: exp.Query, context: Context) -> TopText | None:
     """ORDER BY and LIMIT of a query; one needs the other.
 
     Raises:
-        QueryError: There is one without the other, or an OFFSET.
+        QueryError: There is one without the other, or the limit is no number.
     """
     order, limit = query.args.get("order"), query.args.get("limit")
-    if query.args.get("offset") is not None:
-        raise context.wrong(
-            "OFFSET is not supported", query.args["offset"], "take the first rows only"
-        )
     if order is None and limit is None:
         return None
     if limit is None:
@@ -51,8 +48,13 @@ def limit_of(query: exp.Query, context: Context) -> TopText | None:
             "say which rows come first: ORDER BY ... LIMIT",
         )
     bound = limit.expression
-    if not isinstance(limit, exp.Limit) or not _is_count(bound):
-        raise context.wrong("LIMIT is a positive number", limit, "write LIMIT 10")
+    if isinstance(limit, exp.Fetch):
+        # FETCH FIRST 10 ROWS ONLY says the same in the words of the standard; a row is meant
+        # where there is no number.
+        bound = limit.args.get("count") or exp.Literal.number(1)
+    if not _is_count(bound):
+        at = limit if span_of(limit) is not None else order
+        raise context.wrong("LIMIT is a positive number", at, "write LIMIT 10")
     return TopText(int(bound.this), (), tuple(order.expressions), order)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
+import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -58,13 +59,40 @@ def parse_type(text: str) -> pa.DataType:
         QueryError: There is no such type.
     """
     try:
-        return _arrow(exp.DataType.build(text, dialect="spark"))
+        tree = exp.DataType.build(text, dialect="spark")
+        found = _arrow(tree)
     except (SqlglotError, KeyError, ValueError, AttributeError):
         raise QueryError(
             f"'{text}' is no type",
             hint="types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), "
             "STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, ARRAY<T>, MAP<K, V>, STRUCT<a: T>",
         ) from None
+    _refuse_more(text, tree)
+    return found
+
+
+def _refuse_more(text: str, tree: exp.DataType) -> None:
+    """What the parser reads with a type, and nobody would look at: `VARCHAR(10)`, `INT NOT NULL`.
+
+    Raises:
+        QueryError: There is such a thing.
+    """
+    for kind in tree.find_all(exp.DataType):
+        sized = [part for part in kind.expressions if isinstance(part, exp.DataTypeParam)]
+        if sized and kind.this not in (_T.DECIMAL, _T.BIGDECIMAL):
+            raise QueryError(
+                f"the size in '{text}' would not be checked",
+                hint=f"write {type_name(_arrow(kind))}",
+            )
+    # Words such as NOT NULL, DEFAULT 5 or COMMENT 'x' are read and not kept.
+    written = [token.text.upper() for token in sqlglot.tokenize(text, dialect="spark")]
+    kept = [token.text for token in sqlglot.tokenize(tree.sql("spark"), dialect="spark")]
+    constraints = any(part.args.get("constraints") for part in tree.find_all(exp.ColumnDef))
+    if (len(written) > len(kept) or constraints) and "ZONE" not in written:
+        raise QueryError(
+            f"'{text}' is more than a type",
+            hint="a column has a name and a type; behind them may stand UNIQUE or PRIMARY KEY",
+        )
 
 
 def _arrow(kind: exp.DataType) -> pa.DataType:

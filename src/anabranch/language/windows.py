@@ -63,6 +63,12 @@ def _bind_rows(window: WindowText, over: Node, item: Item, context: Context) -> 
             raise context.wrong(
                 "rows of one instant are ordered upwards", part, "leave DESC out, or write -column"
             )
+        if part.args.get("nulls_first") is False:
+            raise context.wrong(
+                "rows of one instant are ordered with NULL first",
+                part,
+                "leave NULLS LAST out, or write ORDER BY column IS NULL, column",
+            )
         order.append(context.bind(context.resolve(part.this, scope), over.schema, part))
     return context.build(
         window.span,
@@ -156,6 +162,16 @@ def _amounts(
             axis.span,
             f"write {axis.function}(stream, DESCRIPTOR(time), {order})",
         )
+    for name, amount in axis.amounts:
+        twice = sum(other == name for other, _ in axis.amounts) > 1
+        if name is not None and (name not in wanted or twice):
+            what = f"'{name}' is given twice" if twice else f"there is no argument '{name}'"
+            order = ", ".join(f"{word} => size" for word in wanted)
+            raise context.wrong(
+                f"{axis.function}: {what}",
+                amount.span,
+                f"write {axis.function}(stream, DESCRIPTOR(time), {order})",
+            )
     return [named.get(word, given[position]) for position, word in enumerate(wanted)]
 
 

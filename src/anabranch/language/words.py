@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.language.dialect import Anabranch
 from anabranch.language.script import Script, Span
+from anabranch.language.unused import refuse_unused
 
 _CLAUSES: Final = (
     "FROM WHERE GROUP HAVING ORDER LIMIT UNION EXCEPT INTERSECT QUALIFY JOIN ON".split()  # noqa: SIM905
@@ -48,18 +49,25 @@ def parse_query(script: Script, tokens: list[Token]) -> exp.Query:
         QueryError: The words do not make a query.
     """
     _refuse_stray_commas(script, tokens)
+    _refuse_pipes(script, tokens)
     tree = _parsed(script, tokens)
+    _refuse_what_is_no_query(tree, script, tokens)
+    refuse_unused(tree, script, tokens)
     while isinstance(tree, exp.Subquery) and not tree.args.get("alias") and tree.this is not None:
         inner = tree.this
         if any(tree.args.get(key) for key in ("order", "limit", "joins", "with_")):
             break
         tree = inner
-    if not isinstance(tree, exp.Query) or isinstance(tree, exp.Values | exp.Table):
-        first = tokens[0]
-        raise script.wrong(
-            "this is no query", (first.start, tokens[-1].end + 1), "write SELECT ... FROM ..."
-        )
+    _refuse_what_is_no_query(tree, script, tokens)
+    assert isinstance(tree, exp.Query)
     return tree
+
+
+def _refuse_what_is_no_query(tree: exp.Expr, script: Script, tokens: list[Token]) -> None:
+    if not isinstance(tree, exp.Query) or isinstance(tree, exp.Values | exp.Table):
+        raise script.wrong(
+            "this is no query", (tokens[0].start, tokens[-1].end + 1), "write SELECT ... FROM ..."
+        )
 
 
 def parse_scalar(script: Script, tokens: list[Token]) -> exp.Expr:
@@ -71,6 +79,7 @@ def parse_scalar(script: Script, tokens: list[Token]) -> exp.Expr:
         raise syntax_error(script, error, tokens[-1]) from None
     (tree,) = trees
     assert tree is not None
+    refuse_unused(tree, script, tokens)
     return tree
 
 
@@ -105,6 +114,17 @@ def syntax_error(script: Script, error: ParseError, last: Token) -> Exception:
         "a query is SELECT columns FROM streams WHERE condition GROUP BY columns HAVING condition"
     )
     return script.wrong(what, span, hint)
+
+
+def _refuse_pipes(script: Script, tokens: list[Token]) -> None:
+    """The parser would put the clauses behind `|>` into the query before it."""
+    for token in tokens:
+        if token.token_type == TokenType.PIPE_GT:
+            raise script.wrong(
+                "|> is not supported",
+                (token.start, token.end + 1),
+                "write a nested query: SELECT ... FROM (SELECT ...) WHERE ...",
+            )
 
 
 def _refuse_stray_commas(script: Script, tokens: list[Token]) -> None:
