@@ -18,6 +18,7 @@ from anabranch.errors import PlanError, StreamError
 from anabranch.model.stream_file import describe as describe_stream
 from anabranch.model.stream_parquet import plain_type
 from anabranch.runtime.declared import Declared, leaf_of, with_times
+from anabranch.runtime.declared_columns import first_filled, no_column, refuse_missing
 from anabranch.runtime.describe_copies import describe_copies
 from anabranch.runtime.file_listing import (
     FORMS,
@@ -58,6 +59,7 @@ def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
         declared = replace(declared, start=ARRIVAL)
     if declared.stamped:
         declared.refuse_misplaced("arrival", path)
+        _refuse_missing(path, declared, form)
         return _stamped(path, declared, form)
     if declared.start is None and declared.kind is None and not declared.relation:
         declared.refuse_misplaced("elements", path)
@@ -71,6 +73,7 @@ def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
             hint="name it: start='<column>'",
         )
     declared.refuse_misplaced("table" if declared.relation else "rows", path)
+    _refuse_missing(path, declared, form)
     there = _stored_schema(path, form, declared)
     shape = shape_of(declared, there)
     schema = payload_of(declared, shape, there)
@@ -83,12 +86,12 @@ def _holds_elements(path: str, form: FileForm, declared: Declared) -> bool:
     """Whether files are about elements, or about rows with a start that is named."""
     if declared.start is not None or declared.kind is not None or declared.relation:
         return True
-    found = list_files(path, form)
-    if form == "csv" or not found:
+    found = None if form == "csv" else first_filled(path, form)
+    if found is None:
         return form != "csv"
     if form == "parquet":
-        return "start" in _there(found[0], form).names
-    return not _first_keys(found[0]).isdisjoint(("insert", "adjust", "stable"))
+        return "start" in _there(found, form).names
+    return not _first_keys(found).isdisjoint(("insert", "adjust", "stable"))
 
 
 def _first_keys(file: Path) -> set[str]:
@@ -191,18 +194,24 @@ def _source(
 
 
 def _lines(path: str, declared: Declared) -> tuple[FileSource, Source]:
-    found = list_files(path, "json")
-    if not found and declared.schema is None:
-        demand_files(path, "json")
-    form = describe_stream(found[0]) if found else None
-    schema = declared.schema if declared.schema is not None else form.schema if form else None
-    assert schema is not None
+    found = first_filled(path, "json")
+    if found is None and declared.schema is None:
+        found = demand_files(path, "json")[0]
+    form = describe_stream(found) if found is not None else None
+    schema = form.schema if form is not None else pa.schema([])
+    if declared.schema is not None:
+        # The first block need not hold all columns, so look at the rest before complaining.
+        if found is not None and len(schema) and set(declared.schema.names) - set(schema.names):
+            schema = describe_stream(found, whole=True).schema
+        _refuse_missing_in(declared, schema, f"{found}")
+        schema = declared.schema
     timestamps = form is not None and form.timestamps
     return _source(path, declared, "lines", schema, schema, ELEMENTS, timestamps=timestamps)
 
 
 def _element_table(path: str, declared: Declared) -> tuple[FileSource, Source]:
     form = describe_stream(demand_files(path, "parquet")[0])
+    _refuse_missing_in(declared, form.schema, path)
     schema = declared.schema if declared.schema is not None else form.schema
     stored = with_times(schema)
     return _source(path, declared, "parquet", schema, stored, ELEMENTS, timestamps=form.timestamps)
@@ -210,8 +219,23 @@ def _element_table(path: str, declared: Declared) -> tuple[FileSource, Source]:
 
 def _log(path: str, declared: Declared) -> tuple[FileSource, Source]:
     schema, timestamps = LogFolder(path).about()
+    if declared.schema is not None:
+        _refuse_missing_in(declared, schema, path)
+        schema = declared.schema
     stored = with_times(schema)
     return _source(path, declared, "log", schema, stored, ELEMENTS, timestamps=timestamps)
+
+
+def _refuse_missing(path: str, declared: Declared, form: FileForm) -> None:
+    if declared.schema is not None:
+        refuse_missing(declared.schema.names, path, form, source=declared.name)
+
+
+def _refuse_missing_in(declared: Declared, there: pa.Schema, where: str) -> None:
+    """Refuse declared columns that elements do not have; without any element all is open."""
+    for name in declared.schema.names if declared.schema is not None and len(there) else ():
+        if name not in there.names:
+            raise no_column(name, there.names, where=f"source '{declared.name}': {where}")
 
 
 def _form(path: str) -> FileForm:
@@ -232,10 +256,10 @@ def _stored_schema(path: str, form: FileForm, declared: Declared) -> pa.Schema:
     named = [None if declared.stamped else declared.start, declared.end, declared.kind]
     times = [name for name in named if name is not None]
     if declared.schema is not None and (
-        set(times) <= set(declared.schema.names) or not list_files(path, form)
+        set(times) <= set(declared.schema.names) or first_filled(path, form) is None
     ):
         return declared.schema
-    there = _there(demand_files(path, form)[0], form)
+    there = _there(first_filled(path, form) or demand_files(path, form)[0], form)
     known = {field.name: field for field in declared.schema or ()}
     fields = [pa.field(field.name, _usual(plain_type(field.type))) for field in there]
     return pa.schema(

@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn, final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.json as pj
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.json_decode import MisfitError, decode_value, from_wire, wire_type
 from anabranch.model.stream_file import read_lines
+from anabranch.runtime.declared_columns import no_column
 from anabranch.runtime.file_listing import form_of
 from anabranch.runtime.rows import arrivals_of
 from anabranch.runtime.source_spec import ARRIVAL, FileForm, FileSource
@@ -27,6 +29,9 @@ WHOLE: Final = -1
 """The `last` of a split that goes on to the end of a file without positions."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_HEAD: Final = 1 << 16
+_ZONED: Final = r"\d{2}:\d{2}.*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)\s*$"
+"""A time of day with a zone behind it; the last part of a date looks like one."""
 
 
 @final
@@ -132,8 +137,10 @@ def _json(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _csv(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if _is_blank(split.path):
+        return
     options = pcsv.ConvertOptions(
-        column_types={field.name: wire_type(field.type) for field in stored},
+        column_types={field.name: _csv_type(field.type) for field in stored},
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
@@ -144,10 +151,41 @@ def _csv(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
         )
         _demand(stored.names, table.column_names, split.path)
         table = table.select(stored.names).combine_chunks()
-        columns = [from_wire(_array(table, field.name), field.type) for field in stored]
+        columns = [_from_csv(_array(table, field.name), field.type) for field in stored]
     except (pa.ArrowInvalid, OSError, MisfitError) as problem:
         _unreadable(split.path, problem)
     yield pa.RecordBatch.from_arrays(columns, schema=stored)
+
+
+def _is_blank(path: str) -> bool:
+    """Whether a file of text holds nothing, as one that is created before it is written."""
+    try:
+        with pa.input_stream(path, compression="detect") as stream:
+            while block := bytes(stream.read(_HEAD)):
+                if block.strip():
+                    return False
+    except OSError as problem:
+        _unreadable(path, problem)
+    return True
+
+
+def _csv_type(kind: pa.DataType) -> pa.DataType:
+    """The type as which a column of CSV is read; instants may come with a zone or without."""
+    return pa.string() if _is_instant(kind) else wire_type(kind)
+
+
+def _is_instant(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.tz is not None
+
+
+def _from_csv(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if not _is_instant(kind):
+        return from_wire(column, kind)
+    # Arrow reads texts with a zone or texts without; one without is UTC.
+    zoned = pc.match_substring_regex(column, _ZONED)
+    plain = pc.if_else(zoned, pa.scalar(None, pa.string()), column).cast(pa.timestamp(kind.unit))
+    exact = pc.if_else(zoned, column, pa.scalar(None, pa.string())).cast(kind)
+    return pc.coalesce(exact, plain.cast(kind))
 
 
 _READERS: Final = {"parquet": _parquet, "json": _json, "csv": _csv, "log": _parquet}
@@ -186,9 +224,7 @@ def _bytes(split: Split) -> bytes:
 def _demand(wanted: Sequence[str], there: Sequence[str], path: str) -> None:
     missing = [name for name in wanted if name not in there]
     if missing:
-        raise StreamError(
-            f"no column '{missing[0]}'", where=path, hint=f"columns are: {', '.join(there)}"
-        )
+        raise no_column(missing[0], there, where=path)
 
 
 def _unreadable(path: str, problem: Exception) -> NoReturn:

@@ -19,6 +19,7 @@ from anabranch.model.arrivals import Arrivals
 from anabranch.runtime import file_reader
 from anabranch.runtime.batch_id import current_batch, current_partition, current_query
 from anabranch.runtime.declared import Declared, leaf_of
+from anabranch.runtime.declared_columns import no_column
 from anabranch.runtime.describe import is_clock, payload_of, shape_of
 from anabranch.runtime.exchange import PARCELS_DDL
 from anabranch.runtime.folder import Folder
@@ -90,6 +91,9 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
         kind = declared.kind or ("kind" if "kind" in there.names else None)
         end = declared.end or ("end" if "end" in there.names else None)
         declared = replace(declared, kind=kind, end=end)
+    for name in declared.schema.names if declared.schema is not None else ():
+        if name not in there.names:
+            raise no_column(name, there.names, where=f"source '{declared.name}': a DataFrame")
     shape = shape_of(declared, there)
     schema = payload_of(declared, shape, there)
     timestamps = shape.start is not None and is_clock(there.field(shape.start).type)
