@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, final
 import pyarrow as pa
 
 from anabranch.algebra.axis_window import AxisWindow, CountByEnd, CountByStart, Hopping, Span
-from anabranch.algebra.canonical import canonical
+from anabranch.algebra.event_identity import with_events
 from anabranch.algebra.expression import Expression, evaluate_all
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
@@ -51,8 +51,10 @@ class ApplyModule(Unary):
     aggregates answer together, in one row per window; an operator answers alone. A result holds as
     `timestamps` says.
 
-    Events are those of the sources, changed one by one or not; what is computed in another way
-    counts in its longest lifetimes. So the result does not depend on how the input is cut.
+    What the events of the input are is for the input to say (`algebra/event_identity.py`): those
+    of its sources, changed one by one or not, results of windows one by one, and what is defined
+    by snapshots alone in its longest lifetimes. So the result does not depend on how the input is
+    cut.
 
     What a window says is settled as soon as nothing that the modules see of it can change.
 
@@ -73,6 +75,7 @@ class ApplyModule(Unary):
     """
 
     holds_back: ClassVar[bool] = True
+    makes_events: ClassVar[bool] = True
 
     window: AxisWindow
     calls: tuple[Call, ...]
@@ -86,8 +89,8 @@ class ApplyModule(Unary):
 
     @staticmethod
     def over(input: Node, **options: Any) -> ApplyModule:
-        """The node over an input whose events do not depend on how it is computed."""
-        return ApplyModule(input=canonical(input), **options)
+        """The node over an input whose events are defined."""
+        return ApplyModule(input=with_events(input), **options)
 
     def __post_init__(self) -> None:
         self._check_options()
@@ -108,6 +111,13 @@ class ApplyModule(Unary):
                         "results from the start of the window on"
                     )
                 raise PlanError(f"there is no {name} '{given}'", hint=hint)
+        if self.timestamps == "time_bound" and isinstance(self.window, CountByStart | CountByEnd):
+            raise PlanError(
+                "the timestamps 'time_bound' do not go with windows over a number of rows",
+                where=self.window.label(has_clock(self.input)),
+                hint="a row that comes later moves the ends of windows that began before it, so no "
+                "module can promise to change nothing before what came; use 'unchanged' or 'clip'",
+            )
         if self.empty and not self.window.on_grid:
             raise PlanError(
                 "only hopping and tumbling windows can be empty",

@@ -87,30 +87,35 @@ class CountWindow(Unary):
         return " ".join(parts)
 
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
-        """Per group and instant, the elements that enter the window and those that leave it."""
+        """Every element while it is in the window."""
         (rows,) = inputs
+        return LogicalStream.of(self.events(rows))
+
+    def events(self, rows: LogicalStream) -> list[tuple[Payload, int, int]]:
+        """Per element its payload, the instant at which it enters the window, and leaves it."""
         keys = images([key for _, key in self.partition_by], list(rows.steps), self.schema)
         places = self._tie_keys(list(rows.steps))
+        found: list[tuple[Payload, int, int]] = []
+        for part in rows.group(keys.__getitem__).values():
+            elements = sorted(self._elements(part), key=lambda e: (e[0], places[e[1]]))
+            found += self._held(elements)
+        return found
 
-        def changes() -> Iterator[tuple[Payload, int, int]]:
-            for part in rows.group(keys.__getitem__).values():
-                elements = sorted(self._elements(part), key=lambda e: (e[0], places[e[1]]))
-                yield from self._changes(elements)
-
-        return LogicalStream.of_changes(changes())
-
-    def _changes(self, elements: list[tuple[int, Payload]]) -> Iterator[tuple[Payload, int, int]]:
+    def _held(self, elements: list[tuple[int, Payload]]) -> Iterator[tuple[Payload, int, int]]:
         low = high = 0
+        entered: dict[int, int] = {}
         for seen, (instant, _) in enumerate(elements, start=1):
             if seen < len(elements) and elements[seen][0] == instant:
                 continue
             last = seen // self.slide * self.slide
             first = 0 if self.rows == UNBOUNDED else max(last - self.rows, 0)
-            for _, payload in elements[high:last]:
-                yield payload, instant, 1
-            for _, payload in elements[low:first]:
-                yield payload, instant, -1
+            entered |= dict.fromkeys(range(high, last), instant)
+            for number in range(low, first):
+                if entered[number] < instant:
+                    yield elements[number][1], entered[number], instant
             low, high = first, last
+        for number in range(low, high):
+            yield elements[number][1], entered[number], int(FOREVER)
 
     def _elements(self, part: LogicalStream) -> Iterator[tuple[int, Payload]]:
         """Every instant of every lifetime of a group."""

@@ -80,6 +80,9 @@ class Node(ABC):
     holds_back: ClassVar[bool] = False
     """Whether snapshots appear late, each once it is settled, and promises may come late, too."""
 
+    makes_events: ClassVar[bool] = False
+    """Whether every result is an event of its own, also beside an equal one."""
+
     @property
     @abstractmethod
     def inputs(self) -> tuple[Node, ...]:

@@ -89,6 +89,10 @@ class SessionWindow(Unary):
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
         """Per group, every point during its session."""
         (rows,) = inputs
+        return LogicalStream.of(self.events(rows))
+
+    def events(self, rows: LogicalStream) -> list[tuple[Payload, int, int]]:
+        """Per point its payload and its session."""
         keys = images([key for _, key in self.partition_by], list(rows.steps), self.input.schema)
         kind = bound_type(self.input)
 
@@ -99,7 +103,7 @@ class SessionWindow(Unary):
                     for payload in payloads:
                         yield (*payload, *window), start, end
 
-        return LogicalStream.of(held())
+        return list(held())
 
     def _sessions(self, part: LogicalStream) -> Iterator[tuple[int, int, list[Payload]]]:
         """The sessions of a group `(start, end, payloads of all points)`."""

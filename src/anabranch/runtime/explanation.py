@@ -10,6 +10,7 @@ from typing import Any, final
 import pyarrow as pa
 
 from anabranch.algebra.apply_module import ApplyModule
+from anabranch.algebra.event_identity import events_in_words
 from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.liveliness import cleanup, liveliness, warning
 from anabranch.algebra.node import Node
@@ -71,6 +72,7 @@ class Explanation:
             "windows": [
                 {
                     "operator": each.label,
+                    "events": events_in_words(each.input),
                     "settled": liveliness(each),
                     "forgotten": cleanup(each),
                     "warning": warning(each),
@@ -114,7 +116,8 @@ def _windows(node: Node) -> list[str]:
     """Of windows of the time axis: how far they are settled, and when they are forgotten."""
     found: list[str] = []
     for each in _modules(node):
-        lines = [each.label, f"  {liveliness(each)}", f"  {cleanup(each)}"]
+        lines = [each.label, f"  {events_in_words(each.input)}"]
+        lines += [f"  {liveliness(each)}", f"  {cleanup(each)}"]
         problem = warning(each)
         lines += [f"  WARNING: {problem}"] if problem is not None else []
         found.append("\n".join(lines))

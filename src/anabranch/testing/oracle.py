@@ -8,11 +8,20 @@ from itertools import zip_longest
 from typing import TypeAlias
 
 from anabranch.algebra.apply_module import ApplyModule, Lifetimed
-from anabranch.algebra.canonical import KEEP_EVENTS
+from anabranch.algebra.clip import Clip
+from anabranch.algebra.count_window import CountWindow
+from anabranch.algebra.event_identity import keeps_events
 from anabranch.algebra.explain import explain_tree
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.granularity import Granularity
+from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.session_window import SessionWindow
+from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.union import columns_of
+from anabranch.algebra.split import Split
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.union import Union, columns_of
 from anabranch.kernels.local_runner import LocalRunner
 from anabranch.kernels.pipeline import Emission
 from anabranch.model.batch import EventBatch
@@ -38,7 +47,8 @@ def meaning(
 ) -> LogicalStream:
     """What a plan means, given what its sources mean: every operator's `denote`, bottom up.
 
-    Modules see events: those that sources have, changed one by one or not.
+    Modules see events: those that sources have, changed one by one or not, and those that other
+    operators define.
 
     Args:
         node: The plan.
@@ -60,17 +70,36 @@ def _events(
     histories: Mapping[str, Sequence[Lifetimed]] | None,
     stable: int,
 ) -> list[Lifetimed]:
-    """The events that come out of a plan."""
+    """The events that come out of a plan, as `algebra/event_identity.py` defines them."""
     if isinstance(node, Source) and histories is not None:
         return list(histories[node.name])
-    if isinstance(node, KEEP_EVENTS):
-        inputs = [_events(each, streams, histories, stable) for each in node.inputs]
-        if len(inputs) > 1:
-            return [event for events in inputs for event in events]
-        return [
-            out for event in inputs[0] for out in node.denote(LogicalStream.of([event])).events()
-        ]
+    if node.properties.only_points:
+        return _cut(meaning(node, streams, histories, stable), 1)
+    if not keeps_events(node):
+        return meaning(node, streams, histories, stable).events()
+    match node:
+        case ApplyModule():
+            return node.apply(_events(node.input, streams, histories, stable), stable)
+        case Split(length=length):
+            return _cut(meaning(node, streams, histories, stable), length)
+        case CountWindow() | SessionWindow():
+            return node.events(meaning(node.input, streams, histories, stable))
+        case TimeWindow() | Filter() | Map() | Shift() | Union() | Granularity() | Clip():
+            inputs = [_events(each, streams, histories, stable) for each in node.inputs]
+            if len(inputs) > 1:
+                return [event for events in inputs for event in events]
+            alone = [node.denote(LogicalStream.of([event])) for event in inputs[0]]
+            return [event for one in alone for event in one.events()]
     return meaning(node, streams, histories, stable).events()
+
+
+def _cut(rows: LogicalStream, length: int) -> list[Lifetimed]:
+    """Lifetimes in pieces of one length, of which each has a whole number."""
+    return [
+        (payload, piece, piece + length)
+        for payload, start, end in rows.events()
+        for piece in range(start, end, length)
+    ]
 
 
 def history_of(batches: Sequence[EventBatch]) -> list[Lifetimed]:
