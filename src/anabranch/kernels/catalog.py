@@ -32,6 +32,7 @@ from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.top_k import TopK
+from anabranch.algebra.weighted_window import WeightedWindow
 from anabranch.errors import PlanError
 from anabranch.kernels.aggregate import AggregateKernel
 from anabranch.kernels.alter_lifetime import AlterLifetimeKernel
@@ -53,6 +54,7 @@ from anabranch.kernels.split import KeepKernel, SplitKernel
 from anabranch.kernels.time_window import TimeWindowKernel
 from anabranch.kernels.to_stream import ToStreamKernel
 from anabranch.kernels.top_k import TopKKernel
+from anabranch.kernels.weighted_window import WeightedWindowKernel
 
 
 @final
@@ -93,6 +95,8 @@ def kernel_of(node: Node) -> Stateless | Placement:
             return MapKernel(node)
         case TimeWindow():
             return TimeWindowKernel(node)
+        case WeightedWindow():
+            return WeightedWindowKernel(node)
         case Aggregate():
             return Placement(
                 kernel=AggregateKernel.of(node),

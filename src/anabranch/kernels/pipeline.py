@@ -16,6 +16,7 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.presence import with_presence_windows
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
+from anabranch.algebra.weights import with_weighted_windows
 from anabranch.errors import PlanError
 from anabranch.kernels.catalog import Placement, final_placement, kernel_of
 from anabranch.kernels.filter import FilterKernel
@@ -75,7 +76,7 @@ def compile_plan(
     """
     if emit == "watermark":
         nodes = tuple(only_ended(node) for node in nodes)
-    nodes = tuple(with_presence_windows(node) for node in nodes)
+    nodes = tuple(with_weighted_windows(with_presence_windows(node)) for node in nodes)
     compiler = _Compiler(nodes, tables, routed=routed)
     for node in nodes:
         parts = compiler.parts(node)

@@ -17,6 +17,7 @@ from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
+from anabranch.algebra.weighted_window import WeightedWindow
 from anabranch.kernels.stage import Edge
 
 
@@ -53,6 +54,8 @@ def needed_columns(*nodes: Node) -> dict[str, frozenset[str] | None]:
             case TimeWindow(columns=(_, _) as own):
                 # These columns are the window's own.
                 visit(at.input, None if wanted is None else wanted - set(own))
+            case WeightedWindow():
+                visit(at.input, None if wanted is None else wanted - {at.weight})
             case Union() | TimeWindow() | Granularity() | Shift() | Clip():
                 for input in at.inputs:
                     visit(input, wanted)
