@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
@@ -42,6 +43,7 @@ from anabranch.runtime.source_options import MOST_ROWS, checked_options
 from anabranch.runtime.source_spec import LatePolicy, Limits
 from anabranch.runtime.state_store import KEEP
 from anabranch.stream import Place, Query, Stream, Target, plan_together, start_together
+from anabranch.userops.module_files import modules_in
 from anabranch.windowed import Span
 
 __all__ = ["Engine", "GroupedStream", "LocalRun", "Query", "Run", "Stream"]
@@ -283,6 +285,21 @@ class Engine:
             PlanError: It is nothing of the kind, or the name is taken, or is none.
         """
         self._registry.register(module, name, replace=replace)
+
+    def register_file(self, path: str | Path, *, replace: bool = False) -> None:
+        """Let queries of this engine call all modules and functions of a Python file.
+
+        Args:
+            path: The file; what `@uda`, `@udo` and `@udf` have made in it, and classes derived from
+                `Aggregate`, `Operator` and so on.
+            replace: They take the place of others of their names.
+
+        Raises:
+            OperatorError: The file cannot be read or run, or has none.
+            PlanError: A name is taken.
+        """
+        for each in modules_in(path):
+            self._registry.register(each, replace=replace)
 
     @property
     def modules(self) -> Mapping[str, Template]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.canonical import canonical
 from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
@@ -39,9 +40,10 @@ from anabranch.algebra.window_columns import Columns
 from anabranch.errors import PlanError
 from anabranch.language.aggregate_text import parse_aggregate, parse_column
 from anabranch.language.join_text import plan_join
+from anabranch.language.module_text import calls_module
 from anabranch.language.order_text import parse_order
 from anabranch.model.time import parse_duration, parse_time
-from anabranch.windowed import Span, Windowing, signed_span
+from anabranch.windowed import ModuleCall, Span, Windowing, signed_span
 
 S = TypeVar("S", bound="Fluent")
 
@@ -203,7 +205,7 @@ class Fluent(Windowing):
         parsed = tuple(self._column(text) for text in keys)
         return GroupedStream(stream=self, keys=parsed)
 
-    def agg(self: S, **aggregates: str) -> S:
+    def agg(self: S, **aggregates: str | ModuleCall) -> S:
         """Aggregate every snapshot as a whole: `agg(n="COUNT(*)", top="MAX(price)")`."""
         return GroupedStream(stream=self, keys=()).agg(**aggregates)
 
@@ -338,14 +340,36 @@ class GroupedStream(Generic[S]):
     stream: S
     keys: tuple[tuple[str, Expression], ...]
 
-    def agg(self, **aggregates: str) -> S:
-        """Aggregate every group of every snapshot: `agg(highest="MAX(price)")`."""
+    def agg(self, **aggregates: str | ModuleCall) -> S:
+        """Aggregate every group of every snapshot: `agg(highest="MAX(price)")`.
+
+        Aggregates of users stand beside others: by name, `agg(mid="quantile(price, 0.5)")`, or as
+        `ab.call` makes them.
+        """
+        wanted, modules = aggregates.values(), self.stream.modules
+        if any(not isinstance(each, str) or calls_module(each, modules) for each in wanted):
+            return self._by_modules(aggregates)
         schema, parse = self.stream.schema, self.stream._parse
         calls = tuple(
-            (name, parse_aggregate(text, schema, parse)) for name, text in aggregates.items()
+            (name, parse_aggregate(str(text), schema, parse)) for name, text in aggregates.items()
         )
         node = Aggregate(input=self.stream.node, group_by=self.keys, aggregates=calls)
         return self.stream._with(node)
+
+    def _by_modules(self, aggregates: Mapping[str, str | ModuleCall]) -> S:
+        """Between two changes of a group its snapshots are all the same: these are asked about."""
+        windows = self.stream.snapshot_windows(open_windows=True)
+        windows = replace(windows, options={**windows.options, "group_by": self.keys})
+        made = windows.agg(**aggregates)
+        assert isinstance(made.node, ApplyModule)
+        seeing = [call.module.name for call in made.node.calls if call.module.time_sensitive]
+        if seeing:
+            raise PlanError(
+                f"{seeing[0]} sees times, and there is no window",
+                where="agg",
+                hint="apply it to windows: stream.hopping('10 minutes', '1 minute', by=...)",
+            )
+        return made
 
 
 def _listed(texts: str | Sequence[str]) -> Sequence[str]:

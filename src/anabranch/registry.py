@@ -36,6 +36,7 @@ from anabranch.language.statements import (
     Show,
     Statement,
 )
+from anabranch.language.stream_dialect import STREAM_FUNCTIONS
 from anabranch.language.types import type_name
 from anabranch.model.time import Duration
 from anabranch.runtime.declared import Declared
@@ -233,11 +234,13 @@ class Registry:
             )
         wanted = (name or module.name).lower()
         where = f"register {module.signature}"
-        if not wanted.isidentifier() or wanted.upper() in AXIS_WINDOWS:
+        reserved = wanted.upper() in AXIS_WINDOWS or wanted.upper() in STREAM_FUNCTIONS
+        if not wanted.isidentifier() or reserved:
             raise PlanError(
                 f"a module cannot be called '{wanted}'",
                 where=where,
-                hint="give it a name of letters and digits that no window has: name='...'",
+                hint="give it a name of letters and digits that no window and no function of "
+                "streams has: name='...'",
             )
         if not replace:
             self._refuse_known(wanted, module, where)

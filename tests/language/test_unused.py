@@ -121,6 +121,7 @@ def said(sql: str) -> str:
 
 # Each shows what some arguments are for: without them the plan is another one, or there is none.
 SHOWING = """
+SELECT /*+ BROADCAST(b) */ a.itemID FROM Bid a JOIN OpenAuction b ON a.itemID = b.itemID
 WITH x(a) AS (SELECT itemID FROM Bid) SELECT a FROM x
 SELECT DISTINCT itemID FROM Bid b
 SELECT itemID AS i, s.* EXCEPT (id) FROM Bid, sensor AS s(id, temperature, q)

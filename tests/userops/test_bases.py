@@ -42,7 +42,7 @@ class Peaks(ab.Operator[ab.Event[float]]):
             yield ab.Event(top.value, max(top.start, window.start), window.end)
 
 
-class Total(ab.IncrementalAggregate[int, int], version=2, splittable=True):
+class Total(ab.IncrementalAggregate[int, int], version=2, ordered=True):
     def initial(self) -> int:
         return 0
 
@@ -92,7 +92,7 @@ def test_a_derived_class_has_the_signature_of_a_decorated_one() -> None:
 def test_options_behind_the_bases_are_those_of_the_decorators() -> None:
     total = bound(module_of(Total), int)
     assert (total.version, total.incremental, total.removes) == (2, True, True)
-    assert "splittable" in total.properties
+    assert "ordered" in total.properties
     assert total.code.can_migrate
     assert total.code.migrate(3, 1) == 31
     latest = bound(module_of(Latest), int)

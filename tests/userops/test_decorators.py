@@ -336,12 +336,12 @@ def test_add_that_forgets_to_return_is_told_so() -> None:
 
 
 def test_what_it_declares_reaches_the_module() -> None:
-    @ab.uda(deterministic=False, group_filter=False, splittable=True, ordered=True, empty=-1)
+    @ab.uda(deterministic=False, group_filter=False, ordered=True, empty=-1)
     def size(values: list[float]) -> int:
         return len(values) if values else 1 // 0
 
     module = bound(size, float)
-    assert module.properties == {"splittable", "ordered"}
+    assert module.properties == {"ordered"}
     assert module.on_empty == (-1,)
     assert value(module, []) == -1
     assert value(module, [None]) == -1

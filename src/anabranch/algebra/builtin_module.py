@@ -20,7 +20,6 @@ VALUE: Final = "value"
 """The column of a frame with the argument."""
 
 _MOMENTS: Final = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
-_SPLITTABLE: Final = ("count", "sum", "avg", "min", "max", *_MOMENTS)
 _PROPERTIES: Final[frozenset[Property]] = frozenset({"deterministic", "group_filter"})
 # Where so little is left of a sum, or of a spread, compared with its parts, it is found exactly.
 _CANCELLED: Final = 2.0**-50
@@ -42,7 +41,6 @@ def builtin_module(call: AggregateCall) -> tuple[Module, tuple[Expression, ...]]
         "fraction": call.fraction,
         "separator": call.separator,
     }
-    splits = call.function in _SPLITTABLE and not call.distinct
     module = Module(
         name=call.function,
         kind="uda",
@@ -50,7 +48,7 @@ def builtin_module(call: AggregateCall) -> tuple[Module, tuple[Expression, ...]]
         gives=pa.schema([(call.function, call.type)]),
         frame="arrow",
         parameters=tuple((name, value) for name, value in given.items() if value is not None),
-        properties=_PROPERTIES | ({"splittable"} if splits else set()),
+        properties=_PROPERTIES,
         on_empty=(0,) if call.function == "count" else (None,),
         code=Builtin(
             function=call.function,

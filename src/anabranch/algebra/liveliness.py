@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.algebra.apply_module import ApplyModule
+from anabranch.algebra.axis_window import Snapshot
 
 _EVERY_EVENT: Final = "; an event is forgotten with the last of its windows"
+
+
+def settles_with_input(node: ApplyModule) -> bool:
+    """Whether all that holds before the stable point is settled, also of windows that go on.
+
+    A window between two changes says the same wherever it ends, if modules see values only. So a
+    window [6, forever) that becomes [6, 13) and [13, forever), by an event that starts at 13,
+    keeps what it said of 6 to 13; before a stable point of 13 or less nothing changes.
+    """
+    shown = node.open_windows and node.columns is None
+    return isinstance(node.window, Snapshot) and shown and not node.time_sensitive
 
 
 def liveliness(node: ApplyModule) -> str:
@@ -14,13 +26,13 @@ def liveliness(node: ApplyModule) -> str:
 
     The stricter rule counts where several modules answer together.
     """
+    if settles_with_input(node) or (node.time_sensitive and node.timestamps == "time_bound"):
+        return "results are settled up to the stable point"
     if not node.time_sensitive:
         return (
             "results are settled up to the start of the earliest window that ends after the "
             "stable point"
         )
-    if node.timestamps == "time_bound":
-        return "results are settled up to the stable point"
     if node.sees_ends:
         return (
             "results are settled up to the start of the earliest window that ends after the stable "

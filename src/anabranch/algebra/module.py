@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 Kind: TypeAlias = Literal["uda", "udo"]
 Frame: TypeAlias = Literal["python", "arrow", "pandas", "polars"]
-Property: TypeAlias = Literal["deterministic", "group_filter", "splittable", "ordered"]
+Property: TypeAlias = Literal["deterministic", "group_filter", "ordered"]
 
 WINDOW: Final = "window"
 """The column of a frame with the number of the window that a row is in, or is a result of."""
@@ -131,7 +131,7 @@ class Module:
         parameters: What the query bound.
         properties: What its author declares of it: `deterministic`: the same events give the same.
             `group_filter`: a condition on what is grouped by may as well be applied before it.
-            `splittable`, `ordered`: for who reads explain; `ordered` modules look at the order.
+            `ordered`: it looks at the order of events.
         on_empty: The values for a window without events, of a module that gets tables, which do
             not show such windows. None: it has none.
         version: Of the state it keeps.

@@ -27,7 +27,7 @@ _RAISED_HINT: Final = (
 )
 _REPEAT_HINT: Final = (
     "an answer must depend on the arguments of one row alone: no clock, no chance, no memory of "
-    "other rows"
+    "other rows; or declare it: @udf(deterministic=False)"
 )
 
 
@@ -47,6 +47,8 @@ class ScalarFunction:
             `pandas` series, and gives one back.
         nulls: It wants to see NULL. Otherwise it is not called where an argument is NULL, and the
             value is NULL.
+        deterministic: It gives the same for the same arguments, at any time. Others are a barrier
+            to the optimizer, and see rows only that are never corrected.
         identity: Of the declaration, in this process and in those the function is sent to.
         code: What it does.
     """
@@ -56,6 +58,7 @@ class ScalarFunction:
     returns: pa.DataType
     frame: ScalarFrame = "python"
     nulls: bool = False
+    deterministic: bool = True
     identity: str = field(repr=False)
     code: Callable[..., Any] = field(compare=False, repr=False)
 
@@ -94,7 +97,7 @@ class ScalarFunction:
         if not len(arrays[0]):
             return pa.array([], self.returns)
         found = self._by_row(arrays) if self.frame == "python" else self._by_column(arrays)
-        if check:
+        if check and self.deterministic:
             first = [each.slice(0, 1) for each in arrays]
             again = self._by_row(first) if self.frame == "python" else self._by_column(first)
             one, other = found[0].as_py(), again[0].as_py()

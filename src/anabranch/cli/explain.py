@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli.scripts import all_queries, last_query
+from anabranch.cli.scripts import Modules, all_queries, last_query, register_modules
 
 
 def explain(
@@ -16,6 +16,7 @@ def explain(
     every: Annotated[
         bool, typer.Option("--all", help="The stages in which all queries run together.")
     ] = False,
+    modules: Modules = None,
 ) -> None:
     r"""Explain the last query of a script: its plan, the rules applied, the stages it runs in.
 
@@ -25,6 +26,7 @@ def explain(
     from anabranch.engine import Engine
 
     with Engine() as engine:
+        register_modules(engine, modules)
         if every:
             typer.echo(engine.explain_all(all_queries(engine, file)))
             return

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.running import noted_signals
+from anabranch.cli.scripts import Modules
 
 
 def replicate(
@@ -20,6 +21,7 @@ def replicate(
     adjusts: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "lazy",
     divergence: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "warn",
     as_json: Annotated[bool, typer.Option("--json", help="Status lines as JSON.")] = False,
+    modules: Modules = None,
 ) -> None:
     r"""Run copies of a query in processes of their own, and merge what they write.
 
@@ -37,7 +39,15 @@ def replicate(
         typer.echo(json.dumps({"event": line}) if as_json else line, err=not as_json)
 
     words = ["--inserts", inserts, "--adjusts", adjusts, "--divergence", divergence]
-    work = make(scripts, to, copies=copies, trigger=trigger, merge=words, tell=tell)
+    work = make(
+        scripts,
+        to,
+        copies=copies,
+        trigger=trigger,
+        merge=words,
+        modules=modules or (),
+        tell=tell,
+    )
     with noted_signals(signal.SIGINT, signal.SIGTERM) as noted, work:
         tell(f"{len(work.members) - 1} copies run; the merged stream is {work.folder / 'merged'}")
         while not noted and not work.await_end(0.5):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from anabranch.cli.running import announced, wait_for
-from anabranch.cli.scripts import all_queries, last_query
+from anabranch.cli.scripts import Modules, all_queries, last_query, register_modules
 from anabranch.errors import PlanError
 
 
@@ -61,6 +61,7 @@ def run(
     allow_unbounded: Annotated[
         bool, typer.Option("--allow-unbounded", help="Accept a query whose state grows for ever.")
     ] = False,
+    modules: Modules = None,
 ) -> None:
     r"""Run a script; the last SELECT is the query.
 
@@ -92,6 +93,7 @@ def run(
     if shards is not None:
         _tell_what_happens()
     with Engine(shards=shards) as own:
+        register_modules(own, modules)
         options: dict[str, Any] = {"emit": emit, "allow_unbounded": allow_unbounded}
         if engine == "local":
             if follow or every or checkpoint is not None or shards is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,23 @@ from anabranch.errors import QueryError
 if TYPE_CHECKING:
     from anabranch.engine import Engine
     from anabranch.stream import Stream
+
+
+Modules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--modules",
+        metavar="FILE",
+        help="A Python file with aggregates, operators and functions that queries call.",
+    ),
+]
+"""The option of every command that runs or explains scripts."""
+
+
+def register_modules(engine: Engine, files: list[str] | None) -> None:
+    """Let the queries of an engine call what is in Python files."""
+    for file in files or ():
+        engine.register_file(file)
 
 
 def read_text(file: str) -> tuple[str, str | None]:

@@ -13,6 +13,7 @@ import typer
 
 from anabranch import __version__
 from anabranch.cli.entries import state_folder
+from anabranch.cli.scripts import Modules, register_modules
 from anabranch.errors import PlanError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def shell(
     allow_unbounded: Annotated[
         bool, typer.Option("--allow-unbounded", help="Accept queries whose state grows for ever.")
     ] = False,
+    modules: Modules = None,
 ) -> None:
     r"""Write statements and see at once what becomes of them.
 
@@ -53,6 +55,8 @@ def shell(
     ) as session:
         if interactive:
             typer.echo(f"anabranch {__version__}, engine {engine}; \\help helps, \\q leaves")
+        if modules:
+            register_modules(session.engine, modules)
         if file is not None:
             session.run_file(file)
         if interactive:

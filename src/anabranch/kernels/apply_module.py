@@ -11,11 +11,18 @@ import pyarrow as pa
 
 from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.axis_window import Hopping
+from anabranch.algebra.liveliness import settles_with_input
 from anabranch.kernels.columns import Mask, is_first, is_in_place, order_by_id_and_time
 from anabranch.kernels.event_trace import END
 from anabranch.kernels.grid_windows import grid_line, grid_plan, horizon_of
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
-from anabranch.kernels.made_windows import ends_settle, lines_of, matters, open_since, span_plan
+from anabranch.kernels.made_windows import (
+    ends_settle,
+    lines_of,
+    matters,
+    open_since,
+    span_plan,
+)
 from anabranch.kernels.module_failures import report_of
 from anabranch.kernels.route import BY_ID, EVERYWHERE, Routing
 from anabranch.kernels.runs import TIME
@@ -239,7 +246,7 @@ class ApplyModuleKernel(Stateful):
             )
             settled = Time(min(stable, open_since(self.node, layout, windows, stable)))
             alive = self._keep_spans(windows, stable)
-        if self.node.timestamps == "time_bound":
+        if self.node.timestamps == "time_bound" or settles_with_input(self.node):
             settled = stable
 
         def since(rows: pa.RecordBatch) -> Mask:

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar, final
 
 import pyarrow as pa
 
+from anabranch.algebra.determinism import check_chance
 from anabranch.algebra.ended_windows import only_ended
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
@@ -74,6 +75,8 @@ def compile_plan(
     What is remembered tells in which shard it belongs, so that there may be another number of
     them; without `routed` the plan is that of queries which began before this was so.
     """
+    for node in nodes:
+        check_chance(node)
     if emit == "watermark":
         nodes = tuple(only_ended(node) for node in nodes)
     nodes = tuple(with_weighted_windows(with_presence_windows(node)) for node in nodes)

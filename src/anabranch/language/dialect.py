@@ -15,10 +15,10 @@ from anabranch.algebra.functions.names import AGGREGATES, SCALARS, WINDOW_FUNCTI
 from anabranch.algebra.spark_text import OF_THEIR_OWN, Written
 from anabranch.language.axis_dialect import AXIS_WINDOWS, Reader, read_axis_window, read_module
 from anabranch.language.script import Script, Span
+from anabranch.language.stream_dialect import STREAM_FUNCTIONS, read_stream_function
 from anabranch.language.window_text import Amount, AxisText, GranularityText, MergeText, WindowText
 
 AXIS_FUNCTIONS: Final = ("TUMBLE", "HOP", "SESSION")
-STREAM_FUNCTIONS: Final = ("ISTREAM", "DSTREAM", "RSTREAM")
 _SHAPE: Final = "WINDOW([PARTITION BY columns] RANGE | ROWS size [SLIDE size])"
 _MERGE: Final = "write MERGE(stream, stream, ...), then options: inserts => 'leading'"
 CALLED: Final = "called"
@@ -108,7 +108,12 @@ class Anabranch(Spark):
         ) -> exp.Expr | None:
             if schema:
                 return super()._parse_table(schema, joins, alias_tokens, *rest, **options)
-            table = self._axis_function() or self._merge_function() or self._module_function()
+            table = (
+                self._axis_function()
+                or self._merge_function()
+                or self._stream_function()
+                or self._module_function()
+            )
             if table is None:
                 table = super()._parse_table(schema, False, alias_tokens, *rest, **options)
             if table is not None:
@@ -304,6 +309,15 @@ class Anabranch(Spark):
             if alias:
                 merged.set("alias", alias)
             return merged
+
+        def _stream_function(self) -> exp.Expr | None:
+            """`SHIFT(Bid, 5 MINUTES)` and its like, with an alias."""
+            made = read_stream_function(self)
+            if made is not None:
+                alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)
+                if alias:
+                    made.set("alias", alias)
+            return made
 
         def _module_function(self) -> exp.Expr | None:
             """`[TABLE(] followed_by(Bid, kind, HOPPING(10, 1), first => 'a') [)]`."""

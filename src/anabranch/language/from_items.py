@@ -13,24 +13,20 @@ from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.to_stream import StreamKind, ToStream
+from anabranch.language.broadcast_hints import Broadcast, broadcast_names, refuse_unused
 from anabranch.language.conditions import has_outer
 from anabranch.language.context import Context
-from anabranch.language.dialect import STREAM_FUNCTIONS
 from anabranch.language.fresh_name import fresh_name
 from anabranch.language.merges import bind_merge
 from anabranch.language.module_items import bind_module_item
 from anabranch.language.scope import Item, Scope, plan_column
-from anabranch.language.window_text import MergeText, ModuleText
+from anabranch.language.stream_dialect import STREAM_FUNCTIONS
+from anabranch.language.stream_functions import bind_stream_function
+from anabranch.language.window_text import MergeText, ModuleText, StreamFunctionText
 from anabranch.language.windows import bind_axis, bind_granularity, bind_window
 
 BindQuery: TypeAlias = Callable[[exp.Query, Context], Node]
 
-_STREAM_KINDS: Final[Mapping[str, StreamKind]] = {
-    "ISTREAM": "insertions",
-    "DSTREAM": "deletions",
-    "RSTREAM": "snapshots",
-}
 _KINDS: Final[Mapping[tuple[str, str], JoinKind]] = {
     ("", ""): "inner",
     ("", "INNER"): "inner",
@@ -66,10 +62,12 @@ def bind_from(select: exp.Select, context: Context, bind: BindQuery, outer: Scop
             select if select.expressions else None,
             "write SELECT columns FROM and the name of a stream",
         )
+    broadcast = broadcast_names(select, context)
     node, item = bind_item(source.this, context, bind)
     block = Block(node, Scope((item,), {}, outer))
     for join in [*(source.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:
-        block = _join(block, join, context, bind)
+        block = _join(block, join, context, bind, broadcast)
+    refuse_unused(broadcast, block.scope, context)
     return block
 
 
@@ -96,8 +94,17 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
             node = bind(table.this, context)
         case exp.Table(this=exp.Identifier()) if not table.args.get("db"):
             node, own, hidden = _named(table, context)
-        case exp.Table(this=exp.Func() as call):
-            node, own, hidden = _called(table, call, context, bind)
+        case exp.Table(meta={"stream_function": StreamFunctionText() as function}):
+            node, of = bind_stream_function(
+                function, context, lambda each: bind_item(each, context, bind)
+            )
+            own, hidden = of.own, of.hidden
+        case exp.Table(this=exp.Func()):
+            raise context.wrong(
+                f"there is no function '{context.script.said(table).split('(')[0]}' for FROM",
+                table,
+                f"there are MERGE, TUMBLE, HOP, SESSION, {', '.join(STREAM_FUNCTIONS)}",
+            )
         case exp.Table(this=exp.Identifier()):
             name = ".".join(part.name for part in table.parts)
             raise context.wrong(f"unknown stream '{name}'", table, context.catalog.nearest(name))
@@ -132,33 +139,6 @@ def _named(table: exp.Expr, context: Context) -> tuple[Node, str, tuple[str, ...
     return entry.node, entry.name, entry.hidden
 
 
-def _called(
-    table: exp.Expr, call: exp.Func, context: Context, bind: BindQuery
-) -> tuple[Node, str, tuple[str, ...]]:
-    """`Istream(Person)`."""
-    name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
-    if name.upper() not in STREAM_FUNCTIONS:
-        raise context.wrong(
-            f"there is no function '{context.script.said(table).split('(')[0]}' for FROM",
-            table,
-            "there are Istream, Dstream, Rstream, MERGE, TUMBLE, HOP and SESSION",
-        )
-    given = call.expressions
-    inner = given[0] if len(given) == 1 else None
-    hidden: tuple[str, ...] = ()
-    if isinstance(inner, exp.Column) and not inner.table:
-        reference = exp.Table(this=inner.this.copy())
-        node, own, hidden = _named(reference, context)
-    elif isinstance(inner, exp.Subquery | exp.Query):
-        query = inner.this if isinstance(inner, exp.Subquery) else inner
-        node, own = bind(query, context), ""
-    else:
-        hint = f"write {name}(relation)"
-        raise context.wrong(f"{name} takes the name of a relation or a query", table, hint)
-    kind = _STREAM_KINDS[name.upper()]
-    return ToStream(input=node, kind=kind), own, hidden
-
-
 def _same(node: Node) -> tuple[tuple[str, str], ...]:
     return tuple((name, name) for name in node.schema.names)
 
@@ -176,7 +156,9 @@ def _rename(node: Node, names: list[str], table: exp.Expr, context: Context) -> 
     return context.build(table, lambda: Map(input=node, columns=tuple(columns)))
 
 
-def _join(left: Block, join: exp.Join, context: Context, bind: BindQuery) -> Block:
+def _join(
+    left: Block, join: exp.Join, context: Context, bind: BindQuery, broadcast: Broadcast
+) -> Block:
     side, word = (join.side or "").upper(), (join.kind or "").upper()
     method = str(join.method or "").upper()
     if method not in ("", "NATURAL"):
@@ -201,6 +183,7 @@ def _join(left: Block, join: exp.Join, context: Context, bind: BindQuery) -> Blo
             join.this,
             f"give one of them an alias: {item.name} AS other",
         )
+    small = broadcast.side(left.scope.items, item)
     node, item = _apart(node, item, left.node.schema)
     scope = Scope((*left.scope.items, item), left.scope.shared, left.scope.outer)
     using = _using(left, item, join, context)
@@ -228,7 +211,7 @@ def _join(left: Block, join: exp.Join, context: Context, bind: BindQuery) -> Blo
         predicate = context.bind(resolved, both, condition)
     joined = context.build(
         condition if condition is not None else join,
-        lambda: Join(kind=kind, left=left.node, right=node, predicate=predicate),
+        lambda: Join(kind=kind, left=left.node, right=node, predicate=predicate, broadcast=small),
     )
     if kind in ("semi", "anti"):
         return Block(joined, left.scope)

@@ -20,31 +20,33 @@ from anabranch.language.context import Context
 from anabranch.language.dialect import CALLED
 from anabranch.language.fresh_name import fresh_name
 from anabranch.language.grouping import Grouped, bind_call, bind_keys, find_aggregates, text_of
+from anabranch.language.script import span_of
 from anabranch.language.window_text import AxisWindowText
 
 _WINDOW_HINT: Final = "group by a window: GROUP BY columns, HOPPING(10 MINUTES, 1 MINUTE)"
 _FUNCTIONS: Final = (*sorted(AGGREGATES), *sorted(SCALARS))
 
 
-def mark_modules(select: exp.Select, context: Context, *, windowed: bool) -> None:
+def mark_modules(select: exp.Select, context: Context, *, windowed: bool) -> bool:
     """Let calls of registered modules be calls of these, also where a built-in has the name.
 
-    Without a window only what has no other meaning is a module, and it is refused.
+    Without a window only what has no other meaning is a module. Gives whether there is one.
 
     Raises:
-        QueryError: A module has no window, or stands in WHERE.
+        QueryError: An operator has no window, or a module stands in WHERE.
     """
     modules = context.catalog.modules
+    found = False
     # From the inside out: a call may stand in another one.
     for call in reversed(list(own_parts(select))):
         name = called(call)
         if not isinstance(call, exp.Func if windowed else exp.Anonymous) or name not in modules:
             continue
-        if windowed:
-            call.replace(marked(call, modules[name]))
-        else:
+        if not windowed and modules[name].kind != "uda":
             what = f"{name} answers for windows, and there are none"
             raise context.wrong(what, call, _window(modules[name]))
+        call.replace(marked(call, modules[name]))
+        found = True
     where = select.args.get("where")
     for part in where.walk(prune=lambda each: isinstance(each, exp.Query)) if where else ():
         if isinstance(part, exp.Anonymous) and called(part) in modules:
@@ -53,6 +55,7 @@ def mark_modules(select: exp.Select, context: Context, *, windowed: bool) -> Non
                 part,
                 "conditions on windows stand in HAVING",
             )
+    return found
 
 
 def refuse_unknown(trees: Iterable[exp.Expr], node: Node, context: Context) -> None:
@@ -97,6 +100,16 @@ def marked(call: exp.Func, template: Template) -> exp.Expr:
     return made
 
 
+def snapshots_of(select: exp.Select) -> AxisWindowText:
+    """The windows of a GROUP BY without one: an aggregate is asked about every snapshot.
+
+    Between two changes of a group its snapshots are all the same, so the windows between any two
+    changes are asked about, those that have not ended too.
+    """
+    at = span_of(select) or (0, 1)
+    return AxisWindowText(function="SNAPSHOT", options=(("open_windows", "true", at),), span=at)
+
+
 def group_by_window(
     text: AxisWindowText,
     node: Node,
@@ -105,8 +118,13 @@ def group_by_window(
     context: Context,
     *,
     bounds: bool,
+    written: bool = True,
 ) -> Grouped:
-    """All aggregates that some expressions need, for every window of every group."""
+    """All aggregates that some expressions need, for every window of every group.
+
+    Where the query has no window (`written`), aggregates must not ask when something holds: that
+    depends on where lifetimes happen to be cut.
+    """
     group_by, columns = bind_keys(node, keys, context)
     taken = {name for name, _ in group_by} | ({"window_start", "window_end"} if bounds else set())
     calls: list[Call] = []
@@ -116,6 +134,10 @@ def group_by_window(
         if text_of(call) in columns:
             continue
         module, arguments = bind_module_call(call, node, context)
+        if module.time_sensitive and not written:
+            raise context.wrong(
+                f"{module.name} sees times, and there is no window", call, _WINDOW_HINT
+            )
         name = fresh_name(module.name, taken)
         taken.add(name)
         calls.append(Call(module, arguments, (name,)))

@@ -9,6 +9,7 @@ from sqlglot import exp
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.module import Module, Template
 from anabranch.algebra.node import Node
+from anabranch.errors import AnabranchError
 from anabranch.language.catalog import Catalog
 from anabranch.language.context import Context
 from anabranch.language.grouping import is_aggregate
@@ -16,6 +17,19 @@ from anabranch.language.module_calls import bind_module_call, called, marked, re
 from anabranch.language.scope import Item, Scope
 from anabranch.language.script import Script
 from anabranch.language.words import parse_scalar, tokenize
+
+
+def calls_module(text: str, modules: Mapping[str, Template]) -> bool:
+    """Whether a text calls a module by a name that no built-in aggregate has.
+
+    >>> calls_module("median(x)", {}), calls_module("no call at all", {})
+    (False, False)
+    """
+    try:
+        tree = parse_scalar(Script(text), tokenize(Script(text))[0])
+    except (AnabranchError, IndexError):
+        return False
+    return any(called(call) in modules for call in tree.find_all(exp.Anonymous))
 
 
 def parse_module_call(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import final
 
 from sqlglot import exp
 
@@ -18,7 +19,12 @@ from anabranch.language.context import Context
 from anabranch.language.fresh_name import fresh_name
 from anabranch.language.from_items import bind_from
 from anabranch.language.grouping import Grouped, find_aggregates, group, text_of
-from anabranch.language.module_calls import group_by_window, mark_modules, refuse_unknown
+from anabranch.language.module_calls import (
+    group_by_window,
+    mark_modules,
+    refuse_unknown,
+    snapshots_of,
+)
 from anabranch.language.nested import apply_condition, has_query, lift
 from anabranch.language.result_names import (
     keys_of,
@@ -33,6 +39,16 @@ from anabranch.language.set_operations import bind_set_operation
 from anabranch.language.stage import Bound, Stage
 from anabranch.language.top_rows import TopText, apply_top, bound_rank, limit_of, qualify_of
 from anabranch.language.window_text import AxisWindowText
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A window of the time axis, whether its bounds are asked for, and whether it was written."""
+
+    window: AxisWindowText
+    bounds: bool
+    written: bool = True
 
 
 def bind_query(query: exp.Query, context: Context) -> Node:
@@ -105,11 +121,13 @@ def _renamed(node: Node, names: Sequence[str], at: exp.Expr, context: Context) -
 
 def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> Bound:
     select, window = take_axis_window(select, context)
-    mark_modules(select, context, windowed=window is not None)
+    asked = mark_modules(select, context, windowed=window is not None)
     select = bound_rank(select, context)
     block = bind_from(select, context, bind_query, outer)
     stage = Stage(block.node, block.scope, context)
-    axis = None if window is None else (window, mark_bounds(select, stage.scope))
+    axis = None if window is None else Axis(window, mark_bounds(select, stage.scope))
+    if window is None and asked:
+        axis = Axis(snapshots_of(select), bounds=False, written=False)
     stage, correlated = _where(select, stage)
     columns = expand_items(select, stage.scope, context)
     top = select.meta.get("top") or qualify_of(select, context)
@@ -165,12 +183,9 @@ def _group(
     keys: list[tuple[str, exp.Expr]],
     correlated: list[exp.Expr],
     stage: Stage,
-    axis: tuple[AxisWindowText, bool] | None,
+    axis: Axis | None,
 ) -> tuple[Stage, list[Column], list[exp.Expr]]:
-    """The groups, with HAVING; correlated conditions become keys.
-
-    `axis` is a window of the time axis, and whether its bounds are asked for.
-    """
+    """The groups, with HAVING; correlated conditions become keys."""
     context = stage.context
     having, order = select.args.get("having"), select.args.get("order")
     condition = without_aliases(having.this, columns, stage) if having is not None else None
@@ -188,13 +203,20 @@ def _group(
         conditions.append(exp.EQ(this=around, expression=inner))
     if not bound_keys and not resolved and axis is None:
         raise context.wrong("there is nothing to group", having, "write GROUP BY and a column")
+    plain = [context.resolve(tree, stage.scope) for tree in trees if not has_query(tree)]
+    refuse_unknown(plain, stage.node, context)
     if axis is None:
         grouped = group(stage.node, bound_keys, resolved, context)
     else:
-        window, bounds = axis
-        written = [context.resolve(tree, stage.scope) for tree in trees if not has_query(tree)]
-        refuse_unknown(written, stage.node, context)
-        grouped = group_by_window(window, stage.node, bound_keys, resolved, context, bounds=bounds)
+        grouped = group_by_window(
+            axis.window,
+            stage.node,
+            bound_keys,
+            resolved,
+            context,
+            bounds=axis.bounds,
+            written=axis.written,
+        )
     around_stage = Stage(grouped.node, stage.scope, context, grouped)
     connected: list[exp.Expr] = [
         exp.EQ(this=part.this, expression=plan_column(grouped.columns[text_of(part.expression)]))

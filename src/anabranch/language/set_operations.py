@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -26,11 +26,8 @@ def bind_set_operation(query: exp.SetOperation, context: Context, bind: BindQuer
     UNION ALL adds multiplicities up, EXCEPT ALL subtracts, INTERSECT ALL takes the smaller one.
     """
     parts = _flattened(query) if isinstance(query, exp.Union) else [query.this, query.expression]
-    nodes = [bind(_plain(part), context) for part in parts]
-    names, types = nodes[0].schema.names, list(nodes[0].schema.types)
-    for node, part in zip(nodes[1:], parts[1:]):
-        types = _common(names, types, node, query, part, context)
-    nodes = [_aligned(node, names, types) for node in nodes]
+    bound = [bind(_plain(part), context) for part in parts]
+    nodes = aligned(bound, parts, query.key.upper(), context)
     distinct = bool(query.args.get("distinct"))
     match query:
         case exp.Union():
@@ -43,6 +40,20 @@ def bind_set_operation(query: exp.SetOperation, context: Context, bind: BindQuer
             both = SetOperation(kind="intersection", left=nodes[0], right=nodes[1])
             return Distinct(input=both) if distinct else both
     raise context.wrong(f"{query.key.upper()} is not supported", query, "use UNION ALL")
+
+
+def aligned(
+    nodes: Sequence[Node], parts: Sequence[exp.Expr], word: str, context: Context
+) -> list[Node]:
+    """The sides of a set operation with the names of the first one, and types that hold both.
+
+    Raises:
+        QueryError: They have different numbers of columns, or types that do not go together.
+    """
+    names, types = nodes[0].schema.names, list(nodes[0].schema.types)
+    for node, part in zip(nodes[1:], parts[1:]):
+        types = _common(names, types, node, word, part, context)
+    return [_aligned(node, names, types) for node in nodes]
 
 
 def _flattened(union: exp.Union) -> list[exp.Expr]:
@@ -74,11 +85,10 @@ def _common(
     names: list[str],
     types: list[pa.DataType],
     node: Node,
-    query: exp.Expr,
+    word: str,
     part: exp.Expr,
     context: Context,
 ) -> list[pa.DataType]:
-    word = query.key.upper()
     if len(node.schema) != len(types):
         raise context.wrong(
             f"the sides of {word} have {len(types)} and {len(node.schema)} columns",

@@ -48,7 +48,10 @@ FLAGS: Final[Mapping[type[exp.Expr], frozenset[str]]] = {
 """Arguments that the parser sets for the whole dialect: nobody writes them."""
 
 _QUERIES: Final[Mapping[type[exp.Expr], frozenset[str]]] = {
-    exp.Select: _names(f"{_QUERY} expressions distinct from_ joins where group having qualify"),
+    exp.Select: _names(
+        f"{_QUERY} hint expressions distinct from_ joins where group having qualify"
+    ),
+    exp.Hint: _names("expressions"),
     exp.Subquery: _names(f"{_QUERY} this alias joins"),
     exp.Union: _names(f"{_QUERY} this expression distinct"),
     exp.Except: _names(f"{_QUERY} this expression distinct"),
@@ -159,7 +162,6 @@ _GROUPINGS: Final = "write one query per grouping and put them together with UNI
 _OUT: Final = "leave it out"
 
 REFUSED: Final[Mapping[str | tuple[type[exp.Expr], str], Refusal]] = {
-    "hint": Refusal("hints are not supported", f"{_OUT}: the optimizer decides", ("/*+",)),
     "hints": Refusal("hints are not supported", f"{_OUT}: the optimizer decides", ("WITH",)),
     "locks": Refusal(
         "a lock is not supported: a query changes nothing", _OUT, ("FOR UPDATE", "FOR SHARE", "FOR")

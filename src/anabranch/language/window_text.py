@@ -65,6 +65,36 @@ class MergeText:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class ArgumentText:
+    """An argument of a function in FROM: a text, a word, a number, or a number with a unit."""
+
+    text: str
+    unit: str | None
+    span: Span
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamFunctionText:
+    """`SHIFT(Bid, 5 MINUTES)`, `CLIP(Bid, start => 10)`, `MAX_UNION(a, b)`.
+
+    Attributes:
+        name: In capitals.
+        tables: The streams, first of all arguments.
+        given: Arguments in the order in which they are written.
+        named: Arguments by name, in small letters.
+        span: Where all of it stands.
+    """
+
+    name: str
+    tables: tuple[exp.Expr, ...]
+    given: tuple[ArgumentText, ...] = ()
+    named: tuple[tuple[str, ArgumentText], ...] = ()
+    span: Span
+
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisText:
     """`TUMBLE(bid, DESCRIPTOR(dateTime), INTERVAL 10 SECONDS)` and its like.

@@ -253,6 +253,7 @@ def replicate(
     copies: int = 3,
     trigger: str | None = None,
     merge: Sequence[str] = (),
+    modules: Sequence[str | Path] = (),
     tell: Tell = lambda _: None,
     environment: Mapping[str, str] | None = None,
 ) -> Replication:
@@ -268,6 +269,7 @@ def replicate(
         copies: How many copies of a single script.
         trigger: The time between two batches.
         merge: More words for `anabranch merge`, such as `--inserts`, `leading`.
+        modules: Python files with aggregates, operators and functions that the scripts call.
         tell: Is told what happens, a line at a time.
         environment: For the processes; None: that of this one.
 
@@ -282,11 +284,12 @@ def replicate(
         raise PlanError(
             "there is nothing to run", where="replicate", hint="name a script, and 1 copy or more"
         )
-    missing = [script for script in given if not Path(script).is_file()]
-    if missing:
-        raise PlanError(
-            f"there is no script '{missing[0]}'", where="replicate", hint="check the path"
-        )
+    for kind, files in (("script", given), ("file with modules", modules)):
+        missing = [each for each in files if not Path(each).is_file()]
+        if missing:
+            raise PlanError(
+                f"there is no {kind} '{missing[0]}'", where="replicate", hint="check the path"
+            )
     paths = given * copies if len(given) == 1 else given
     folder = Path(to).absolute()
     work = folder / WORK
@@ -298,6 +301,8 @@ def replicate(
         output = folder / COPIES / name
         words = ["run", str(path), "--canonical", "--follow", *often, "--to", str(output)]
         words += ["--checkpoint", str(work / f"{name}.checkpoint")]
+        for file in modules:
+            words += ["--modules", str(Path(file).absolute())]
         members[name] = _member(name, words, work, output)
     output = folder / MERGED
     words = ["merge", str(folder / COPIES / "*"), "--follow", *often, *merge, "--to", str(output)]

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
+from anabranch.algebra.determinism import by_chance
 from anabranch.algebra.node import Node
 from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.interning import Interner
 from anabranch.optimizer.join_order import reorder_joins
+from anabranch.optimizer.leaves import cut_off, leaf_for
 from anabranch.optimizer.normalizer import Normalizer, Step, loses_points
 from anabranch.optimizer.rebuilding import rebuilt
 from anabranch.optimizer.rules import ALTERNATIVES, RULES, Rule
@@ -54,6 +56,9 @@ def optimize(
 ) -> Optimized:
     """A plan with the same meaning and schema that costs less.
 
+    A function that is not deterministic is a barrier: what is above it and what is below it are
+    optimised each by itself, so that it sees the rows that it was written for, once.
+
     The rules are applied until none applies. Then other orders of joins, other places of windows
     and the alternatives are tried, and what costs less is taken, until nothing does.
 
@@ -66,6 +71,40 @@ def optimize(
     Raises:
         EngineError: The rules do not come to an end, or one changes the columns of the plan.
     """
+    leaves: dict[Node, Node] = {}
+    back: dict[Node, Node] = {}
+    below: list[Step] = []
+    for wall in _walls(node):
+        under = [
+            optimize(each, statistics=statistics, rules=rules, alternatives=alternatives)
+            for each in wall.inputs
+        ]
+        below += [step for each in under for step in each.steps]
+        leaves[wall] = leaf_for(wall, f"barrier {len(leaves) + 1}")
+        back[leaves[wall]] = wall.with_inputs(*(each.node for each in under))
+    found = _optimized(cut_off(node, leaves), statistics, rules, alternatives)
+    return Optimized(cut_off(found.node, back), (*below, *found.steps))
+
+
+def _walls(node: Node) -> Iterator[Node]:
+    """The topmost operators with a function that is not deterministic, each once."""
+    seen: set[Node] = set()
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if by_chance(each) is None:
+            waiting += each.inputs
+        elif each not in seen:
+            seen.add(each)
+            yield each
+
+
+def _optimized(
+    node: Node,
+    statistics: Statistics | None,
+    rules: Sequence[Rule],
+    alternatives: Sequence[Rule],
+) -> Optimized:
     interner = Interner()
     model = CostModel(statistics, interner)
     normalizer = Normalizer(interner, model, rules)

@@ -8,7 +8,7 @@ from typing import Any, final
 
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.optimizer.together import cut_off, leaf_for
+from anabranch.optimizer.leaves import cut_off, leaf_for
 from anabranch.runtime.declared import Declared
 from anabranch.runtime.describe import describe_files
 from anabranch.runtime.source_spec import FileSource

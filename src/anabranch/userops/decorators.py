@@ -35,7 +35,6 @@ class Options:
     version: int = 1
     deterministic: bool = True
     group_filter: bool = True
-    splittable: bool = False
     ordered: bool = False
     takes: Mapping[str, Any] = field(default_factory=dict)
     returns: Any = None
@@ -47,7 +46,7 @@ class Options:
     @property
     def properties(self) -> frozenset[Property]:
         """What is declared."""
-        every: tuple[Property, ...] = ("deterministic", "group_filter", "splittable", "ordered")
+        every: tuple[Property, ...] = ("deterministic", "group_filter", "ordered")
         return frozenset(name for name in every if getattr(self, name))
 
 
@@ -77,7 +76,7 @@ def uda(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Args:
         target: A function, or a class with `compute`.
         options: `name`, `version` of the state, `takes` and `returns` where annotations do not say
-            it; `deterministic`, `group_filter`, `splittable`, `ordered`: what it promises;
+            it; `deterministic`, `group_filter`, `ordered`: what it promises;
             `empty`: what it gives where there are no events; `frame`, `time_sensitive`: for
             functions that get a table.
 

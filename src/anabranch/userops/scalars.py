@@ -39,6 +39,7 @@ def udf(
     returns: TypeSaid | None = None,
     frame: ScalarFrame = "python",
     nulls: bool = False,
+    deterministic: bool = True,
 ) -> Callable[[Callable[..., Any]], ScalarFunction]: ...
 
 
@@ -51,11 +52,12 @@ def udf(
     returns: TypeSaid | None = None,
     frame: ScalarFrame = "python",
     nulls: bool = False,
+    deterministic: bool = True,
 ) -> ScalarFunction | Callable[[Callable[..., Any]], ScalarFunction]:
     """Make a function one that expressions can call, once an engine knows it.
 
-    It must give the same for the same arguments, at any time and in any process. Python can still
-    call it as before.
+    It must give the same for the same arguments, at any time and in any process, unless it says
+    otherwise (`deterministic=False`). Python can still call it as before.
 
     Args:
         function: One value per argument, and a value back.
@@ -65,6 +67,10 @@ def udf(
         frame: What it is called with: `python`: the values of one row. `arrow`: whole columns as
             Arrow arrays, and one is given back. `pandas`: the same with series.
         nulls: It wants to see NULL, as None. Otherwise NULL in gives NULL out.
+        deterministic: False for what asks a clock, a service or a random number. It is then called
+            once per row, in projections and conditions over streams that are never corrected, and
+            the optimizer moves nothing past it. A batch that is repeated after a crash calls it
+            again.
 
     Raises:
         PlanError: Types are missing or not known, or the name is taken by SQL.
@@ -93,6 +99,7 @@ def udf(
             returns=_type(gives, "what it returns", called),
             frame=frame,
             nulls=nulls,
+            deterministic=deterministic,
             identity=uuid.uuid4().hex,
             code=code,
         )

@@ -58,7 +58,7 @@ def _estimate(sketch: Sketch) -> int:
     return round(raw)
 
 
-@uda(name="distinct_sketch", splittable=True)
+@uda(name="distinct_sketch")
 class DistinctSketch:
     """About how many different values there are.
 

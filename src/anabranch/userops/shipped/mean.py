@@ -14,7 +14,7 @@ State: TypeAlias = tuple[int, ExactSum]
 """How many values there are, and their sum."""
 
 
-@uda(name="mean", splittable=True)
+@uda(name="mean")
 class Mean:
     """The mean, kept up to date value by value. Its sum is exact, so removing leaves no trace."""
 
