@@ -31,7 +31,7 @@ from anabranch.language.statements import (
 from anabranch.model.time import parse_duration
 from anabranch.registry import Planned, Registry
 from anabranch.runs import Runs, places, unlike
-from anabranch.runtime.declared import Declared
+from anabranch.runtime.declared import Declared, column_sets
 from anabranch.runtime.local import LocalRun
 from anabranch.runtime.option import FUNCTION, NAME, Option, shown
 from anabranch.runtime.run import Run
@@ -124,6 +124,10 @@ class Engine:
         late: LatePolicy = "drop",
         heartbeat: Span | None = None,
         chronon: Span | None = None,
+        ordered: bool = False,
+        keyed: bool = False,
+        unique: Sequence[str | Sequence[str]] | str | None = None,
+        hide_times: bool = False,
         ends: bool = False,
         max_rows_per_batch: int | None = MOST_ROWS,
         max_files_per_batch: int | None = None,
@@ -147,6 +151,12 @@ class Engine:
             heartbeat: After so long without a row the stream's time goes on with the clock, so
                 that it holds nobody up. None: a silent stream is waited for.
             chronon: How long one step of integer time is; only a heartbeat has to know.
+            ordered: Rows come in the order of their starts. One that does not is late, so there is
+                no delay, and a merge may rely on the order.
+            keyed: No two events have the same payload and start: a merge relies on it.
+            unique: Columns in which no two rows ever agree: a name, or a list of names and of
+                tuples of names that count together. The optimizer relies on it.
+            hide_times: The columns of `start` and `end` are not part of the payload.
             ends: The files that are there when the query starts are all.
             max_rows_per_batch: At most about so many rows of files go into a batch.
             max_files_per_batch: At most so many files go into a batch.
@@ -168,6 +178,10 @@ class Engine:
                 "late": late,
                 "heartbeat": heartbeat,
                 "chronon": chronon,
+                "ordered": ordered,
+                "keyed": keyed,
+                "unique": unique,
+                "hide_times": hide_times,
                 "ends": ends,
                 "max_rows_per_batch": max_rows_per_batch,
                 "max_files_per_batch": max_files_per_batch,
@@ -185,6 +199,10 @@ class Engine:
             late=late,
             heartbeat=heartbeat,
             chronon=None if chronon is None else parse_duration(chronon),
+            ordered=ordered,
+            keyed=keyed,
+            unique=column_sets(unique),
+            hides_times=hide_times,
             ends=ends,
             limits=Limits(max_rows_per_batch, max_files_per_batch),
             copies=copies,
@@ -200,6 +218,8 @@ class Engine:
         start: str | None = None,
         end: str | None = None,
         schema: pa.Schema | None = None,
+        unique: Sequence[str | Sequence[str]] | str | None = None,
+        hide_times: bool = False,
     ) -> Stream:
         """A table that is all there when a query starts, as a partner for streams.
 
@@ -209,13 +229,22 @@ class Engine:
             start: The column with the start of each row's period; None: rows hold always.
             end: The column with the end of the period; an end that is NULL is forever.
             schema: The payload columns; None: found out.
+            unique: As for `stream`.
+            hide_times: As for `stream`.
 
         Raises:
             StreamError: There is nothing to read, or it cannot be read.
             PlanError: What is declared makes no sense.
         """
         given = checked_options(
-            {"name": name, "start": start, "end": end, "schema": schema},
+            {
+                "name": name,
+                "start": start,
+                "end": end,
+                "schema": schema,
+                "unique": unique,
+                "hide_times": hide_times,
+            },
             where=f"engine.relation({shown(source)})",
         )
         declared = Declared(
@@ -223,6 +252,8 @@ class Engine:
             start=start,
             end=end,
             schema=schema,
+            unique=column_sets(unique),
+            hides_times=hide_times,
             ends=True,
             limits=Limits(None, None),
             relation=True,

@@ -49,6 +49,10 @@ FITS: Final[Mapping[str, set[str]]] = {
     "max_rows_per_batch": {"none"},
     "max_files_per_batch": {"none"},
     "late": set(),
+    "ordered": {"flag"},
+    "keyed": {"flag"},
+    "unique": {"none"},
+    "hide_times": {"flag"},
 }
 """Which of them are values of an option; a chronon of no length is not."""
 
@@ -189,6 +193,10 @@ FITTING: Final[Mapping[str, Any]] = {
     "max_rows_per_batch": 5,
     "max_files_per_batch": 5,
     "copies": True,
+    "ordered": True,
+    "keyed": True,
+    "unique": "item",
+    "hide_times": True,
 }
 
 

@@ -14,8 +14,8 @@ from anabranch.language.words import Words
 
 _HINT: Final = (
     "write CREATE STREAM name (column TYPE, ...) SOURCE 'path' [ORDERED BY column [KEEP] "
-    "[UNTIL column]] [DELAY duration] [HEARTBEAT duration] [LATE DROP | ADJUST | FAIL] "
-    "[CHRONON duration] [WITH (option = value, ...)]"
+    "[UNTIL column]] [ORDERED] [KEYED] [DELAY duration] [HEARTBEAT duration] "
+    "[LATE DROP | ADJUST | FAIL] [CHRONON duration] [WITH (option = value, ...)]"
 )
 _POLICIES: Final = ("DROP", "ADJUST", "FAIL", "REVISE")
 
@@ -141,6 +141,9 @@ def _clause(words: Words) -> tuple[str, Any]:
         keep = words.take("KEEP")
         end = words.name("the column with the end", _HINT) if words.take("UNTIL") else None
         return "ordered by", (start, keep or words.take("KEEP"), end)
+    for clause in ("ORDERED", "KEYED"):
+        if words.take(clause):
+            return clause.lower(), True
     for clause in ("DELAY", "HEARTBEAT", "CHRONON"):
         if words.take(clause):
             return clause.lower(), words.duration(f"the duration of {clause}")

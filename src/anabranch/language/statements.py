@@ -48,6 +48,8 @@ class CreateSource:
         chronon: How long one step of integer time is.
         options: What `WITH (name = value)` says.
         unique: Sets of columns in which no two rows ever agree: UNIQUE, PRIMARY KEY.
+        ordered: Whether rows come in the order of their starts: ORDERED without BY.
+        keyed: Whether no two events have the same payload and start: KEYED.
         replace: Whether an entry of that name gives way.
     """
 
@@ -66,6 +68,8 @@ class CreateSource:
     chronon: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     unique: tuple[tuple[str, ...], ...] = ()
+    ordered: bool = False
+    keyed: bool = False
     replace: bool = False
 
 

@@ -34,6 +34,8 @@ class Declared:
         relation: Whether it is a table that is all there: without a start its rows hold always.
         hides_times: Whether the columns of time are not part of the payload.
         unique: Sets of columns in which no two rows ever agree.
+        ordered: Whether rows come in order of their starts; those that do not are late.
+        keyed: Whether no two events have the same payload and start.
         may_be_stamped: Whether rows that are no elements, and have no start, get the time of their
             arrival.
         copies: Whether everything that matches the path is a copy of one stream.
@@ -54,6 +56,8 @@ class Declared:
     relation: bool = False
     hides_times: bool = False
     unique: tuple[tuple[str, ...], ...] = ()
+    ordered: bool = False
+    keyed: bool = False
     may_be_stamped: bool = False
     copies: bool = False
     given: frozenset[str] = frozenset()
@@ -89,6 +93,15 @@ class Declared:
                     where=f"source '{self.name}'",
                     hint="leave the delay out, or name the column with the time of the rows",
                 )
+            delay = Duration(0)
+        if self.ordered:
+            if delay:
+                raise PlanError(
+                    "rows that come in order have no delay",
+                    where=f"source '{self.name}'",
+                    hint="leave the delay out, or leave the order out",
+                )
+            # A row that starts before one in front of it is late, so what is left is in order.
             delay = Duration(0)
         chronon = MICROSECOND if timestamps else self.chronon
         return Promise(
@@ -129,9 +142,38 @@ def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, *, timestamps: 
         only_points=shape.kind is None and shape.end is None and shape.start is not None,
         timestamps=timestamps,
         relation=declared.relation,
-        unique=declared.unique,
+        unique=_known_sets(declared, schema),
+        order="start" if declared.ordered else "none",
+        keyed=declared.keyed,
         always=declared.relation and shape.start is None,
     )
+
+
+def column_sets(given: Any) -> tuple[tuple[str, ...], ...]:
+    """What `unique=` says: one column, or several sets of them.
+
+    >>> column_sets("id"), column_sets(["id", ("day", "number")])
+    ((('id',),), (('id',), ('day', 'number')))
+    """
+    every = [given] if isinstance(given, str) else given or ()
+    return tuple((each,) if isinstance(each, str) else tuple(each) for each in every)
+
+
+def _known_sets(declared: Declared, schema: pa.Schema) -> tuple[tuple[str, ...], ...]:
+    """The sets of columns that are unique; those with a column of time that is hidden are not kept.
+
+    Raises:
+        PlanError: A column is not one of the source.
+    """
+    times = {declared.start, declared.end}
+    for name in (name for names in declared.unique for name in names):
+        if name not in schema.names and name not in times:
+            raise PlanError(
+                f"there is no column '{name}' that could be unique",
+                where=f"source '{declared.name}'",
+                hint=f"columns are: {', '.join(schema.names)}",
+            )
+    return tuple(names for names in declared.unique if set(names) <= set(schema.names))
 
 
 def with_times(schema: pa.Schema) -> pa.Schema:

@@ -47,6 +47,8 @@ def declared_in_sql(statement: CreateSource, chronon: Duration | None) -> Declar
         relation=statement.relation,
         hides_times=not statement.keep,
         unique=statement.unique,
+        ordered=statement.ordered,
+        keyed=statement.keyed,
         may_be_stamped=not statement.relation,
         copies=options.get("copies", False),
         given=frozenset([*options, *_clauses(statement)]),
@@ -90,6 +92,9 @@ def _clauses(statement: CreateSource) -> list[str]:
         "late": statement.late,
         "heartbeat": statement.heartbeat,
         "chronon": statement.chronon,
+        "ordered": statement.ordered or None,
+        "keyed": statement.keyed or None,
+        "unique": statement.unique or None,
     }
     return [name for name, value in said.items() if value is not None]
 

@@ -245,6 +245,20 @@ def _mapping(value: Any) -> Any:
     return value
 
 
+def _column_sets(value: Any) -> Any:
+    """`"id"`, `["id"]`, or `[("a", "b"), "c"]`."""
+    every = [value] if isinstance(value, str) else value
+    if not isinstance(every, list | tuple) or not every:
+        raise UnfitError
+    for each in every:
+        names = [each] if isinstance(each, str) else each
+        if not isinstance(names, list | tuple) or not names:
+            raise UnfitError
+        for name in names:
+            _text(name)
+    return value
+
+
 FLAG: Final = ValueKind("True or False", "True", _flag, _flag_of)
 COLUMN: Final = ValueKind("the name of a column", "'column'", _text)
 NAME: Final = ValueKind("a name", "'bids'", _text)
@@ -260,6 +274,11 @@ SCHEMA: Final = ValueKind(
     "a pyarrow.Schema whose columns have different names",
     "pyarrow.schema([('item', pyarrow.int64())])",
     _schema,
+)
+COLUMN_SETS: Final = ValueKind(
+    "the name of a column, or a list of names and of tuples of names",
+    "['id', ('day', 'number')]",
+    _column_sets,
 )
 PATH: Final = ValueKind("a path", "'folder'", _path)
 FUNCTION: Final = ValueKind("a function", "print", _function)

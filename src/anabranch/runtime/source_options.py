@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from anabranch.errors import PlanError
 from anabranch.runtime.option import (
     COLUMN,
+    COLUMN_SETS,
     DURATION,
     FLAG,
     NAME,
@@ -105,6 +106,39 @@ SOURCE_OPTIONS: Final = table_of(
         places=_EVERY - {"arrival"},
         clause="CHRONON",
         why_not="times of arrival count microseconds",
+    ),
+    Option(
+        name="ordered",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=frozenset(("rows", "delta")),
+        clause="ORDERED",
+        why_not="only rows of files that start at a column come in an order",
+    ),
+    Option(
+        name="keyed",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=_EVERY - {"table"},
+        clause="KEYED",
+        why_not="the rows of a table hold at all times",
+    ),
+    Option(
+        name="unique",
+        kind=COLUMN_SETS,
+        places=_EVERY,
+        clause="UNIQUE",
+    ),
+    Option(
+        name="hide_times",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=_WITH_COLUMNS | {"table"},
+        in_sql=False,
+        why_not="there is no column of time in it",
     ),
     Option(
         name="ends",
