@@ -41,6 +41,7 @@ from anabranch.language.types import type_name
 from anabranch.model.time import Duration
 from anabranch.runtime.declared import Declared
 from anabranch.runtime.declared_in_sql import checked_chronon, declared_in_sql
+from anabranch.runtime.delta_table import DELTA
 from anabranch.runtime.source_functions import Connect, resolve_path
 from anabranch.userops.bases import module_of
 from anabranch.userops.library import default_library
@@ -136,6 +137,7 @@ class Registry:
             return name
         stem = "stream"
         if isinstance(source, str | Path):
+            source = str(source).removeprefix(DELTA)
             stem = Path(source).stem.strip("*.") or Path(source).parent.name or stem
         chosen, number = stem, 1
         while chosen in self._taken:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +18,9 @@ from anabranch.model.stream_file import describe as describe_stream
 from anabranch.model.stream_parquet import plain_type
 from anabranch.runtime.declared import Declared, leaf_of, with_times
 from anabranch.runtime.declared_columns import first_filled, no_column, refuse_missing
+from anabranch.runtime.delta_table import is_delta_table
 from anabranch.runtime.describe_copies import describe_copies
+from anabranch.runtime.describe_delta import describe_delta, refuse_delta_inside
 from anabranch.runtime.file_listing import (
     FORMS,
     demand_files,
@@ -28,7 +29,7 @@ from anabranch.runtime.file_listing import (
     list_files,
 )
 from anabranch.runtime.log_folder import LogFolder
-from anabranch.runtime.rows import time_type
+from anabranch.runtime.rows_shape import is_clock, payload_of, shape_of
 from anabranch.runtime.source_spec import (
     ARRIVAL,
     ELEMENTS,
@@ -49,12 +50,15 @@ def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
     """
     if declared.copies:
         return describe_copies(path, declared)
+    if is_delta_table(path):
+        return describe_delta(path, declared)
     if declared.relation:
         declared.refuse_misplaced("table", path)
     if is_log_folder(path):
         declared.refuse_misplaced("log", path)
         return _log(path, declared)
     form = _form(path)
+    refuse_delta_inside(path, list_files(path, form))
     if declared.may_be_stamped and not _holds_elements(path, form, declared):
         declared = replace(declared, start=ARRIVAL)
     if declared.stamped:
@@ -113,59 +117,6 @@ def _first_keys(file: Path) -> set[str]:
 def _stamped(path: str, declared: Declared, form: FileForm) -> tuple[FileSource, Source]:
     schema = payload_of(declared, Shape(start=ARRIVAL), _stored_schema(path, form, declared))
     return _source(path, declared, form, schema, schema, Shape(start=ARRIVAL), timestamps=True)
-
-
-def shape_of(declared: Declared, there: pa.Schema) -> Shape:
-    """Which of the columns that are there are times."""
-    if declared.relation and declared.start is None:
-        if declared.end is not None:
-            raise PlanError(
-                "a relation with an end needs a start as well",
-                where=f"relation '{declared.name}'",
-                hint="name both columns of the period: start='<column>', end='<column>'",
-            )
-        return Shape(start=None)
-    start = declared.start or "start"
-    end, new_end = declared.end, None
-    if declared.kind is not None:
-        end = end or ("end" if "end" in there.names else None)
-        new_end = "new_end" if "new_end" in there.names else None
-    shape = Shape(start=start, end=end, new_end=new_end, kind=declared.kind)
-    for name in shape.columns:
-        if name not in there.names:
-            near = get_close_matches(name, there.names, 1)
-            hint = f"did you mean '{near[0]}'? " if near else ""
-            raise PlanError(
-                f"source '{declared.name}' has no column '{name}'",
-                where=f"the column of {'the kind' if name == shape.kind else 'time'}",
-                hint=f"{hint}columns are: {', '.join(there.names)}",
-            )
-        if name != shape.kind and not time_type(there.field(name).type):
-            raise PlanError(
-                f"column '{name}' holds {there.field(name).type}, not times",
-                where=f"source '{declared.name}'",
-                hint="times are integers or timestamps",
-            )
-    return shape
-
-
-def payload_of(declared: Declared, shape: Shape, there: pa.Schema) -> pa.Schema:
-    """The payload columns.
-
-    The times of elements do not belong to the payload: an adjust would change it. Nor do columns
-    that are called as in element tables. Other columns stay, those with times as well.
-    """
-    taken = set(shape.columns) if shape.kind is not None or declared.hides_times else set()
-    if declared.schema is not None:
-        kept = [field for field in declared.schema if field.name not in taken]
-        return pa.schema([pa.field(field.name, field.type) for field in kept])
-    taken |= set(ELEMENTS.columns) & set(shape.columns)
-    return pa.schema([pa.field(f.name, plain_type(f.type)) for f in there if f.name not in taken])
-
-
-def is_clock(kind: pa.DataType) -> bool:
-    """Whether times of this type are microseconds."""
-    return not pa.types.is_integer(kind)
 
 
 def _source(

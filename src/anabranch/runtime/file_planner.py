@@ -12,6 +12,7 @@ from typing import Any, Final, final
 from anabranch.errors import EngineError, StreamError
 from anabranch.runtime.control import Command, ControlFolder
 from anabranch.runtime.copy_book import CopyBook
+from anabranch.runtime.delta_table import last_version, new_delta_units, tells_changes
 from anabranch.runtime.file_listing import list_files
 from anabranch.runtime.file_reader import WHOLE, Split
 from anabranch.runtime.file_units import (
@@ -363,7 +364,9 @@ class FilePlanner:
         files: set[str] = set()
         count = 0
         for unit in self._candidates(source):
-            if most_files is not None and len(files | {unit.file}) > most_files:
+            # A unit of a Delta table is part of one of its files.
+            file = unit.splits[0].path if unit.splits else unit.file
+            if most_files is not None and len(files | {file}) > most_files:
                 return taken, False
             if rows is not None:
                 room = rows - count
@@ -376,7 +379,7 @@ class FilePlanner:
                 if piece is not unit:
                     return [*taken, piece], False
             taken.append(unit)
-            files.add(unit.file)
+            files.add(file)
             count += unit.rows
         return taken, True
 
@@ -388,6 +391,10 @@ class FilePlanner:
             at = known.get(str(file), START)
             if source.form == "log":
                 yield from new_log_units(file, size, at)
+            elif source.form == "delta":
+                # What ends is one version: that which was there when reading began.
+                feed = None if source.ends else tells_changes(source)
+                yield from new_delta_units(file, size, at, feed=feed)
             else:
                 yield from new_units(source.form, file, size, at)
 
@@ -396,5 +403,7 @@ def _listing(source: FileSource, done: Container[str] = ()) -> Listing:
     """The files of a source and how long they are, without those that are done with."""
     if source.form == "log":
         return [(Path(source.path), log_size(Path(source.path)))]
+    if source.form == "delta":
+        return [(Path(source.path), last_version(source.path) + 1)]
     files = [file for file in list_files(source.path, source.form) if str(file) not in done]
     return [(file, file.stat().st_size) for file in files]

@@ -20,9 +20,10 @@ from anabranch.model.arrivals import Arrivals
 from anabranch.model.json_decode import MisfitError, decode_value, from_wire, wire_type
 from anabranch.model.stream_file import read_lines
 from anabranch.runtime.declared_columns import no_column
+from anabranch.runtime.delta_rows import Change, read_delta
 from anabranch.runtime.file_listing import form_of
 from anabranch.runtime.rows import arrivals_of
-from anabranch.runtime.source_spec import ARRIVAL, FileForm, FileSource
+from anabranch.runtime.source_spec import ARRIVAL, FileForm, FileSource, Shape
 
 CHUNK_ROWS: Final = 1_000_000
 WHOLE: Final = -1
@@ -41,7 +42,8 @@ class Split:
 
     `number` is that of its first row or line; `stable` is what a log says about the time after
     the file that ends here; `stamp` is the time at which it came, where that counts; `copy` is the
-    number of the copy it belongs to, where a stream has copies.
+    number of the copy it belongs to, where a stream has copies; `values` and `change` say of a file
+    of a Delta table what is not in it.
     """
 
     path: str
@@ -51,11 +53,17 @@ class Split:
     stable: int | None = None
     stamp: int | None = None
     copy: int | None = None
+    values: Sequence[tuple[str, str | None]] = ()
+    change: Change = ""
 
     def to_json(self) -> list[Any]:
         """As plain values."""
         times = [self.stable, self.stamp]
-        return [self.path, self.first, self.last, self.number, *times, self.copy]
+        plain = [self.path, self.first, self.last, self.number, *times, self.copy]
+        # Most splits are not of Delta tables, and plans are written with every batch.
+        if not self.values and not self.change:
+            return plain
+        return [*plain, [list(each) for each in self.values], self.change]
 
 
 def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iterator[Arrivals]:
@@ -78,7 +86,8 @@ def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iter
     # A column has to tell how many rows there are.
     stored = pa.schema([source.stored.field(name) for name in needed or source.stored.names[:1]])
     number = split.number
-    for rows in _READERS[form](split, stored):
+    batches = _delta(split, stored, source.shape) if form == "delta" else None
+    for rows in batches or _READERS[form](split, stored):
         if split.stamp is not None:
             stamps = pa.array(np.full(rows.num_rows, split.stamp, np.int64))
             rows = rows.append_column(ARRIVAL, stamps)
@@ -119,6 +128,15 @@ def _parquet(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
     for name in optional:
         table = table.append_column(name, pa.nulls(table.num_rows, stored.field(name).type))
     yield from _batches(table)
+
+
+def _delta(split: Split, stored: pa.Schema, shape: Shape) -> Iterator[pa.RecordBatch]:
+    try:
+        file = pq.ParquetFile(split.path, memory_map=True, coerce_int96_timestamp_unit="us")
+        groups = range(split.first, split.last)
+        yield from read_delta(file, groups, stored, shape, dict(split.values), split.change)
+    except (pa.ArrowInvalid, OSError) as problem:
+        _unreadable(split.path, problem)
 
 
 def _json(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -20,11 +20,11 @@ from anabranch.runtime import file_reader
 from anabranch.runtime.batch_id import current_batch, current_partition, current_query
 from anabranch.runtime.declared import Declared, leaf_of
 from anabranch.runtime.declared_columns import no_column
-from anabranch.runtime.describe import is_clock, payload_of, shape_of
 from anabranch.runtime.exchange import PARCELS_DDL
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.job import Job, seal, unseal
 from anabranch.runtime.rows import arrivals_of, latest_start
+from anabranch.runtime.rows_shape import is_clock, payload_of, shape_of
 from anabranch.runtime.source_options import SourceKind
 from anabranch.runtime.source_spec import ARRIVAL, USUAL, FileSource, Limits, Promise, Shape
 from anabranch.runtime.source_task import Piece, send_source

@@ -40,7 +40,7 @@ def arrivals_of(
     """
     if shape.start is None:
         return _always(rows, schema, first, where)
-    start, there = _times(rows, shape.start, where)
+    start, there = instants(rows, shape.start, where)
     _refuse(~there, f"'{shape.start}' is missing", rows, first, where, "every row needs a start")
     if shape.kind is not None:
         return _elements(rows, schema, shape, start, first, where)
@@ -48,7 +48,7 @@ def arrivals_of(
         _refuse_forever(start, rows, first, where)
         end = add_saturating(start, 1)
     else:
-        end, given = _times(rows, shape.end, where)
+        end, given = instants(rows, shape.end, where)
         end = np.where(given, end, np.int64(FOREVER))
         _refuse_forever(start, rows, first, where)
         _refuse_reversed(end <= start, rows, first, where)
@@ -82,9 +82,9 @@ def _elements(
     code = pc.fill_null(kinds, -1).to_numpy(zero_copy_only=False)
     _refuse(code < 0, "unknown kind of element", rows, first, where, _ELEMENT_HINT)
     is_stable, is_adjust = code == 2, code == 1
-    end, given = _times(rows, shape.end, where)
+    end, given = instants(rows, shape.end, where)
     end = np.where(given, end, np.int64(FOREVER))
-    new_end, given = _times(rows, shape.new_end, where)
+    new_end, given = instants(rows, shape.new_end, where)
     _refuse(is_adjust & ~given, "an adjust without new_end", rows, first, where, _ELEMENT_HINT)
     position = np.arange(first, first + rows.num_rows, dtype=np.int64)
     stables, stable_positions = start[is_stable], position[is_stable]
@@ -117,11 +117,11 @@ def time_type(kind: pa.DataType) -> bool:
 
 def latest_start(rows: pa.RecordBatch, shape: Shape, *, where: str) -> Time:
     """The largest start of some rows; BEGINNING where there is none."""
-    start, there = _times(rows, shape.start, where)
+    start, there = instants(rows, shape.start, where)
     return Time(int(start[there].max(initial=BEGINNING)))
 
 
-def _times(
+def instants(
     rows: pa.RecordBatch, name: str | None, where: str
 ) -> tuple[TimeArray, npt.NDArray[np.bool_]]:
     """Instants, and which of them are there."""

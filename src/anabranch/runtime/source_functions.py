@@ -15,7 +15,9 @@ from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.language.statements import CreateSource
 from anabranch.runtime.declared import Declared
+from anabranch.runtime.delta_table import DELTA
 from anabranch.runtime.describe import describe_files
+from anabranch.runtime.describe_delta import describe_delta
 from anabranch.runtime.option import shown
 from anabranch.runtime.place import local_path
 
@@ -50,6 +52,8 @@ def connect(statement: CreateSource, functions: Mapping[str, Connect], spark: Ge
 
 def resolve_path(path: str, script: str | None) -> str:
     """A path from here; where there is nothing, one from the folder of the script."""
+    if path.startswith(DELTA):
+        return DELTA + resolve_path(path.removeprefix(DELTA), script)
     if script is None or "://" in path or Path(path).is_absolute():
         return path
     beside = Path(script).parent / path
@@ -94,15 +98,9 @@ def _spark_format(statement: CreateSource, spark: GetSpark) -> Any:
 
 
 def _delta(statement: CreateSource, _spark: GetSpark) -> Any:
-    """`delta('path')`: a Delta table as it is now, read without Spark's connector."""
+    """`delta('path')`: a Delta table, read without Spark's connector."""
     (path,) = _arguments(statement, "delta('path')", 1, 1)
-    if not statement.relation:
-        raise statement.script.wrong(
-            "a Delta table is a relation, not a stream",
-            statement.source.span,
-            f"write CREATE TABLE {statement.name} SOURCE delta('{path}')",
-        )
-    return delta_snapshot(resolve_path(str(path), statement.script.name))
+    return resolve_path(f"{DELTA}{path}", statement.script.name)
 
 
 def delta_snapshot(path: str) -> str:
@@ -153,6 +151,26 @@ _BUILTIN: Final[Mapping[str, Callable[[CreateSource, GetSpark], Any]]] = {
 }
 
 
+def _describe_delta(path: str, declared: Declared) -> tuple[Any, Source]:
+    """A Delta table that is called one; elsewhere than on a disk only as a relation."""
+    if not path.strip():
+        raise PlanError(
+            "it is not said which Delta table is read",
+            where=f"source '{declared.name}'",
+            hint="write delta:<path>",
+        )
+    if "://" not in path.removeprefix("file://"):
+        return describe_delta(path.removeprefix("file://"), declared)
+    if not declared.relation:
+        raise PlanError(
+            "a Delta table that is not on a disk of this machine is read as a relation only",
+            where=f"source '{declared.name}': {path}",
+            hint=f"write CREATE TABLE {declared.name} SOURCE delta('{path}'), or let Spark read "
+            f"it: SOURCE spark('delta', '{path}')",
+        )
+    return describe_files(delta_snapshot(path), declared)
+
+
 def describe_source(source: Any, declared: Declared) -> tuple[Any, Source]:
     """A path or a DataFrame as a source, and the leaf it is in a plan.
 
@@ -160,6 +178,8 @@ def describe_source(source: Any, declared: Declared) -> tuple[Any, Source]:
         StreamError: There is nothing to read.
         PlanError: It is neither, or what is declared makes no sense.
     """
+    if isinstance(source, str) and source.startswith(DELTA):
+        return _describe_delta(source.removeprefix(DELTA), declared)
     if isinstance(source, str | Path) and str(source).strip():
         path = local_path(source, where=f"source '{declared.name}': {source}")
         return describe_files(path, declared)

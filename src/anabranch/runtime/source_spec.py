@@ -12,10 +12,11 @@ from anabranch.model.time import MICROSECOND, Duration
 LatePolicy: TypeAlias = Literal["drop", "adjust", "fail"]
 """What happens to a row that breaks a promise: leave it out, clip it, or stop the query."""
 
-FileForm: TypeAlias = Literal["parquet", "json", "csv", "lines", "log", "copies"]
+FileForm: TypeAlias = Literal["parquet", "json", "csv", "lines", "log", "copies", "delta"]
 """Rows as Parquet, JSON lines or CSV; elements as JSON lines; a log folder of another query.
 
-With `copies` every stream file and log folder is a copy of one stream, each in a form of its own.
+Rows or elements in a Delta table. With `copies` every stream file and log folder is a copy of one
+stream, each in a form of its own.
 """
 
 

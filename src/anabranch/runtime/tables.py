@@ -13,6 +13,7 @@ import pyarrow as pa
 from anabranch.kernels.pipeline import PhysicalPlan, tables_of
 from anabranch.model.batch import concat_rows, no_rows
 from anabranch.runtime.checkpoint import read_facts
+from anabranch.runtime.delta_table import snapshot_bytes
 from anabranch.runtime.file_listing import list_files
 from anabranch.runtime.file_planner import FilePlanner
 from anabranch.runtime.folder import Folder
@@ -64,6 +65,8 @@ def _holds_always(source: FileSource) -> bool:
 
 
 def _size(source: FileSource) -> int:
+    if source.form == "delta":
+        return snapshot_bytes(source.path)
     return sum(Path(file).stat().st_size for file in list_files(source.path, source.form))
 
 

@@ -1,0 +1,66 @@
+"""Which columns of a table are times, and which are payload."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+import pyarrow as pa
+
+from anabranch.errors import PlanError
+from anabranch.model.stream_parquet import plain_type
+from anabranch.runtime.declared import Declared
+from anabranch.runtime.rows import time_type
+from anabranch.runtime.source_spec import ELEMENTS, Shape
+
+
+def shape_of(declared: Declared, there: pa.Schema) -> Shape:
+    """Which of the columns that are there are times."""
+    if declared.relation and declared.start is None:
+        if declared.end is not None:
+            raise PlanError(
+                "a relation with an end needs a start as well",
+                where=f"relation '{declared.name}'",
+                hint="name both columns of the period: start='<column>', end='<column>'",
+            )
+        return Shape(start=None)
+    start = declared.start or "start"
+    end, new_end = declared.end, None
+    if declared.kind is not None:
+        end = end or ("end" if "end" in there.names else None)
+        new_end = "new_end" if "new_end" in there.names else None
+    shape = Shape(start=start, end=end, new_end=new_end, kind=declared.kind)
+    for name in shape.columns:
+        if name not in there.names:
+            near = get_close_matches(name, there.names, 1)
+            hint = f"did you mean '{near[0]}'? " if near else ""
+            raise PlanError(
+                f"source '{declared.name}' has no column '{name}'",
+                where=f"the column of {'the kind' if name == shape.kind else 'time'}",
+                hint=f"{hint}columns are: {', '.join(there.names)}",
+            )
+        if name != shape.kind and not time_type(there.field(name).type):
+            raise PlanError(
+                f"column '{name}' holds {there.field(name).type}, not times",
+                where=f"source '{declared.name}'",
+                hint="times are integers or timestamps",
+            )
+    return shape
+
+
+def payload_of(declared: Declared, shape: Shape, there: pa.Schema) -> pa.Schema:
+    """The payload columns.
+
+    The times of elements do not belong to the payload: an adjust would change it. Nor do columns
+    that are called as in element tables. Other columns stay, those with times as well.
+    """
+    taken = set(shape.columns) if shape.kind is not None or declared.hides_times else set()
+    if declared.schema is not None:
+        kept = [field for field in declared.schema if field.name not in taken]
+        return pa.schema([pa.field(field.name, field.type) for field in kept])
+    taken |= set(ELEMENTS.columns) & set(shape.columns)
+    return pa.schema([pa.field(f.name, plain_type(f.type)) for f in there if f.name not in taken])
+
+
+def is_clock(kind: pa.DataType) -> bool:
+    """Whether times of this type are microseconds."""
+    return not pa.types.is_integer(kind)
