@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from datetime import datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -95,7 +96,13 @@ def test_an_aggregate_of_floats_is(
             Decimal("29999999999.97"),
             pa.decimal128(38, 2),
         ),
-        ("avg", pa.decimal128(12, 2), [Decimal("0.10"), Decimal("0.20")], 0.15, pa.float64()),
+        (
+            "avg",
+            pa.decimal128(12, 2),
+            [Decimal("0.10"), Decimal("0.20")],
+            0.15,
+            pa.float64(),
+        ),
         (
             "min",
             pa.decimal128(12, 2),
@@ -155,7 +162,7 @@ def test_distinct_counts_each_value_once_and_no_null() -> None:
         (0.5, [None, 4.0, None], 4.0, 4.0),
         (0.5, [None], None, None),
         (0.5, [], None, None),
-        (0.07, [float(place) for place in range(1, 101)], 7.93, 8.0),
+        (0.07, [float(place) for place in range(1, 101)], 7.930000000000001, 8.0),
     ],
 )
 def test_a_percentile_of_floats_is(
@@ -169,7 +176,7 @@ def test_a_percentile_of_floats_is(
         )
         for function in ("percentile", "percentile_disc")
     }
-    assert found["percentile"] == pytest.approx(between, nan_ok=True)
+    assert repr(found["percentile"]) == repr(between)
     assert repr(found["percentile_disc"]) == repr(at)
     if fraction == 0.5:
         assert repr(aggregate("median", pa.float64(), *values)) == repr(between)
@@ -179,8 +186,18 @@ def test_a_percentile_of_floats_is(
     ("kind", "values", "median", "at"),
     [
         (pa.int64(), [2**63 - 1, 1, 2**63 - 1], 2.0**63, 2**63 - 1),
-        (pa.decimal128(12, 2), [Decimal("0.10"), Decimal("0.20")], 0.15, Decimal("0.10")),
-        (pa.decimal128(38, 2), [Decimal("0.20"), Decimal("0.10")], 0.15, Decimal("0.10")),
+        (
+            pa.decimal128(12, 2),
+            [Decimal("0.10"), Decimal("0.20")],
+            0.15000000000000002,
+            Decimal("0.10"),
+        ),
+        (
+            pa.decimal128(38, 2),
+            [Decimal("0.20"), Decimal("0.10")],
+            0.15000000000000002,
+            Decimal("0.10"),
+        ),
         (pa.string(), ["b", "é", "a", None], None, "b"),
         (
             pa.timestamp("us"),
@@ -198,7 +215,7 @@ def test_a_percentile_of_other_types_is(
     assert disc.denote([(value, 1) for value in values]) == at
     assert disc.type == kind
     if median is not None:
-        assert aggregate("median", kind, *values) == pytest.approx(median)
+        assert aggregate("median", kind, *values) == median
         assert call("median", kind).type == pa.float64()
 
 
@@ -230,15 +247,15 @@ def test_multiplicities_are_weights(weighted: list[tuple[int, int]]) -> None:
 
     assert of("count") == len(flat)
     assert of("sum") == sum(flat)
-    assert of("avg") == pytest.approx(statistics.fmean(flat), abs=1e-12)
+    assert of("avg") == sum(flat) / len(flat)
     assert of("min") == min(flat)
     assert of("max") == max(flat)
-    assert of("var_pop") == pytest.approx(statistics.pvariance(flat))
-    assert of("stddev_pop") == pytest.approx(statistics.pstdev(flat))
-    assert of("median") == pytest.approx(statistics.median(flat))
+    assert of("var_pop") == float(statistics.pvariance(map(Fraction, flat)))
+    assert of("stddev_pop") == math.sqrt(of("var_pop"))
+    assert of("median") == statistics.median(flat)
     if len(flat) > 1:
-        assert of("var_samp") == pytest.approx(statistics.variance(flat))
-        assert of("stddev_samp") == pytest.approx(statistics.stdev(flat))
+        assert of("var_samp") == float(statistics.variance(map(Fraction, flat)))
+        assert of("stddev_samp") == math.sqrt(of("var_samp"))
 
 
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.int64())])

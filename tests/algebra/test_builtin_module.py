@@ -63,9 +63,7 @@ def by_definition(
 def assert_same(found: dict[int, Any], expected: dict[int, Any]) -> None:
     assert list(found) == list(expected)
     for window, value in expected.items():
-        if isinstance(value, float) and not math.isnan(value):
-            assert found[window] == pytest.approx(value, rel=1e-9, abs=0), window
-        elif isinstance(value, float):
+        if isinstance(value, float) and math.isnan(value):
             assert math.isnan(found[window]), window
         else:
             assert found[window] == value, window

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.kernels.hard_floats import ALL_SUMS, exact_steps, hard_streams
 from tests.kernels.operators import OPERATORS, SHORT
 from tests.kernels.plans import SCHEMA, SOURCE, aggregate
 
@@ -120,6 +121,32 @@ def test_parts_that_decide_differently_mean_what_one_process_does(
             found.append(runner.step(parts))
         difference = LogicalStream.of_batches(found).agrees_with(LogicalStream.of_batches(expected))
         assert difference is None
+
+
+@SETTINGS
+@given(
+    data=st.data(),
+    batches=hard_streams(),
+    names=st.lists(st.sampled_from(ALL_SUMS), min_size=1, max_size=3, unique=True),
+    sample_rows=st.sampled_from([1, 2, 4_096]),
+)
+def test_sums_are_the_same_to_the_last_bit_for_any_parts_and_shards(
+    sharded: Make,
+    data: st.DataObject,
+    batches: list[EventBatch],
+    names: list[str],
+    sample_rows: int,
+) -> None:
+    node = aggregate(SOURCE, ("k",), *names)
+    whole = LogicalStream.of_batches([LocalRunner(node).step({"S": EventBatch.concat(batches)})])
+    runner = sharded(node, shards=data.draw(st.integers(1, 4)))
+    found = []
+    with patch.object(columns, "SAMPLE_ROWS", sample_rows):
+        for batch in batches:
+            if data.draw(st.booleans()):
+                runner.rescale(data.draw(st.integers(1, 4)))
+            found.append(runner.step({"S": cut_in_parts(data.draw, batch)}))
+    assert exact_steps(LogicalStream.of_batches(found)) == exact_steps(whole)
 
 
 def cut_in_parts(draw: Callable[..., Any], batch: EventBatch) -> list[EventBatch]:

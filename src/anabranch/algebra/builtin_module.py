@@ -10,21 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.algebra.aggregate_functions import MEANINGS, AggregateCall, Function
+from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.expression import Expression
-from anabranch.algebra.grouped_values import Floats, Groups, Ints, Mask, as_numbers
+from anabranch.algebra.grouped_values import Floats, Groups, Ints, as_numbers
 from anabranch.algebra.module import WINDOW, Code, Module, Property
 from anabranch.errors import StreamError
+from anabranch.model.digits import SQUARES, SUMS, WHOLE_SQUARES, split, split_squares
+from anabranch.model.exact_numbers import Exact, quotients
 
 VALUE: Final = "value"
 """The column of a frame with the argument."""
 
 _MOMENTS: Final = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 _PROPERTIES: Final[frozenset[Property]] = frozenset({"deterministic", "group_filter"})
-# Where so little is left of a sum, or of a spread, compared with its parts, it is found exactly.
-_CANCELLED: Final = 2.0**-50
-_CLOSE: Final = 1e-6
-_TINY: Final = 1e-290
 
 
 def builtin_module(call: AggregateCall) -> tuple[Module, tuple[Expression, ...]]:
@@ -68,7 +66,7 @@ class Builtin(Code):
     """One aggregate over many windows.
 
     What it gives does not depend on the order of events: values are put in order, or added up
-    with twice the digits.
+    exactly, with one rounding at the end.
     """
 
     function: Function
@@ -129,7 +127,7 @@ class Builtin(Code):
         if pa.types.is_floating(groups.values.type):
             return _float_sums(groups, self.function)
         if self.function == "avg":
-            return pa.array(_whole_floats(groups) / groups.counts)
+            return pa.array(quotients(_whole_total(groups), [groups.counts], _scale(groups)))
         return self._whole_sums(groups)
 
     def _whole_sums(self, groups: Groups) -> pa.Array:
@@ -197,67 +195,48 @@ def _floats(values: pa.Array) -> Floats:
     return numbers
 
 
-def _whole_floats(groups: Groups) -> Floats:
-    """Sums of whole numbers as floats, right in all their digits but the last ones."""
-    total = np.zeros(len(groups.which))
-    for limb in groups.whole_totals():
-        total = total * 2.0**32 + limb
-    if pa.types.is_decimal(groups.values.type):
-        total = total / 10.0**groups.values.type.scale
-    return total
+def _scale(groups: Groups) -> int:
+    """A decimal is a whole number over 10^scale."""
+    kind = groups.values.type
+    return int(kind.scale) if pa.types.is_decimal(kind) else 0
+
+
+def _whole_total(groups: Groups) -> Exact:
+    """Sums of whole numbers, in units of the last digit."""
+    limbs = groups.whole_totals()[::-1]
+    return Exact.of_parts([(limb, 32 * at) for at, limb in enumerate(limbs)], 0, len(limbs) + 2)
+
+
+def _odd_sums(groups: Groups, numbers: Floats) -> Floats:
+    """What NaN and infinities add up to, 0 without any."""
+    with np.errstate(invalid="ignore"):
+        return np.add.reduceat(np.where(np.isfinite(numbers), 0.0, numbers), groups.starts)
 
 
 def _float_sums(groups: Groups, function: Function) -> pa.Array:
     numbers = _floats(groups.values)
-    finite = np.isfinite(numbers)
-    safe = np.where(finite, numbers, 0.0)
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = groups.totals(safe)
-        size = np.add.reduceat(np.abs(safe), groups.starts)
-        special = np.add.reduceat(np.where(finite, 0.0, numbers), groups.starts)
-        found = total if function == "sum" else total / groups.counts
-    odd = special != 0
-    doubtful = ~np.isfinite(total) | ((np.abs(total) <= size * _CANCELLED) & (size > 0))
-    return pa.array(np.where(odd, special, _exactly(groups, function, found, doubtful & ~odd)))
+    total = groups.exact_total(split(numbers, SUMS), SUMS)
+    found = total.rounded() if function == "sum" else quotients(total, [groups.counts])
+    special = _odd_sums(groups, numbers)
+    return pa.array(np.where(special != 0, special, found))
 
 
 def _moments(groups: Groups, function: Function) -> pa.Array:
-    """Squared distances from the mean; what rounding could spoil is found exactly."""
-    numbers = _floats(groups.values)
-    odd = np.add.reduceat(~np.isfinite(numbers), groups.starts, dtype=np.int64) > 0
-    with np.errstate(invalid="ignore", over="ignore"):
-        mean = groups.totals(numbers) / groups.counts
-        distance = numbers - mean[groups.owners]
-        squares = groups.totals(distance * distance)
-        squares = squares - groups.totals(distance) ** 2 / groups.counts
-        spread = np.sqrt(np.abs(squares) / groups.counts)
-    constant = _constant(groups, numbers)
-    largest = np.maximum.reduceat(np.abs(numbers), groups.starts)
-    doubtful: Mask = ~np.isfinite(squares) | (squares < _TINY) | (spread <= _CLOSE * largest)
+    """Variance from exact sums, rounded once: (n * squares - total^2) / n / n, or / (n - 1)."""
+    odd = np.zeros(len(groups.counts), np.bool_)
+    if pa.types.is_floating(groups.values.type):
+        numbers = _floats(groups.values)
+        odd = _odd_sums(groups, numbers) != 0
+        total = groups.exact_total(split(numbers, SUMS), SUMS)
+        squares = groups.exact_total(split_squares(numbers, SQUARES), SQUARES)
+    else:
+        total = _whole_total(groups)
+        squares = groups.exact_total(groups.whole_values().squared().to_digits(), WHOLE_SQUARES)
     sample = function in ("var_samp", "stddev_samp")
-    found = np.where(constant, 0.0, np.abs(squares)) / np.maximum(groups.counts - sample, 1)
-    found = np.sqrt(found) if function.startswith("stddev") else found
-    found = _exactly(groups, function, found, doubtful & ~constant & ~odd)
     none = (groups.counts == 1) & sample
+    counts = np.where(none, 2, groups.counts)
+    divisors = [counts, counts - 1 if sample else counts]
+    spread = squares.times(counts).minus(total.squared())
+    found = quotients(spread, divisors, 2 * _scale(groups))
+    found = np.sqrt(found) if function.startswith("stddev") else found
     return pa.array(np.where(odd, np.nan, found), mask=none)
-
-
-def _constant(groups: Groups, numbers: Floats) -> Mask:
-    """Where all values are known to be equal."""
-    least = np.minimum.reduceat(numbers, groups.starts)
-    most = np.maximum.reduceat(numbers, groups.starts)
-    exact = np.maximum(np.abs(least), np.abs(most)) < 2.0**53
-    if pa.types.is_decimal(groups.values.type):
-        exact = np.zeros_like(exact)
-    elif pa.types.is_floating(groups.values.type):
-        exact = np.ones_like(exact)
-    same: Mask = ((least == most) & exact) | (groups.counts == 1)
-    return same
-
-
-def _exactly(groups: Groups, function: Function, found: Floats, doubtful: Mask) -> Floats:
-    """The same, with what is doubtful computed as it is defined: few groups in sane data."""
-    exact = found.copy()
-    for number in np.flatnonzero(doubtful):
-        exact[number] = MEANINGS[function]([(value, 1) for value in groups.part(int(number))])
-    return exact

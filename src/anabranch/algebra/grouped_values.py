@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.model.digits import Digits, Window, carry, relieve
+from anabranch.model.exact_numbers import Exact
 from anabranch.model.hashing import stable_hash
 
 Ints = npt.NDArray[np.int64]
@@ -96,42 +98,32 @@ class Groups:
 
         Two of them for integers, four for decimals (in units of the last digit).
         """
-        if pa.types.is_decimal(self.values.type):
-            wide = self.values.cast(pa.decimal128(38, self.values.type.scale))
-            words = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset :][: 2 * len(wide)]
-            low, high = words[0::2], words[1::2]
-            limbs = [high >> 32, high & _LOW, (low >> 32) & _LOW, low & _LOW]
-        else:
-            whole = self.values.to_numpy(zero_copy_only=False)
-            wide = whole.astype(np.uint64 if whole.dtype.kind == "u" else np.int64)
-            limbs = [(wide >> 32).astype(np.int64), (wide & _LOW).astype(np.int64)]
-        sums = [np.add.reduceat(limb, self.starts) for limb in limbs]
+        sums = [np.add.reduceat(limb, self.starts) for limb in self._limbs()]
         for place in range(len(sums) - 1, 0, -1):
             sums[place - 1] = sums[place - 1] + (sums[place] >> 32)
             sums[place] = sums[place] & _LOW
         return sums
 
-    def totals(self, numbers: Floats) -> Floats:
-        """Sums of numbers, one per value, as if they were added with twice the digits.
+    def _limbs(self) -> list[Ints]:
+        if pa.types.is_decimal(self.values.type):
+            wide = self.values.cast(pa.decimal128(38, self.values.type.scale))
+            words = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset :][: 2 * len(wide)]
+            low, high = words[0::2], words[1::2]
+            return [high >> 32, high & _LOW, (low >> 32) & _LOW, low & _LOW]
+        whole = self.values.to_numpy(zero_copy_only=False)
+        wide = whole.astype(np.uint64 if whole.dtype.kind == "u" else np.int64)
+        return [(wide >> 32).astype(np.int64), (wide & _LOW).astype(np.int64)]
 
-        So the order in which they come does not show. Neighbours are added until one is left.
-        """
-        high, low, starts, counts = numbers, np.zeros(len(numbers)), self.starts, self.counts
-        while len(counts) and counts.max() > 1:
-            place = np.arange(len(high)) - np.repeat(starts, counts)
-            first = np.flatnonzero(place % 2 == 0)
-            alone = place[first] + 1 == np.repeat(counts, (counts + 1) // 2)
-            second = np.minimum(first + 1, len(high) - 1)
-            other = np.where(alone, 0.0, high[second])
-            rest = np.where(alone, 0.0, low[second])
-            total = high[first] + other
-            part = total - high[first]
-            lost = (high[first] - (total - part)) + (other - part)
-            low = low[first] + rest + lost
-            high = total
-            counts = (counts + 1) // 2
-            starts = np.append(0, np.cumsum(counts)[:-1])
-        return high + low
+    def whole_values(self) -> Exact:
+        """Whole numbers one by one; decimals in units of their last digit."""
+        limbs = self._limbs()[::-1]
+        return Exact.of_parts([(limb, 32 * at) for at, limb in enumerate(limbs)], 0, len(limbs) + 2)
+
+    def exact_total(self, digits: Digits, window: Window) -> Exact:
+        """Sums of numbers in digits, one per value: the order in which they come does not show."""
+        digits = relieve(digits, window, len(self.values))
+        sums = {slot: np.add.reduceat(digit, self.starts) for slot, digit in digits.items()}
+        return Exact.of_digits(carry(sums, window), window)
 
 
 def as_numbers(values: pa.Array) -> npt.NDArray[Any] | None:

@@ -125,6 +125,13 @@ WITH d AS (SELECT k, start AS t, 1 AS n, v AS s FROM e
 SELECT k, t, sum(n) OVER w AS n, sum(s) OVER w AS s FROM g
 WINDOW w AS (PARTITION BY k ORDER BY t)
 """
+_FLOAT_SWEEP: Final = """
+WITH d AS (SELECT k, start AS t, 1 AS n, x AS s FROM e
+           UNION ALL SELECT k, "end", -1, -x FROM e),
+     g AS (SELECT k, t, sum(n) AS n, sum(s) AS s FROM d GROUP BY k, t)
+SELECT k, t, sum(n) OVER w AS n, sum(s) OVER w AS s FROM g
+WINDOW w AS (PARTITION BY k ORDER BY t)
+"""
 _SEGMENTS: Final = """
 WITH p AS (SELECT DISTINCT k, unnest([start, "end"]) AS t FROM e)
 SELECT p.k, p.t, {} FROM p JOIN e ON e.k = p.k AND e.start <= p.t AND e."end" > p.t
@@ -206,6 +213,7 @@ CASES: Final[Mapping[str, Case]] = {
         stateful=False,
     ),
     "aggregate": Case(plan=_aggregate(n=("count", None), s=("sum", "v")), anchor=_SWEEP),
+    "sum": Case(plan=_aggregate(s=("sum", "x")), anchor=_FLOAT_SWEEP),
     "minmax": Case(
         plan=_aggregate(low=("min", "x"), high=("max", "x")),
         anchor=_SEGMENTS.format("min(x), max(x)"),

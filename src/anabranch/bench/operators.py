@@ -15,6 +15,7 @@ import pyarrow as pa
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.bench.operator_cases import CASES, LEFT, RIGHT, Case, Inputs
+from anabranch.bench.plain_sums import plain_sums
 from anabranch.bench.report import Form, Report
 from anabranch.kernels import columns
 from anabranch.kernels.local_runner import LocalRunner
@@ -83,7 +84,9 @@ WARM_UP: Final = Size(
 
 
 def operators(report: Report) -> None:
-    """Measure all operators; figures `<operator>_events_per_s`, `worst_vs_anchor`, `state_growth`.
+    """Measure all operators: figures `<operator>_events_per_s`, `worst_vs_anchor`, `state_growth`.
+
+    `exact_sum_cost` is how much longer a sum of doubles takes than with plain additions.
 
     The rates are medians without adjusts at the smallest state; the other states and shares of
     adjusts are measurements. Anchors are DuckDB's, with one thread, over all events at once.
@@ -100,6 +103,7 @@ def operators(report: Report) -> None:
         report.measured(f"{name} anchor", events_per_s=round(anchor), ratio=round(ratios[name], 3))
         report.figure(f"{name}_events_per_s", rate)
     report.figure("worst_vs_anchor", min(ratios.values()))
+    report.figure("exact_sum_cost", _exact_sum_cost(report, size))
     growth = {name: _growth(report, name, CASES[name], size) for name in GROWING}
     report.figure("state_growth", max(growth.values()))
 
@@ -199,6 +203,27 @@ def _speed(case: Case, feed: Feed) -> float:
         runner.step(step)
     seconds = time.perf_counter() - began
     return sum(len(batch) for batches in feed.values() for batch in batches) / seconds
+
+
+def _exact_sum_cost(report: Report, size: Size) -> float:
+    """The time of exact sums over that of plain ones, measured in turns; the median of pairs."""
+    case = CASES["sum"]
+    events = _events(case, size, size.live[0], 0.0)
+    with plain_sums():
+        _speed(case, events)
+    pairs = []
+    for _ in range(max(3, 2 * size.repeats + 1)):
+        with plain_sums():
+            plain = _speed(case, events)
+        pairs.append((_speed(case, events), plain))
+    costs = [plain / exact for exact, plain in pairs]
+    report.measured(
+        "sum beside plain doubles",
+        exact_events_per_s=[round(exact) for exact, _ in pairs],
+        plain_events_per_s=[round(plain) for _, plain in pairs],
+        costs=[round(cost, 3) for cost in costs],
+    )
+    return statistics.median(costs)
 
 
 def _anchor(case: Case, size: Size) -> float:

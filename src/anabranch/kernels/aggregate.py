@@ -13,13 +13,7 @@ import pyarrow.compute as pc
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.expression import evaluate_all
 from anabranch.errors import StreamError
-from anabranch.kernels.columns import (
-    Double,
-    Mask,
-    add_doubles,
-    mostly_different,
-    multiply_exactly,
-)
+from anabranch.kernels.columns import Ints, Mask, mostly_different
 from anabranch.kernels.distinct_values import count_distinct
 from anabranch.kernels.event_trace import event_rows, events_merger
 from anabranch.kernels.holistic import (
@@ -40,6 +34,7 @@ from anabranch.kernels.ranked_events import ranked_merger
 from anabranch.kernels.results import Results
 from anabranch.kernels.route import BY_CHECK, Route, Routing, by_id_or, like, routed_checks
 from anabranch.kernels.runs import add_run
+from anabranch.kernels.sum_lanes import SumLane
 from anabranch.kernels.timeline import CHECK, Lanes, Moves, Revision, revise, settle
 from anabranch.kernels.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, no_rows
@@ -122,9 +117,7 @@ class AggregateKernel(Stateful):
         fields += numbers(*([] if self.measures.combines else [START]), END, NEW_END)
         fields += keyed(part.type for _, part in self.node.group_by)
         fields += numbers(*(name for name in self.lanes.whole if name not in late))
-        for name in self.lanes.doubled:
-            if name not in late:
-                fields += [(f"{name}.high", pa.float64()), (f"{name}.low", pa.float64())]
+        fields += [field for each in self._sent_sums for field in each.fields()]
         for measure in self.measures.arguments:
             if measure.needs_values:
                 fields.append((f"value{measure.place}", measure.argument.type))
@@ -152,39 +145,38 @@ class AggregateKernel(Stateful):
                 weights |= measure.weigh(arguments[measure.place])
         ids = columns[ID].to_numpy()
         if self.measures.combines and not mostly_different(ids, batch.end, batch.new_end):
-            first, columns, weights, squares = self._combine(batch, columns, weights)
+            first, columns, weights = self._combine(batch, columns, weights)
             keys = [key.take(first) for key in keys]
-            length = len(first)
         else:
             columns |= {
                 START: pa.array(batch.start),
                 END: pa.array(batch.end),
                 NEW_END: pa.array(batch.new_end),
             }
-            squares = {name: np.zeros(length) for name in self._squares()}
         for place, key in enumerate(keys):
             columns[f"key{place}"] = key
-        for name in self.lanes.whole:
-            if name not in self.measures.late:
-                columns[name] = pa.array(weights[name])
-        for name, (high, low) in self._doubled(weights, squares).items():
-            columns[f"{name}.high"], columns[f"{name}.low"] = pa.array(high), pa.array(low)
+        columns |= {name: pa.array(values) for name, values in weights.items()}
+        for each in self._sent_sums:
+            columns[each.rest] = each.packed(weights, len(weights[COUNT]))
         for measure in self.measures.arguments:
             if measure.needs_values:
                 columns[f"value{measure.place}"] = arguments[measure.place]
         return assemble(self.prepared_schema(), columns)
 
-    def _squares(self) -> list[str]:
-        return [name for name in self.lanes.doubled if name.startswith("square")]
+    @property
+    def _sent_sums(self) -> list[SumLane]:
+        return [each for each in self.lanes.sums if each not in self.measures.late_sums]
 
     def _combine(
         self,
         batch: EventBatch,
         ids: Mapping[str, pa.Array],
-        weights: Mapping[str, np.ndarray],
-    ) -> tuple[pa.Array, dict[str, pa.Array], dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Add up the rows that move the same ends of one group."""
-        squares = self._squares()
+        weights: Mapping[str, Ints],
+    ) -> tuple[pa.Array, dict[str, pa.Array], dict[str, Ints]]:
+        """Add up the rows that move the same ends of one group: whole numbers, so exactly."""
+        weights = dict(weights)
+        for each in self._sent_sums:
+            weights |= each.relieved(weights, len(batch))
         named = {**ids, END: pa.array(batch.end), NEW_END: pa.array(batch.new_end)}
         table = pa.table(
             {
@@ -195,37 +187,16 @@ class AggregateKernel(Stateful):
         )
         wanted: list[tuple[str | list[str], str]] = [("row", "min"), ([], "count_all")]
         wanted += [(name, "sum") for name in weights if name != COUNT]
-        wanted += [(name.replace("square", "total"), "variance") for name in squares]
         groups = table.group_by([*named], use_threads=False).aggregate(wanted)
         order = pc.sort_indices(groups["row_min"])
         groups = groups.take(order).combine_chunks()
         summed = {name: groups[f"{name}_sum"].to_numpy() for name in weights if name != COUNT}
         summed[COUNT] = groups["count_all"].to_numpy()
-        spread = {
-            name: groups[f"{name.replace('square', 'total')}_variance"].to_numpy() * summed[COUNT]
-            for name in squares
-        }
+        for each in self._sent_sums:
+            others = {name: part for name, part in summed.items() if name not in each.lanes(summed)}
+            summed = {**others, **each.carried(summed)}
         columns = {name: groups[name].combine_chunks() for name in named}
-        return groups["row_min"].combine_chunks(), columns, summed, spread
-
-    def _doubled(
-        self, weights: Mapping[str, np.ndarray], spread: Mapping[str, np.ndarray]
-    ) -> dict[str, Double]:
-        """Doubled weights; squares as spread around the mean plus n * mean^2, to keep digits."""
-        result: dict[str, Double] = {}
-        count = weights[COUNT].astype(np.float64)
-        for name in self.lanes.doubled:
-            if not name.startswith("square") and name not in self.measures.late:
-                result[name] = (weights[name], np.zeros(len(count)))
-        for name in self._squares():
-            total = name.replace("square", "total")
-            mean = weights[total] / count
-            product = multiply_exactly(mean, count)
-            result[total] = product
-            high, low = multiply_exactly(mean, mean)
-            scaled = multiply_exactly(high, count)
-            result[name] = add_doubles(scaled, (low * count, spread[name]))
-        return result
+        return groups["row_min"].combine_chunks(), columns, summed
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Revise the timelines of the groups that something arrived for."""
@@ -246,7 +217,7 @@ class AggregateKernel(Stateful):
                 runs[name], moves = count_distinct(held, arrived, moves, measure, route, stable)
         timeline = runs.get(TIMELINE, ())
         revision, peaks = self._revise(runs, moves, arrived, stable)
-        self._empty_what_is_gone(revision)
+        self._refuse_unknown_events(revision)
         kept = self._keep_values(runs, moves, arrived, trace.stable, stable)
         new_values = peaks.decoded(peaks.new)
         for measure in self.measures.holistic:
@@ -322,30 +293,21 @@ class AggregateKernel(Stateful):
         return Trace(kept, stable), EventBatch.empty(self.schema, stable)
 
     def _moves(self, arrived: pa.RecordBatch) -> Moves:
-        nothing, zero = np.zeros(arrived.num_rows, np.int64), np.zeros(arrived.num_rows)
-        late = self.measures.late
+        sent = replace(
+            self.lanes,
+            whole=tuple(name for name in self.lanes.whole if name not in self.measures.late),
+            sums=tuple(self._sent_sums),
+        )
+        nothing = np.zeros(arrived.num_rows, np.int64)
         return Moves(
             ids=arrived.column(ID).to_numpy(),
             end=arrived.column(END).to_numpy(),
             new_end=arrived.column(NEW_END).to_numpy(),
-            whole={
-                name: nothing if name in late else arrived.column(name).to_numpy()
-                for name in self.lanes.whole
-            },
-            doubled={
-                name: (zero, zero)
-                if name in late
-                else (
-                    arrived.column(f"{name}.high").to_numpy(),
-                    arrived.column(f"{name}.low").to_numpy(),
-                )
-                for name in self.lanes.doubled
-            },
+            whole=dict.fromkeys(self.lanes.numbers, nothing) | sent.held(arrived),
             check=arrived.column(CHECK).to_numpy() if self.lanes.checked else None,
         )
 
-    def _empty_what_is_gone(self, revision: Revision) -> None:
-        """Where nothing is left every lane is zero, so that rounding cannot pile up."""
+    def _refuse_unknown_events(self, revision: Revision) -> None:
         if (revision.new[COUNT] < 0).any():
             where = int(np.flatnonzero(revision.new[COUNT] < 0)[0])
             raise StreamError(
@@ -355,15 +317,6 @@ class AggregateKernel(Stateful):
                 hint="run `anabranch check` on the source; every adjust must name the end that was "
                 "last announced",
             )
-        gone = revision.new[COUNT] == 0
-        places = np.flatnonzero(gone)
-        for name in self.lanes.whole:
-            revision.new[name][places] = 0
-        for name in self.lanes.doubled:
-            place = name.removeprefix("total").removeprefix("square")
-            empty = gone | (revision.new[f"count{place}"] == 0)
-            high, low = revision.new_doubled[name]
-            revision.new_doubled[name] = (np.where(empty, 0.0, high), np.where(empty, 0.0, low))
 
     def _output(
         self,

@@ -15,9 +15,6 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
-Double = tuple[Floats, Floats]
-"""A number as the exact sum of two floats, about 106 bits: sums that are undone leave no dirt."""
-
 
 COMPILE_FROM_ROWS = 20_000
 """From this row count on, compiled loops are worth loading."""
@@ -257,50 +254,6 @@ def next_marked(marked: Mask, last: Mask) -> Ints:
     ends = np.where(last, np.arange(length), length)
     group_end = np.minimum.accumulate(ends[::-1])[::-1]
     return np.where(following <= group_end, following, -1)
-
-
-def two_sum(a: Floats, b: Floats) -> Double:
-    """The rounded sum and its rounding error, exactly (Knuth, TAOCP 4.2.2)."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
-
-
-def add_doubles(a: Double, b: Double) -> Double:
-    """The sum of two doubled numbers."""
-    high, error = two_sum(a[0], b[0])
-    return two_sum(high, error + (a[1] + b[1]))
-
-
-def multiply_exactly(a: Floats, b: Floats) -> Double:
-    """The rounded product and its rounding error (Dekker 1971; no overflow below 1e290)."""
-    product = a * b
-    a_high = (a * 134217729.0) - ((a * 134217729.0) - a)
-    b_high = (b * 134217729.0) - ((b * 134217729.0) - b)
-    a_low, b_low = a - a_high, b - b_high
-    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-    return product, error
-
-
-def group_double_sums(values: Double, group_start: Ints) -> Double:
-    """Running sums of doubled numbers that begin anew at every group.
-
-    Where there are few, by a scan of logarithmic depth.
-    """
-    high, low = values
-    if is_compiled(len(high)):
-        sums: Double = native().group_double_sums(high, low, group_start)
-        return sums
-    high, low = high.copy(), low.copy()
-    offset = np.arange(len(high)) - group_start
-    step, longest = 1, int(offset.max(initial=0))
-    while step <= longest:
-        rows = np.flatnonzero(offset >= step)
-        high[rows], low[rows] = add_doubles(
-            (high[rows], low[rows]), (high[rows - step], low[rows - step])
-        )
-        step *= 2
-    return high, low
 
 
 def group_max(values: Ints, group_start: Ints) -> Ints:

@@ -43,7 +43,6 @@ def count_distinct(
             end=moves.end[rows],
             new_end=moves.new_end[rows],
             whole={COUNT: np.ones(len(rows), np.int64)},
-            doubled={},
             check=check if route is None else marked(route[rows], check),
         ),
     )
@@ -57,18 +56,14 @@ def count_distinct(
     order = order[is_first(ids[order])]
     row = order[np.searchsorted(ids[order], revision.ids[places])]
     weights = measure.weigh_distinct(values.take(pa.array(row)))
-    nothing, zero = np.zeros(len(places), np.int64), np.zeros(len(places))
+    nothing, none = np.zeros(len(places), np.int64), np.zeros(len(moves.ids), np.int64)
     return runs, Moves(
         ids=np.concatenate([moves.ids, groups[row]]),
         end=np.concatenate([moves.end, np.where(appears, begin, finish)]),
         new_end=np.concatenate([moves.new_end, np.where(appears, finish, begin)]),
         whole={
-            name: np.concatenate([part, weights.get(name, nothing)])
-            for name, part in moves.whole.items()
-        },
-        doubled={
-            name: (np.append(high, weights.get(name, zero)), np.append(low, zero))
-            for name, (high, low) in moves.doubled.items()
+            name: np.concatenate([moves.whole.get(name, none), weights.get(name, nothing)])
+            for name in dict.fromkeys([*moves.whole, *weights])
         },
         check=None
         if moves.check is None

@@ -142,7 +142,7 @@ class FromSignedKernel(Stateful):
         net, nothing = rows.column(NET).to_numpy(), np.zeros(rows.num_rows, np.int64)
         check = rows.column(CHECK).to_numpy() if lanes.checked else None
         forever = np.full(rows.num_rows, np.int64(FOREVER))
-        moves = Moves(ids, instant, forever, {COUNT: nothing, NET: net}, {}, check)
+        moves = Moves(ids, instant, forever, {COUNT: nothing, NET: net}, check)
         sums = revise(held, lanes, moves)
         sums.new[COUNT] = (sums.new[NET] != 0).astype(np.int64)
         same = np.zeros(len(sums.ids), np.bool_)

@@ -55,7 +55,6 @@ def revise_jumps(runs: Runs, rows: pa.RecordBatch, stable: Time, label: str) -> 
         end=rows.column(END).to_numpy(),
         new_end=rows.column(NEW_END).to_numpy(),
         whole={COUNT: rows.column(COUNT).to_numpy()},
-        doubled={},
         check=rows.column(CHECK).to_numpy() if checked else None,
     )
     held = runs.get("counts", ())

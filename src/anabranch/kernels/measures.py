@@ -14,10 +14,13 @@ from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.expression import Expression
 from anabranch.errors import StreamError
 from anabranch.kernels.codes import has_code
-from anabranch.kernels.columns import Double, Floats, Ints, Mask, add_doubles, multiply_exactly
+from anabranch.kernels.columns import Floats, Ints, Mask
 from anabranch.kernels.statistics import Statistic, percentile, statistics_of
+from anabranch.kernels.sum_lanes import SumLane
 from anabranch.kernels.timeline import Lanes
 from anabranch.kernels.timeline_rows import COUNT
+from anabranch.model.digits import MINUS, NAN, PLUS, SQUARES, SUMS, WHOLE_SQUARES
+from anabranch.model.exact_numbers import Exact, quotients
 from anabranch.model.hashing import stable_hash
 
 _LOW: Final = np.int64(2**32 - 1)
@@ -29,9 +32,10 @@ _MOMENTS: Final = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 class Measure:
     """What the timeline keeps of one argument.
 
-    Whole sums are kept in limbs of 32 bits, so that they are exact and an overflow is noticed;
-    floats as doubled numbers, with NaN and the infinities counted apart, so that they can leave
-    again. Sums over distinct values have lanes of their own, under the place with a `d`.
+    All sums are exact, so that results depend on neither order nor batches, and what leaves is as
+    if it had never been there: whole numbers are kept in limbs of 32 bits, which also show an
+    overflow, floats in the slots of `model.digits`. Variances follow from the sums of values and
+    of squares. Sums over distinct values have lanes of their own, under the place with a `d`.
 
     Where all values matter, the lane `mix` adds up their hashes: it differs where the values do,
     so the timeline has a row wherever a value comes or goes, even where nothing else changes.
@@ -78,11 +82,16 @@ class Measure:
         names = [f"min{self.place}"] * self.smallest + [f"max{self.place}"] * self.largest
         return tuple((name, self.argument.type) for name in names)
 
+    @property
+    def is_floating(self) -> bool:
+        """Whether values are floats."""
+        return bool(pa.types.is_floating(self.argument.type))
+
     def whole(self) -> tuple[str, ...]:
         """Names of its whole lanes."""
-        names = (f"count{self.place}", *_sum_lanes(self.argument, self.place, self.sums))
-        if self.moments:
-            names += tuple(name for name in _odd_lanes(self.place) if name not in names)
+        names: tuple[str, ...] = (f"count{self.place}",)
+        if self.sums or self.moments:
+            names += _whole_lanes(self.argument, self.place)
         if self.holistic:
             names += (f"mix{self.place}",)
         return names + self.distinct_whole()
@@ -92,33 +101,36 @@ class Measure:
         if not self.distinct:
             return ()
         place = f"{self.place}d"
-        return (f"count{place}", *_sum_lanes(self.argument, place, self.distinct_sums))
+        sums = _whole_lanes(self.argument, place) if self.distinct_sums else ()
+        return (f"count{place}", *sums)
 
-    def doubled(self) -> tuple[str, ...]:
-        """Names of its doubled lanes."""
-        floating = bool(pa.types.is_floating(self.argument.type))
-        names: tuple[str, ...] = ()
-        if self.moments or (self.sums and floating):
-            names += (f"total{self.place}",)
+    def exact_sums(self) -> tuple[SumLane, ...]:
+        """Its exact sums."""
+        found: tuple[SumLane, ...] = ()
+        if self.is_floating and (self.sums or self.moments):
+            found += (total_lane(self.place),)
         if self.moments:
-            names += (f"square{self.place}",)
-        return names + self.distinct_doubled()
+            found += (_squares(self.place, self.argument),)
+        return found + self.distinct_exact_sums()
 
-    def distinct_doubled(self) -> tuple[str, ...]:
-        """Names of the doubled lanes that only follow from which values there are."""
-        if self.distinct_sums and pa.types.is_floating(self.argument.type):
-            return (f"total{self.place}d",)
-        return ()
+    def distinct_exact_sums(self) -> tuple[SumLane, ...]:
+        """Exact sums that only follow from which values there are."""
+        return (total_lane(f"{self.place}d"),) if self.distinct_sums and self.is_floating else ()
 
     def values(self) -> tuple[tuple[str, pa.DataType], ...]:
         """Names and types of its value lanes."""
         return (*self.extreme_lanes(), *self.statistic_lanes())
 
     def weigh(self, values: pa.Array) -> dict[str, np.ndarray]:
-        """What each row adds to the additive lanes; floats undoubled under the lane's own name."""
-        weights = _weigh(values, self.argument.type, self.place, self.sums)
+        """What each row adds to the additive lanes."""
+        weights = _weigh(values, self.argument.type, self.place, self.sums or self.moments)
         if self.moments:
-            weights |= _weigh_floats(values, self.place)
+            lane = _squares(self.place, self.argument)
+            if self.is_floating:
+                weights |= lane.split_squares(_floats(values))
+            else:
+                limbs = [weights[name] for name in _whole_lanes(self.argument, self.place)]
+                weights |= lane.named(_whole(limbs).squared().to_digits())
         if self.holistic:
             valid = weights[f"count{self.place}"] > 0
             mixed = stable_hash([values], len(values)).view(np.int64)
@@ -130,15 +142,20 @@ class Measure:
         return _weigh(values, self.argument.type, f"{self.place}d", self.distinct_sums)
 
 
-def _odd_lanes(place: int | str) -> tuple[str, ...]:
-    return (f"nan{place}", f"plus{place}", f"minus{place}")
+def total_lane(place: int | str) -> SumLane:
+    """The lanes of a sum of floats."""
+    return SumLane(f"total{place}", SUMS)
 
 
-def _sum_lanes(argument: Expression, place: int | str, sums: bool) -> tuple[str, ...]:
-    if not sums:
-        return ()
+def _squares(place: int | str, argument: Expression) -> SumLane:
+    floating = pa.types.is_floating(argument.type)
+    return SumLane(f"square{place}", SQUARES if floating else WHOLE_SQUARES)
+
+
+def _whole_lanes(argument: Expression, place: int | str) -> tuple[str, ...]:
+    """The lanes of a sum of whole numbers, the limb of the largest digits first."""
     if pa.types.is_floating(argument.type):
-        return _odd_lanes(place)
+        return ()
     return tuple(f"sum{place}.{limb}" for limb in range(_limbs(argument.type)))
 
 
@@ -148,21 +165,17 @@ def _weigh(
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     weights: dict[str, np.ndarray] = {f"count{place}": valid.astype(np.int64)}
     if sums and pa.types.is_floating(kind):
-        weights |= _weigh_floats(values, place)
+        weights |= total_lane(place).split(_floats(values))
     elif sums:
         for limb, part in enumerate(_split(values, kind)):
             weights[f"sum{place}.{limb}"] = np.where(valid, part, 0)
     return weights
 
 
-def _weigh_floats(values: pa.Array, place: int | str) -> dict[str, np.ndarray]:
-    numbers = values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)
-    return {
-        f"nan{place}": np.isnan(numbers).astype(np.int64),
-        f"plus{place}": (numbers == np.inf).astype(np.int64),
-        f"minus{place}": (numbers == -np.inf).astype(np.int64),
-        f"total{place}": np.where(np.isfinite(numbers), numbers, 0.0),
-    }
+def _floats(values: pa.Array) -> Floats:
+    """The numbers, 0 for NULL."""
+    numbers: Floats = values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy()
+    return numbers
 
 
 def _limbs(kind: pa.DataType) -> int:
@@ -240,8 +253,12 @@ class Measures:
     @property
     def late(self) -> frozenset[str]:
         """Lanes that no row adds to by itself."""
-        lanes = [(*part.distinct_whole(), *part.distinct_doubled()) for part in self.arguments]
-        return frozenset(name for names in lanes for name in names)
+        return frozenset(name for part in self.arguments for name in part.distinct_whole())
+
+    @property
+    def late_sums(self) -> frozenset[SumLane]:
+        """Exact sums that no row adds to by itself."""
+        return frozenset(each for part in self.arguments for each in part.distinct_exact_sums())
 
     @property
     def extremes(self) -> tuple[Measure, ...]:
@@ -254,13 +271,12 @@ class Measures:
         if not self.counting:
             return Lanes(values=values, checked=checked)
         whole = tuple(lane for measure in self.arguments for lane in measure.whole())
-        doubled = tuple(lane for measure in self.arguments for lane in measure.doubled())
-        return Lanes((COUNT, *whole), doubled, values, checked)
+        sums = tuple(each for measure in self.arguments for each in measure.exact_sums())
+        return Lanes((COUNT, *whole), sums, values, checked)
 
     def finish(
         self,
         whole: Mapping[str, Ints],
-        doubled: Mapping[str, Double],
         values: Mapping[str, pa.Array],
     ) -> list[pa.Array]:
         """The results, one array per aggregate."""
@@ -281,16 +297,12 @@ class Measures:
                 results.append(pa.nulls(len(whole[COUNT]), pa.string()))
             else:
                 place = f"{measure.place}d" if call.distinct else f"{measure.place}"
-                results.append(_additive(call, kind, place, whole, doubled))
+                results.append(_additive(call, kind, place, whole))
         return results
 
 
 def _additive(
-    call: AggregateCall,
-    kind: pa.DataType,
-    place: str,
-    whole: Mapping[str, Ints],
-    doubled: Mapping[str, Double],
+    call: AggregateCall, kind: pa.DataType, place: str, whole: Mapping[str, Ints]
 ) -> pa.Array:
     assert call.argument is not None
     count = whole[f"count{place}"]
@@ -298,29 +310,39 @@ def _additive(
         return pa.array(count)
     none = count == 0
     if call.function in _MOMENTS:
-        return _moment(call.function, place, whole, doubled)
+        return _moment(call.function, place, call.argument, whole)
     if pa.types.is_floating(call.argument.type):
-        high, low = doubled[f"total{place}"]
-        total = _with_specials(high + low, place, whole)
-        number = total if call.function == "sum" else total / np.where(none, 1, count)
-        return pa.array(number, mask=none)
-    limbs = [whole[f"sum{place}.{limb}"] for limb in range(_limbs(call.argument.type))]
+        divisor = None if call.function == "sum" else np.maximum(count, 1)
+        return pa.array(_float_sum(total_lane(place), whole, divisor), mask=none)
+    limbs = [whole[name] for name in _whole_lanes(call.argument, place)]
     if call.function == "sum":
         return _whole_sum(limbs, none, call.argument, kind)
-    total = np.zeros(len(count))
-    for limb, power in zip(limbs, _powers(len(limbs)), strict=True):
-        total = total + limb.astype(np.float64) * power
-    if len(limbs) == 2:
-        exact = (limbs[0] << 32) + limbs[1]
-        small = np.abs(limbs[0]) < 2**30
-        total = np.where(small, exact.astype(np.float64), total)
-    if pa.types.is_decimal(call.argument.type):
-        total = total / 10.0**call.argument.type.scale
-    return pa.array(total / np.where(none, 1, count), mask=none)
+    total = quotients(_whole(limbs), [np.maximum(count, 1)], _scale(call.argument))
+    return pa.array(total, mask=none)
 
 
-def _powers(limbs: int) -> list[float]:
-    return {1: [1.0], 2: [2.0**32, 1.0], 3: [2.0**64, 2.0**32, 1.0]}[limbs]
+def _scale(argument: Expression) -> int:
+    """A decimal is a whole number over 10^scale."""
+    return int(argument.type.scale) if pa.types.is_decimal(argument.type) else 0
+
+
+def _whole(limbs: Sequence[Ints]) -> Exact:
+    """Whole numbers in limbs of 32 bits, the largest digits first."""
+    parts = [(limb, 32 * at) for at, limb in enumerate(reversed(limbs))]
+    return Exact.of_parts(parts, 0, len(limbs) + 2)
+
+
+def _float_sum(lane: SumLane, whole: Mapping[str, Ints], divisor: Ints | None) -> Floats:
+    """Sums of floats, or what they are over a count, rounded once; NaN and infinities count."""
+    total = lane.rounded(whole, divisor)
+    nan, plus, minus = (lane.odd(whole, slot) for slot in (NAN, PLUS, MINUS))
+    if plus is not None:
+        total = np.where(plus > 0, np.inf, total)
+    if minus is not None:
+        total = np.where(minus > 0, np.where(total == np.inf, total, -np.inf), total)
+    if plus is not None and minus is not None:
+        total = np.where((plus > 0) & (minus > 0), np.nan, total)
+    return total if nan is None else np.where(nan > 0, np.nan, total)
 
 
 def _whole_sum(
@@ -351,28 +373,27 @@ def _overflow(argument: Expression, kind: str, instead: str) -> StreamError:
     )
 
 
-def _with_specials(total: Floats, place: str, whole: Mapping[str, Ints]) -> Floats:
-    nan, plus, minus = (whole[f"{name}{place}"] > 0 for name in ("nan", "plus", "minus"))
-    total = np.where(plus, np.inf, np.where(minus, -np.inf, total))
-    return np.where(nan | (plus & minus), np.nan, total)
+def _moment(function: str, place: str, argument: Expression, whole: Mapping[str, Ints]) -> pa.Array:
+    """Variance from exact sums, rounded once: (n * squares - total^2) / (n * n) or (n * (n - 1)).
 
-
-def _moment(
-    function: str, place: str, whole: Mapping[str, Ints], doubled: Mapping[str, Double]
-) -> pa.Array:
-    """Variance from the power sums, without losing digits: (n * squares - total^2) / n."""
-    count = whole[f"count{place}"].astype(np.float64)
-    total, square = doubled[f"total{place}"], doubled[f"square{place}"]
-    scaled = multiply_exactly(square[0], count)
-    scaled = add_doubles(scaled, (square[1] * count, np.zeros(len(count))))
-    squared = multiply_exactly(total[0], total[0])
-    squared = add_doubles(squared, (2 * total[0] * total[1], np.zeros(len(count))))
-    rest = add_doubles(scaled, (-squared[0], -squared[1]))
-    safe = np.where(count == 0, 1, count)
-    spread = np.maximum(rest[0] + rest[1], 0.0) / safe
-    few = count < (2 if function.endswith("samp") else 1)
-    divisor = np.where(few, 1, count - 1 if function.endswith("samp") else count)
-    variance = spread / divisor
-    number = np.sqrt(variance) if function.startswith("stddev") else variance
-    special = (whole[f"nan{place}"] + whole[f"plus{place}"] + whole[f"minus{place}"]) > 0
+    The standard deviation is the square root of that.
+    """
+    count = whole[f"count{place}"]
+    lane = _squares(place, argument)
+    total = total_lane(place)
+    sample = function.endswith("samp")
+    few = count < (2 if sample else 1)
+    safe = np.where(few, 2, count)
+    special = np.zeros(len(count), np.bool_)
+    if pa.types.is_floating(argument.type):
+        exact = total.exact(whole)
+        for slot in (NAN, PLUS, MINUS):
+            odd = total.odd(whole, slot)
+            special |= False if odd is None else odd > 0
+    else:
+        exact = _whole([whole[name] for name in _whole_lanes(argument, place)])
+    spread = lane.exact(whole).times(safe).minus(exact.squared())
+    divisors = [safe, safe - 1 if sample else safe]
+    number = quotients(spread, divisors, 2 * _scale(argument))
+    number = np.sqrt(number) if function.startswith("stddev") else number
     return pa.array(np.where(special, np.nan, number), mask=few)

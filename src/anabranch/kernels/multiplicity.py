@@ -109,7 +109,7 @@ def revise_multiplicity(
         whole[RIGHT] = np.where(steps.right, steps.count, 0)
     lanes = Lanes(whole=tuple(whole), checked=checked)
     held = runs.get(f"{name}counts", ())
-    moves = Moves(steps.ids, steps.end, steps.new_end, whole, {}, steps.check)
+    moves = Moves(steps.ids, steps.end, steps.new_end, whole, steps.check)
     counts = revise(held, lanes, moves)
     right_now = counts.new.get(RIGHT, np.zeros(len(counts.ids), np.int64))
     right_was = counts.old.get(RIGHT, right_now)
@@ -159,7 +159,7 @@ def revise_levels(
     # Levels change only where counts do: what has no counts from here on has no levels.
     seen = np.zeros(len(steps.ids), np.bool_)
     seen[counts.move[counts.held_place]] = True
-    levels = revise(held, lanes, Moves(ids, *rising, ones, {}, check, ~seen[row]))
+    levels = revise(held, lanes, Moves(ids, *rising, ones, check, ~seen[row]))
     nothing = np.zeros(len(levels.ids), np.bool_)
     runs[f"{name}levels"], new_row = settle(held, lanes, levels, {}, nothing, nothing, stable)
     changes = changed_events(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels.columns import Double, Floats, Ids, Ints, Mask
+from anabranch.kernels.columns import Ids, Ints, Mask
 from anabranch.kernels.native_runs import (
     around,
     meet,
@@ -20,6 +20,7 @@ from anabranch.kernels.native_runs import (
     slices,
     survivors,
 )
+from anabranch.kernels.native_sums import carry, rounded, split_floats, split_squares
 from anabranch.kernels.native_timeline import (
     boundaries,
     changes,
@@ -28,14 +29,14 @@ from anabranch.kernels.native_timeline import (
     resolve,
     weave,
 )
-from anabranch.model.compiled import FLOATS, IDS, INTS, MASK, compiled
+from anabranch.model.compiled import IDS, INTS, MASK, compiled
 
 __all__ = [
     "around",
     "boundaries",
+    "carry",
     "changes",
     "endpoints",
-    "group_double_sums",
     "group_max",
     "group_starts",
     "group_sums",
@@ -49,8 +50,11 @@ __all__ = [
     "recent",
     "remaining",
     "resolve",
+    "rounded",
     "search",
     "slices",
+    "split_floats",
+    "split_squares",
     "survivors",
     "weave",
 ]
@@ -151,21 +155,3 @@ def group_max(values: Ints, group_start: Ints) -> Ints:
             value = result[row - 1]
         result[row] = value
     return result
-
-
-@compiled(FLOATS, FLOATS, INTS)
-def group_double_sums(high: Floats, low: Floats, group_start: Ints) -> Double:
-    """Running sums of doubled numbers that begin anew at every group."""
-    sums, rests = np.empty(len(high)), np.empty(len(high))
-    total, rest = 0.0, 0.0
-    for row in range(len(high)):
-        if group_start[row] == row:
-            total, rest = 0.0, 0.0
-        both = total + high[row]
-        part = both - total
-        error = (total - (both - part)) + (high[row] - part) + (rest + low[row])
-        total = both + error
-        part = total - both
-        rest = (both - (total - part)) + (error - part)
-        sums[row], rests[row] = total, rest
-    return sums, rests

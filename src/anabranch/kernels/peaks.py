@@ -153,16 +153,11 @@ def _with_places(moves: Moves, ids: Ids, starts: Ints, ends: Ints) -> Moves:
         order = np.argsort(moves.ids, kind="stable")
         check_of = moves.check[order[np.searchsorted(moves.ids[order], ids)]]
         check = np.concatenate([moves.check, check_of, check_of])
-    zero = np.zeros(2 * more)
     return Moves(
         ids=np.concatenate([moves.ids, ids, ids]),
         end=np.concatenate([moves.end, times]),
         new_end=np.concatenate([moves.new_end, times]),
         whole={name: np.concatenate([part, nothing]) for name, part in moves.whole.items()},
-        doubled={
-            name: (np.concatenate([high, zero]), np.concatenate([low, zero]))
-            for name, (high, low) in moves.doubled.items()
-        },
         check=check,
     )
 

@@ -49,17 +49,12 @@ class Results:
             return np.where(is_old, was[places], now[places])
 
         whole = {name: pick(was, revision.new[name]) for name, was in revision.old.items()}
-        doubled = {
-            name: (pick(was[0], now[0]), pick(was[1], now[1]))
-            for name, was in revision.old_doubled.items()
-            for now in [revision.new_doubled[name]]
-        }
         rows = pa.array(np.where(is_old, places, places + len(revision.ids)))
         values = {
             name: pa.concat_arrays([was, self.new_values[name].cast(was.type)]).take(rows)
             for name, was in self.old_values.items()
         }
-        return self.measures.finish(whole, doubled, values)
+        return self.measures.finish(whole, values)
 
 
 def not_distinct(a: pa.Array, b: pa.Array) -> Mask:

@@ -21,21 +21,15 @@ import pyarrow as pa
 from anabranch.errors import EngineError
 from anabranch.kernels import columns
 from anabranch.kernels.columns import (
-    Double,
     Ids,
     Ints,
     Mask,
-    add_doubles,
-    group_double_sums,
-    group_starts,
-    is_first,
-    is_last,
-    last_marked,
     next_marked,
 )
 from anabranch.kernels.kernel import ID, Run
-from anabranch.kernels.places import Places, endpoints, filled, lane_at, weave
+from anabranch.kernels.places import Places, endpoints, lane_at, weave
 from anabranch.kernels.runs import TIME, with_times
+from anabranch.kernels.sum_lanes import SumLane
 from anabranch.kernels.timeline_rows import COUNT, REMOVED, add_rows, fetch
 from anabranch.model.time import FOREVER, Time
 
@@ -45,10 +39,10 @@ CHECK: Final = "__check"
 @final
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The columns of a timeline: whole numbers, doubled floats, and values kept as they are."""
+    """The columns of a timeline: whole numbers, exact sums, and values kept as they are."""
 
     whole: tuple[str, ...] = (COUNT,)
-    doubled: tuple[str, ...] = ()
+    sums: tuple[SumLane, ...] = ()
     values: tuple[tuple[str, pa.DataType], ...] = ()
     checked: bool = False
 
@@ -56,27 +50,37 @@ class Lanes:
         """The columns of a run."""
         fields = [pa.field(ID, pa.uint64()), pa.field(TIME, pa.int64())]
         fields += [pa.field(name, pa.int64()) for name in self.whole]
-        for name in self.doubled:
-            fields += [
-                pa.field(f"{name}.high", pa.float64()),
-                pa.field(f"{name}.low", pa.float64()),
-            ]
+        fields += [pa.field(name, kind) for each in self.sums for name, kind in each.fields()]
         fields += [pa.field(name, kind) for name, kind in self.values]
         if self.checked:
             fields.append(pa.field(CHECK, pa.uint64()))
         return pa.schema(fields)
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns of whole numbers, those of sums among them."""
+        return (*self.whole, *(name for each in self.sums for name in each.limbs))
+
+    def held(self, rows: pa.RecordBatch) -> dict[str, Ints]:
+        """The whole numbers of some rows; of sums, all lanes that are in use."""
+        found = {name: rows.column(name).to_numpy() for name in self.numbers}
+        for each in self.sums:
+            found |= each.unpacked(rows.column(each.rest))
+        return found
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Moves:
-    """Moves of ends with what they weigh in each lane; `fresh` ones are of keys without any row."""
+    """Moves of ends with what they weigh in each lane; `fresh` ones are of keys without any row.
+
+    Of exact sums those lanes are there that some move needs.
+    """
 
     ids: Ids
     end: Ints
     new_end: Ints
     whole: Mapping[str, Ints]
-    doubled: Mapping[str, Double]
     check: Ids | None = None
     fresh: Mask | None = None
 
@@ -88,7 +92,7 @@ class Revision:
 
     `known` rows have their true neighbours in the arrays, so the segment that starts there is
     known; `touched` rows start a segment that the batch changed. `first`/`last` mark keys. `move`
-    is the first move of the key.
+    is the first move of the key. `old` and `new` have the same lanes.
     """
 
     ids: Ids
@@ -101,8 +105,6 @@ class Revision:
     old_source: Ints
     old: Mapping[str, Ints]
     new: dict[str, Ints]
-    old_doubled: Mapping[str, Double]
-    new_doubled: dict[str, Double]
     rows: pa.RecordBatch
     end_place: Ints
     new_end_place: Ints
@@ -136,7 +138,7 @@ def take_or_null(values: pa.Array, positions: Ints) -> pa.Array:
 
 
 def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
-    """Bring the touched stretches into the arrays, with the whole and doubled lanes revised."""
+    """Bring the touched stretches into the arrays, with whole numbers and sums revised."""
     ends, islands = endpoints(moves.ids, moves.end, moves.new_end)
     if moves.fresh is not None:
         islands = islands.take(np.flatnonzero(~moves.fresh[islands.move]))
@@ -145,34 +147,25 @@ def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
     places = weave(held_ids, held_times, before | inside, ends)
     if lanes.checked:
         _refuse_collisions(rows, moves, places)
+    held, weights = lanes.held(rows), dict(moves.whole)
+    for each in lanes.sums:
+        weights |= each.relieved(weights, len(moves.ids))
     old: dict[str, Ints] = {}
     new: dict[str, Ints] = {}
     done: list[tuple[Ints, Ints, str]] = []
-    for name in lanes.whole:
-        weight, held = moves.whole[name], rows.column(name).to_numpy()
-        # Lanes are often all alike: nothing is NULL, NaN or infinite.
-        same = next((n for w, b, n in done if _alike(w, weight) and _alike(b, held)), None)
+    nothing, none = np.zeros(len(moves.ids), np.int64), np.zeros(rows.num_rows, np.int64)
+    # Lanes of sums that only some rows need are there by chance: in one order all the same.
+    for name in (*lanes.numbers, *sorted((weights.keys() | held) - {*lanes.numbers})):
+        weight, was = weights.get(name, nothing), held.get(name, none)
+        # Lanes are often all alike: nothing is NULL, or all numbers are whole.
+        same = next((n for w, b, n in done if _alike(w, weight) and _alike(b, was)), None)
         if same is not None:
             old[name], new[name] = old[same], new[same].copy()
             continue
-        done.append((weight, held, name))
-        old[name], new[name] = lane_at(held, weight, places)
-    old_doubled: dict[str, Double] = {}
-    new_doubled: dict[str, Double] = {}
-    starts = group_starts(places.first) if lanes.doubled else places.source
-    for name in lanes.doubled:
-        was = (
-            filled(rows.column(f"{name}.high").to_numpy(), places.source),
-            filled(rows.column(f"{name}.low").to_numpy(), places.source),
-        )
-        both = np.concatenate([places.end, places.new_end])
-        change = _double_sums(moves.doubled[name], both, ends.entries, starts)
-        old_doubled[name] = was
-        total = add_doubles(was, change)
-        new_doubled[name] = (
-            np.where(places.touched, total[0], was[0]),
-            np.where(places.touched, total[1], was[1]),
-        )
+        done.append((weight, was, name))
+        old[name], new[name] = lane_at(was, weight, places)
+    for each in lanes.sums:
+        new = _carried(each, old, new)
     return Revision(
         ids=places.ids,
         times=places.times,
@@ -184,8 +177,6 @@ def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
         old_source=places.source,
         old=old,
         new=new,
-        old_doubled=old_doubled,
-        new_doubled=new_doubled,
         rows=rows,
         end_place=places.end,
         new_end_place=places.new_end,
@@ -196,29 +187,22 @@ def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
 
 
 def _alike(one: Ints, other: Ints) -> bool:
-    return one is other or np.array_equal(one, other)
+    if one is other:
+        return True
+    # Lanes that differ do so soon, as a rule.
+    return np.array_equal(one[:64], other[:64]) and np.array_equal(one, other)
 
 
-def _double_sums(weight: Double, places: Ints, order: Ints, starts: Ints) -> Double:
-    """Running sums per key, at every place, of weights that begin and end at places.
-
-    `places` are those where weights begin, then those where they end; `order` sorts them.
-    """
-    length = len(starts)
-    high = np.concatenate([weight[0], -weight[0]])
-    low = np.concatenate([weight[1], -weight[1]])
-    places = places[order]
-    sums = group_double_sums((high[order], low[order]), group_starts(is_first(starts[places])))
-    final = is_last(places)
-    marked = np.zeros(length, np.bool_)
-    marked[places[final]] = True
-    result = []
-    for part in sums:
-        values = np.zeros(length)
-        values[places[final]] = part[final]
-        source = last_marked(marked, starts)
-        result.append(np.where(source >= 0, values[source], 0.0))
-    return result[0], result[1]
+def _carried(each: SumLane, old: dict[str, Ints], new: dict[str, Ints]) -> dict[str, Ints]:
+    """The revised lanes with a sum in its one form; both have the lanes that either needs."""
+    carried = each.carried(new)
+    gone = {name: np.zeros_like(new[name]) for name in each.named(each.outside(new))}
+    found = {**new, **gone, **carried}
+    for lanes in (old, found):
+        lanes.pop(each.relief, None)
+    for name in [name for name in found if name not in old]:
+        old[name] = np.zeros(len(found[name]), np.int64)
+    return found
 
 
 def _refuse_collisions(rows: pa.RecordBatch, moves: Moves, places: Places) -> None:
@@ -253,8 +237,8 @@ def settle(
     belong to one key), `values_changed` those whose value lanes are not what they were; the other
     lanes are compared here.
     """
-    new_row = boundaries(revision, lanes, values_differ)
-    changed = new_row & revision.old_row & (values_changed | _changed(revision, lanes))
+    new_row = boundaries(revision, values_differ)
+    changed = new_row & revision.old_row & (values_changed | _changed(revision))
     written = (new_row & ~revision.old_row) | changed
     removed = revision.old_row & ~new_row
     places = np.flatnonzero(written | removed)
@@ -263,8 +247,10 @@ def settle(
     for name in lanes.whole:
         values = revision.new[name][places]
         arrays.append(pa.array(np.where(gone, REMOVED, values) if name == COUNT else values))
-    for name in lanes.doubled:
-        arrays += [pa.array(part[places]) for part in revision.new_doubled[name]]
+    here = {name: lane[places] for name, lane in revision.new.items()} if lanes.sums else {}
+    for each in lanes.sums:
+        arrays += [pa.array(here[name]) for name in each.limbs]
+        arrays.append(each.packed(here, len(places)))
     for name, _ in lanes.values:
         arrays.append(new_values[name].take(pa.array(places)))
     if lanes.checked:
@@ -275,15 +261,11 @@ def settle(
     return add_rows(runs, fresh, stable), new_row
 
 
-def boundaries(revision: Revision, lanes: Lanes, differs: Mask) -> Mask:
+def boundaries(revision: Revision, differs: Mask) -> Mask:
     """Where the revised timelines have rows: places whose lanes are not those before them."""
     different = differs.copy()
-    for name in lanes.whole:
-        values = revision.new[name]
+    for values in revision.new.values():
         different[1:] |= values[1:] != values[:-1]
-    for name in lanes.doubled:
-        for part in revision.new_doubled[name]:
-            different[1:] |= part[1:] != part[:-1]
     first, count = revision.first, revision.new[COUNT]
     if columns.is_compiled(len(first)):
         return np.asarray(
@@ -306,11 +288,8 @@ def boundaries(revision: Revision, lanes: Lanes, differs: Mask) -> Mask:
     return np.where(inside, different & free, revision.old_row)
 
 
-def _changed(revision: Revision, lanes: Lanes) -> Mask:
+def _changed(revision: Revision) -> Mask:
     changed = np.zeros(len(revision.ids), np.bool_)
-    for name in lanes.whole:
-        changed |= revision.old[name] != revision.new[name]
-    for name in lanes.doubled:
-        for was, now in zip(revision.old_doubled[name], revision.new_doubled[name], strict=True):
-            changed |= was != now
+    for name, was in revision.old.items():
+        changed |= was != revision.new[name]
     return changed

@@ -27,6 +27,9 @@ INT: Final = types.int64
 FLAG: Final = types.boolean
 BYTES: Final = _column(types.uint8)
 TABLE: Final = types.Array(types.uint64, 2, "C")
+OWN_TABLE: Final = types.Array(types.int64, 2, "C")
+"""A table of whole numbers that is written to."""
+
 OWN_INTS: Final = types.Array(types.int64, 1, "C")
 """A column that is written to."""
 

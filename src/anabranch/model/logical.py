@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Final, final
+from typing import final
 
 import numpy as np
 
@@ -21,8 +20,6 @@ __all__ = ["LogicalStream", "Payload", "Steps", "freeze"]
 
 Steps = tuple[tuple[int, int], ...]
 """A multiplicity over time: `(instant, multiplicity from there on)`, instants ascending."""
-
-TOLERANCE: Final = 1e-9
 
 
 @final
@@ -168,17 +165,12 @@ class LogicalStream:
         )
 
     def agrees_with(self, other: LogicalStream, before: int = FOREVER) -> Time | None:
-        """The first instant before `before` at which the snapshots differ, or None.
-
-        Floats may differ by one part in 10^9 (or by 10^-9, whatever is more): sums depend on
-        the order of addition.
-        """
+        """The first instant before `before` at which the snapshots differ, or None."""
         if self == other:
             return None
-        alike = _representatives(_floats(self.steps.keys() | other.steps.keys()))
         surplus: Counter[Payload] = Counter()
         changes = [
-            (instant, _replace_floats(payload, alike), sign * change)
+            (instant, payload, sign * change)
             for stream, sign in ((self, 1), (other, -1))
             for payload, instant, change in stream._changes()
             if instant < before
@@ -278,28 +270,3 @@ def _show_snapshot(snapshot: Counter[Payload]) -> str:
         show_payload(payload) + (f" x{count}" if count > 1 else "") for payload, count in ordered
     ]
     return ", ".join(parts) or "nothing"
-
-
-def _floats(values: Iterable[Any]) -> Iterator[float]:
-    for value in values:
-        if isinstance(value, tuple):
-            yield from _floats(value)
-        elif isinstance(value, float) and math.isfinite(value):
-            yield value
-
-
-def _representatives(values: Iterable[float]) -> dict[float, float]:
-    """Each float's smallest neighbour: neighbours are chains of values within the tolerance."""
-    nearest: dict[float, float] = {}
-    last = math.nan
-    for value in sorted(set(values)):
-        close = math.isclose(value, last, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-        nearest[value] = nearest[last] if close else value
-        last = value
-    return nearest
-
-
-def _replace_floats(value: Any, by: Mapping[float, float]) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_replace_floats(part, by) for part in value)
-    return by.get(value, value) if isinstance(value, float) else value

@@ -19,7 +19,8 @@ from anabranch.runtime.layout import Layout, changed_layout, first_layout
 from anabranch.runtime.phases import reached
 from anabranch.runtime.rescale import Rescale, refuse_unfinished, rescaled, sweep_unfinished
 
-_FORMAT: Final = 3
+_FORMAT: Final = 4
+"""Since 4, sums of floats are kept in exact digits."""
 _ABOUT: Final = "query.json"
 
 
@@ -175,6 +176,15 @@ class Checkpoint:
             layout_now = known.get("layout", layout_now)
             about = {**known, **now, "sources": sources, "layout": layout_now}
         elif not changed or "layout" not in known:
+            if known["format"] < _FORMAT:
+                raise PlanError(
+                    "the checkpoint belongs to another query, or to this one as an earlier version "
+                    "of Anabranch ran it",
+                    where=f"{self.path}: format {known['format']}, now {_FORMAT}",
+                    hint="sums of floats are exact now, and their state has another form: continue "
+                    "the query with the version that wrote the checkpoint, or start it with a new "
+                    "one (and a new output folder)",
+                )
             raise PlanError(
                 "the checkpoint belongs to another query",
                 where=self.path,

@@ -7,6 +7,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from anabranch.model.digits import SUMS, carry, relieve, split
+from anabranch.model.exact_numbers import Exact, quotients
 from anabranch.userops.decorators import uda
 from anabranch.userops.shipped.exact_sum import ZERO, ExactSum, over, plus
 
@@ -53,14 +55,17 @@ def mean_plain(values: list[float]) -> float | None:
 
 @uda(frame="arrow", takes={"value": float}, returns=float, empty=None)
 def mean_arrow(table: pa.Table) -> pa.Table:
-    """The means of all windows of a table at once.
-
-    Numbers are added up in order of their size, so that the order of events does not matter. Other
-    than in the other forms every sum is rounded.
-    """
+    """The means of all windows of a table at once, rounded once as in the other forms."""
     window, value = table["window"].to_numpy(), table["value"].to_numpy()
-    order = np.lexsort((value, window))
+    order = np.argsort(window, kind="stable")
     numbers, first, counts = np.unique(window[order], return_index=True, return_counts=True)
-    with np.errstate(invalid="ignore", over="ignore"):
-        sums = np.add.reduceat(value[order], first) if len(first) else np.array([], float)
-    return pa.table({"window": numbers, "value": pa.array(sums / counts, from_pandas=False)})
+    if not len(first):
+        return pa.table({"window": numbers, "value": pa.array([], pa.float64())})
+    digits = relieve(split(value[order], SUMS), SUMS, len(value))
+    sums = {slot: np.add.reduceat(digit, first) for slot, digit in digits.items()}
+    means = quotients(Exact.of_digits(carry(sums, SUMS), SUMS), [counts])
+    with np.errstate(invalid="ignore"):
+        strange = np.where(np.isfinite(value[order]), 0.0, value[order])
+        special = np.add.reduceat(strange, first)
+    found = np.where(special != 0, special, means)
+    return pa.table({"window": numbers, "value": pa.array(found, from_pandas=False)})
