@@ -195,3 +195,15 @@ def test_nexmark_with_corrections_on_spark(
     run = own.sql(text, name=name).start(to=tmp_path / "log", available_now=True)
     run.await_end()
     case.check(query, run.table())
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("query", AUCTION)
+def test_the_dissertation_on_spark(
+    query: str, auction: Case, engine: Engine, tmp_path: Path
+) -> None:
+    text, name = auction.query(query)
+    own = Engine(engine.spark, shards=2)
+    run = own.sql(text, name=name).start(to=tmp_path / "log", available_now=True)
+    run.await_end()
+    auction.check(query, run.table())

@@ -22,6 +22,7 @@ from anabranch.kernels.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
+from anabranch.optimizer.driver import optimize
 from anabranch.runtime.thresholds import thresholds
 from anabranch.testing import (
     Element,
@@ -32,9 +33,10 @@ from anabranch.testing import (
     meaning,
     sources_of,
 )
+from anabranch.testing.sql_cases import Case, cases, plan_of
 
 Make = Callable[..., Any]
-EXAMPLES = max(60, settings.default.max_examples if settings.default else 0)
+EXAMPLES = max(40, settings.default.max_examples if settings.default else 0)
 WAYS = 3
 LARGE = 2**20
 
@@ -144,9 +146,23 @@ def test_an_operator_gives_the_same_however_its_input_is_cut(
     check(sharded, node, seed)
 
 
-@settings(max_examples=EXAMPLES // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=EXAMPLES * 3 // 8, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(node=plans(), seed=st.integers(0, 2**32))
 def test_a_plan_gives_the_same_however_its_input_is_cut(
     sharded: Make, node: Node, seed: int
 ) -> None:
     check(sharded, node, seed)
+
+
+@settings(max_examples=EXAMPLES * 3 // 10, suppress_health_check=list(HealthCheck))
+@given(case=cases(), seed=st.integers(0, 2**32))
+def test_a_drawn_query_gives_the_same_however_its_input_is_cut(
+    sharded: Make, case: Case, seed: int
+) -> None:
+    node = optimize(plan_of(case.script.text)).node
+    streams = {each.name: case.streams[each.name] for each in sources_of(node)}
+    expected = at_once(node, streams)
+    for way in range(WAYS):
+        assert_identical(expected, in_some_way(sharded, node, streams, seed * WAYS + way))

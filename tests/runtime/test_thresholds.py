@@ -41,9 +41,6 @@ NO_PATHS = {
 }
 """Constants that are compared with sizes and decide nothing about how rows are processed."""
 
-TEXTS = ("kernels/module_answers.py: len(text) <= 60",)
-"""Comparisons of lengths of texts."""
-
 SIZES = {"num_rows", "nbytes", "size", "rows", "length"}
 
 
@@ -97,7 +94,8 @@ def is_least_or_most(call: ast.Call) -> bool:
 
 def is_size(node: ast.AST) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
-        return True
+        # How long a text is that people read decides nothing about rows.
+        return ast.unparse(node.args[0]) != "text"
     return (isinstance(node, ast.Attribute) and node.attr in SIZES) or (
         isinstance(node, ast.Name) and node.id in SIZES
     )
@@ -111,7 +109,7 @@ def test_every_size_that_the_code_decides_by_is_in_the_table() -> None:
 
 
 def test_every_such_size_has_a_name() -> None:
-    assert [each for each in compared_numbers() if each not in TEXTS] == []
+    assert list(compared_numbers()) == []
 
 
 def test_each_of_them_exists_once() -> None:

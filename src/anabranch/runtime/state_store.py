@@ -17,6 +17,9 @@ from anabranch.runtime.folder import PARTIAL, Folder
 from anabranch.runtime.phases import reached
 
 FORMAT: Final = 1
+MOST_OPEN_RUNS: Final = 512
+"""A process has at most so many runs open; those that it has not used for longest are closed."""
+
 KEEP: Final = 5
 """How many versions stay by default."""
 
@@ -142,8 +145,7 @@ class _OpenRuns:
     same name is never taken for it.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._runs: OrderedDict[tuple[str, RunFile], pa.RecordBatch] = OrderedDict()
 
     def get(self, folder: Folder, file: RunFile) -> pa.RecordBatch:
@@ -151,14 +153,14 @@ class _OpenRuns:
         rows = self._runs.get(key)
         if rows is None:
             rows = self._runs[key] = _open_run(folder, file)
-            while len(self._runs) > self._most:
+            while len(self._runs) > MOST_OPEN_RUNS:
                 self._runs.popitem(last=False)
         else:
             self._runs.move_to_end(key)
         return rows
 
 
-_OPEN: Final = _OpenRuns(most=512)
+_OPEN: Final = _OpenRuns()
 
 
 @final

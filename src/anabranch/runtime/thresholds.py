@@ -50,6 +50,7 @@ THRESHOLDS: Final[tuple[str, ...]] = (
     "runtime.file_units.BLOCK_BYTES",
     "runtime.folder.MAP_FROM_BYTES",
     "runtime.source_task.PREPARE_FROM_ROWS",
+    "runtime.state_store.MOST_OPEN_RUNS",
     "runtime.tables.BROADCAST_UP_TO_BYTES",
 )
 """Module and name; each module says what its number decides."""
