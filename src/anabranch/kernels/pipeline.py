@@ -12,6 +12,7 @@ import pyarrow as pa
 from anabranch.algebra.determinism import check_chance
 from anabranch.algebra.ended_windows import only_ended
 from anabranch.algebra.join import Join
+from anabranch.algebra.layers import refuse_endless_layers
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.presence import with_presence_windows
@@ -80,6 +81,8 @@ def compile_plan(
     if emit == "watermark":
         nodes = tuple(only_ended(node) for node in nodes)
     nodes = tuple(with_weighted_windows(with_presence_windows(node)) for node in nodes)
+    for node in nodes:
+        refuse_endless_layers(node)
     compiler = _Compiler(nodes, tables, routed=routed)
     for node in nodes:
         parts = compiler.parts(node)

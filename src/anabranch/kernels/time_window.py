@@ -8,6 +8,7 @@ from typing import Final, final
 import numpy as np
 import pyarrow as pa
 
+from anabranch.algebra.layers import WAYS_OUT
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.window_columns import Columns, bound_type
 from anabranch.errors import StreamError
@@ -139,8 +140,7 @@ class TimeWindowKernel(Stateless):
             raise StreamError(
                 f"a time window over long lifetimes would need {several} layers for one event",
                 where=self.node.label,
-                hint="every instant of a lifetime counts as an occurrence; put the window on a "
-                "stream of points, or use a coarser time",
+                hint=WAYS_OUT,
             )
 
 
