@@ -144,7 +144,8 @@ def test_a_query_is_a_streaming_dataframe_too(engine: Engine, bids: Stream, tmp_
     query = bids.group_by("item").agg(top="MAX(price)")
     frame = query.to_df(checkpoint=tmp_path / "state")
     assert frame.isStreaming
-    assert frame.columns == ["kind", "start", "end", "new_end", "item", "top"]
+    times, order = ["kind", "start", "end", "new_end"], ["_batch", "_position"]
+    assert frame.columns == [*times, "item", "top", *order]
     writer = frame.writeStream.option("checkpointLocation", str(tmp_path / "spark"))
     writer.format("parquet").option("path", str(tmp_path / "out")).trigger(
         availableNow=True

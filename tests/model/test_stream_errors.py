@@ -120,7 +120,6 @@ def test_plain_rows_are_not_elements(tmp_path: Path) -> None:
         ({"kind": "upsert", "start": 1}, "unknown kind of element"),
         ({"kind": None, "start": 1}, "unknown kind of element"),
         ({"kind": "insert", "start": None}, "'start' is missing"),
-        ({"kind": "adjust", "start": 1, "end": 4}, "'new_end' is missing"),
         ({"kind": "insert", "start": 2**63 - 1}, "an event cannot start at forever"),
     ],
 )

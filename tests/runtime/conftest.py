@@ -59,6 +59,8 @@ class ShardedRunner:
         promises: Mapping[str, Promise] | None = None,
         seed: int = 0,
         pieces: int = 1,
+        deliver: Delivery = SHIP,
+        unordered: Iterable[str] = (),
     ) -> None:
         if isinstance(node, PhysicalPlan):
             plan = node
@@ -70,13 +72,16 @@ class ShardedRunner:
             shards=shards,
             state=str(folder / "state"),
             promises={**known, **(promises or {})},
-            deliveries=(SHIP,) * len(plan.outputs),
-            outs=("",) * len(plan.outputs),
+            deliveries=(deliver,) * len(plan.outputs),
+            outs=tuple(str(folder / f"out{number}") for number in range(len(plan.outputs))),
             keep=3,
+            unordered=frozenset(unordered),
         )
         self.batch = 0
         self.heads: list[Mapping[str, Any]] = []
         self.outputs: list[EventBatch] = []
+        self.results: list[Result] = []
+        self.rows = pa.table({})
         self._random = random.Random(seed)
         self._changes = 0
         self._pieces = pieces
@@ -126,7 +131,13 @@ class ShardedRunner:
             for name, parts in arrived.items()
             for part, batch in enumerate(parts)
             for row in send_source(
-                self.job, name, part, self.batch, self._read(batch), ends=name in ends
+                self.job,
+                name,
+                part,
+                self.batch,
+                self._read(batch),
+                ends=name in ends,
+                in_order=name not in self.job.unordered,
             )
         ]
         for name, time in (passed or {}).items():
@@ -137,7 +148,10 @@ class ShardedRunner:
             if level == until:
                 return EventBatch.empty(pa.schema([]))
             rows = self._level(places, rows)
-        results = Result.of_table(pa.Table.from_batches(rows))
+        if self.job.deliveries == ("rows",):
+            self.rows = pa.Table.from_batches(rows) if rows else pa.table({})
+            return EventBatch.empty(pa.schema([]))
+        self.results = results = Result.of_table(pa.Table.from_batches(rows))
         self.heads = [result.head for result in results]
         self.outputs = [
             self._output(number, [each for each in results if each.head["output"] == number])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -23,6 +23,7 @@ from anabranch.kernels.kernel import (
 )
 from anabranch.kernels.prepared import check_prepared, hashes, keyed, numbers
 from anabranch.model.batch import EventBatch
+from anabranch.model.hashing import stable_hash
 from anabranch.model.time import Time
 
 StageState = tuple[Trace, ...]
@@ -70,12 +71,18 @@ class Stage:
         first = self.kernels[0] if self.kernels else None
         return first if isinstance(first, Stateful) else None
 
-    def prepare(self, edge: int, batch: EventBatch) -> pa.RecordBatch:
-        """Run an edge's chain, then bring the rows into the form the exchange carries."""
+    def prepare(self, edge: int, batch: EventBatch, *, by_event: bool = False) -> pa.RecordBatch:
+        """Run an edge's chain, then bring the rows into the form the exchange carries.
+
+        Rows of a stage without a key have no id, or with `by_event` that of their event.
+        """
         for step in self.edges[edge].chain:
             batch = step.apply(batch)
         side = self.edges[edge].side
-        rows = _pack_events(batch) if self._head is None else self._head.prepare(batch, side)
+        if self._head is None:
+            rows = _pack_events(batch, by_event=by_event)
+        else:
+            rows = self._head.prepare(batch, side)
         return self.check(edge, rows)
 
     def prepared_schema(self, edge: int) -> pa.Schema:
@@ -179,9 +186,12 @@ class Stage:
         return chain[-1].schema if chain else self.schema
 
 
-def _pack_events(batch: EventBatch) -> pa.RecordBatch:
+def _pack_events(batch: EventBatch, *, by_event: bool) -> pa.RecordBatch:
+    ids = np.zeros(len(batch), np.uint64)
+    if by_event:
+        ids = stable_hash([*batch.payload.columns, pa.array(batch.start)], len(batch))
     columns = {
-        ID: pa.array(np.zeros(len(batch), np.uint64)),
+        ID: pa.array(ids),
         **{
             name: pa.array(times)
             for name, times in zip(_TIMES, (batch.start, batch.end, batch.new_end), strict=True)
@@ -224,6 +234,22 @@ class PhysicalPlan:
         """The columns of the only output."""
         (place,) = self.outputs
         return self.stages[place].schema
+
+
+def with_one_promise(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan with an output whose shards all make the same promise.
+
+    Where each makes its own, which follows from what it remembers, a stage is added that collects
+    what they give: it knows the least of their promises.
+    """
+    (place,) = plan.outputs
+    last = plan.stages[place]
+    remembering = [kernel for kernel in last.kernels if isinstance(kernel, Stateful)]
+    if not last.sharded or not any(kernel.promises_by_state for kernel in remembering):
+        return plan
+    edge = Edge(f"stage:{last.name}", ())
+    collect = Stage(f"{len(plan.stages)}-collect", (edge,), (), True, last.schema)
+    return replace(plan, stages=(*plan.stages, collect), outputs=(len(plan.stages),))
 
 
 def stage_fingerprints(plan: PhysicalPlan) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -18,8 +19,14 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 ELEMENT_COLUMNS: Final = ("kind", "start", "end", "new_end")
+_SPARK_KEY: Final = b"org.apache.spark.sql.parquet.row.metadata"
 _KINDS: Final = ("insert", "adjust", "stable")
-_TIMES_KEY: Final = b"anabranch.times"
+ORDER_COLUMNS: Final = ("_batch", "_position")
+"""In tables that have no order of their own: the batch of an element, and its position in it."""
+
+TIMES_KEY: Final = b"anabranch.times"
+"""The note that times are timestamps or integers: of a file, or of the column `start`."""
+
 ROW_GROUP_ROWS: Final = 2**17
 """A row group is written from so many rows on."""
 
@@ -36,18 +43,20 @@ def describe_parquet(path: Path) -> tuple[pa.Schema, bool]:
     if missing:
         what = f"no column '{missing[0]}'"
         raise StreamError(what, where=f"{path}: columns {', '.join(schema.names)}", hint=_SHAPE)
+    taken = {*ELEMENT_COLUMNS, *(ORDER_COLUMNS if has_order(schema) else ())}
     payload = [
-        pa.field(field.name, plain_type(field.type))
-        for field in schema
-        if field.name not in ELEMENT_COLUMNS
+        pa.field(field.name, plain_type(field.type)) for field in schema if field.name not in taken
     ]
-    kept = (schema.metadata or {}).get(_TIMES_KEY)
+    kept = (schema.metadata or {}).get(TIMES_KEY) or _noted(schema)
     is_timestamp = pa.types.is_timestamp(schema.field("start").type)
     return pa.schema(payload), kept == b"timestamp" or (kept is None and is_timestamp)
 
 
 def read_parquet(path: Path, schema: pa.Schema, rows: int) -> Iterator[Arrivals]:
-    """The elements of the file; positions are rows, counted from 1."""
+    """The elements of the file; positions are rows, counted from 1.
+
+    Where columns tell the order the rows are sorted by them first.
+    """
     file = _open(path)
     found, _ = describe_parquet(path)
     for name in schema.names:
@@ -56,7 +65,12 @@ def read_parquet(path: Path, schema: pa.Schema, rows: int) -> Iterator[Arrivals]
             raise StreamError(f"no column '{name}'", where=f"{path}", hint=f"columns are: {known}")
     times = [name for name in ELEMENT_COLUMNS if name in file.schema_arrow.names]
     first = 1
-    for part in file.iter_batches(rows, columns=[*times, *schema.names]):
+    wanted = [*times, *schema.names]
+    for part in (
+        _sorted(file, rows, wanted)
+        if has_order(file.schema_arrow)
+        else file.iter_batches(rows, columns=wanted)
+    ):
         yield _arrivals(part, schema, first, path)
         first += part.num_rows
 
@@ -67,7 +81,7 @@ def write_parquet(
     """Write elements; a stable point follows the rows of its batch where it says more."""
     source = iter(batches)
     first = next(source, EventBatch.empty(pa.schema([])))
-    metadata = {_TIMES_KEY: b"timestamp" if timestamps else b"integer"}
+    metadata = {TIMES_KEY: b"timestamp" if timestamps else b"integer"}
     schema = _file_schema(first.schema).with_metadata(metadata)
     reached = int(BEGINNING)
     try:
@@ -85,6 +99,38 @@ def write_parquet(
     except pa.ArrowNotImplementedError as problem:
         hint = "write JSON lines, or cast the column to another type"
         raise StreamError("Parquet has no such type", where=str(problem), hint=hint) from None
+
+
+def _sorted(file: pq.ParquetFile, rows: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """The rows by batch and position; for this all of them are in memory."""
+    table = file.read([*dict.fromkeys([*columns, *ORDER_COLUMNS])])
+    keys = [(name, "ascending") for name in ORDER_COLUMNS]
+    yield from table.sort_by(keys).select(columns).to_batches(rows)
+
+
+def has_order(schema: pa.Schema) -> bool:
+    """Whether the columns that tell the order are there."""
+    return all(
+        name in schema.names and pa.types.is_integer(schema.field(name).type)
+        for name in ORDER_COLUMNS
+    )
+
+
+def is_noted_as_timestamp(start: pa.Field) -> bool:
+    """Whether the column `start` has the note that its numbers are microseconds."""
+    return (start.metadata or {}).get(TIMES_KEY) == b"timestamp"
+
+
+def _noted(schema: pa.Schema) -> bytes | None:
+    """The note at the column `start`, as Arrow or as Spark writes it down."""
+    if is_noted_as_timestamp(schema.field("start")):
+        return b"timestamp"
+    said = json.loads((schema.metadata or {}).get(_SPARK_KEY) or "{}")
+    for field in said.get("fields", ()):
+        if field["name"] == "start":
+            note: str | None = field["metadata"].get(TIMES_KEY.decode())
+            return None if note is None else note.encode()
+    return None
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -122,8 +168,10 @@ def _arrivals(part: pa.RecordBatch, schema: pa.Schema, first: int, path: Path) -
     is_adjust = code == 1
     _refuse(~start_given, "'start' is missing", part, first, path)
     _refuse(~is_stable & (start == FOREVER), "an event cannot start at forever", part, first, path)
-    _refuse(is_adjust & ~new_end_given, "'new_end' is missing", part, first, path)
+    if "new_end" not in part.schema.names:
+        _refuse(is_adjust, "'new_end' is missing", part, first, path)
     end = np.where(end_given, end, FOREVER)
+    new_end = np.where(new_end_given, new_end, FOREVER)
     rows = np.flatnonzero(~is_stable)
     try:
         columns = [part.column(f.name).take(pa.array(rows)).cast(f.type) for f in schema]

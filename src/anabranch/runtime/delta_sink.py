@@ -9,10 +9,12 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from anabranch.errors import EngineError, PlanError
+from anabranch.model.batch import EventBatch
+from anabranch.model.stream_parquet import ORDER_COLUMNS
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.elements import element_schema, element_table
+from anabranch.runtime.elements import Place, element_schema, element_table
 from anabranch.runtime.event_table import COPIES, EVENT, FROM, TO, event_changes, event_schema
-from anabranch.runtime.sinks import Begin, Keep, Result, Sink, together
+from anabranch.runtime.sinks import Begin, Keep, Result, Sink, promised_before, together
 
 
 def parse_delta(to: str) -> tuple[str, Keep]:
@@ -87,18 +89,31 @@ class DeltaSink(Sink):
                 hint="somebody has replaced the table; restore it, or start the query with a new "
                 "checkpoint and a new table",
             )
-        if batch <= done:
-            return
-        rows = together(results, self._begin.schema).with_stable(stable)
-        if self._keep == "log":
-            found = element_table([rows], self._begin.schema)
-            write_deltalake(table, found, mode="append", commit_properties=self._transaction(batch))
-            return
-        changes = event_changes(rows, timestamps=self._begin.timestamps)
-        self._merge(table, changes, batch)
+        if batch > done:
+            rows = together(results, self._begin.schema).with_stable(stable)
+            if self._keep == "log":
+                self._append(table, rows, batch, promised_before(batch, self._begin, results))
+            else:
+                changes = event_changes(rows, timestamps=self._begin.timestamps)
+                self._merge(table, changes, batch)
+        # A transaction of its own: if the query was killed before it, the batch comes again, is
+        # found in the table, and only what is over is left to remove.
         if self._keep == "current" and stable > self._stable:
             self._forget(table, stable)
             self._stable = stable
+
+    def _append(self, table: DeltaTable, rows: EventBatch, batch: int, after: Time) -> None:
+        found = element_table([rows], self._begin.schema, after=after, place=Place(batch))
+        there = {field.name for field in table.schema().fields}
+        # A table from before there were columns that tell the order gets them now.
+        older = not there.issuperset(ORDER_COLUMNS)
+        write_deltalake(
+            table,
+            found,
+            mode="append",
+            schema_mode="merge" if older else None,
+            commit_properties=self._transaction(batch),
+        )
 
     def _merge(self, table: DeltaTable, changes: pa.RecordBatch, batch: int) -> None:
         total = f"t.{COPIES} + s.{COPIES}"
@@ -129,7 +144,9 @@ class DeltaSink(Sink):
 
     def _schema(self) -> pa.Schema:
         if self._keep == "log":
-            return element_schema(self._begin.schema)
+            return element_schema(
+                self._begin.schema, ordered=True, timestamps=self._begin.timestamps
+            )
         return event_schema(self._begin.schema, timestamps=self._begin.timestamps)
 
     def _transaction(self, batch: int) -> CommitProperties:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.stream_file import describe as describe_stream
-from anabranch.model.stream_parquet import plain_type
+from anabranch.model.stream_parquet import ORDER_COLUMNS, has_order, plain_type
 from anabranch.runtime.declared import Declared, leaf_of, with_times
 from anabranch.runtime.declared_columns import first_filled, no_column, refuse_missing
 from anabranch.runtime.delta_table import is_delta_table
@@ -29,7 +29,13 @@ from anabranch.runtime.file_listing import (
     list_files,
 )
 from anabranch.runtime.log_folder import LogFolder
-from anabranch.runtime.rows_shape import is_clock, payload_of, shape_of
+from anabranch.runtime.rows_shape import (
+    is_clock,
+    order_of,
+    payload_of,
+    refuse_limits,
+    shape_of,
+)
 from anabranch.runtime.source_spec import (
     ARRIVAL,
     ELEMENTS,
@@ -80,10 +86,12 @@ def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
     _refuse_missing(path, declared, form)
     there = _stored_schema(path, form, declared)
     shape = shape_of(declared, there)
+    order = order_of(declared, shape, there)
     schema = payload_of(declared, shape, there)
+    schema = pa.schema([field for field in schema if field.name not in order])
     needed = dict.fromkeys([*schema.names, *shape.columns])
     stored = pa.schema([schema.field(n) if n in schema.names else there.field(n) for n in needed])
-    return _source(path, declared, form, schema, stored, shape)
+    return _source(path, declared, form, schema, stored, shape, ordered=not order)
 
 
 def _holds_elements(path: str, form: FileForm, declared: Declared) -> bool:
@@ -128,6 +136,7 @@ def _source(
     shape: Shape,
     *,
     timestamps: bool | None = None,
+    ordered: bool = True,
 ) -> tuple[FileSource, Source]:
     if timestamps is None:
         timestamps = shape.start is not None and is_clock(stored.field(shape.start).type)
@@ -140,7 +149,10 @@ def _source(
         shape=None if form == "lines" else shape,
         ends=declared.ends,
         limits=declared.limits,
+        ordered=ordered,
     )
+    if not ordered:
+        refuse_limits(declared, path)
     return source, leaf_of(declared, schema, shape, timestamps=timestamps)
 
 
@@ -161,11 +173,24 @@ def _lines(path: str, declared: Declared) -> tuple[FileSource, Source]:
 
 
 def _element_table(path: str, declared: Declared) -> tuple[FileSource, Source]:
-    form = describe_stream(demand_files(path, "parquet")[0])
-    _refuse_missing_in(declared, form.schema, path)
+    first = demand_files(path, "parquet")[0]
+    form = describe_stream(first)
+    there = _there(first, "parquet")
+    order = order_of(declared, ELEMENTS, there)
+    own = ORDER_COLUMNS if has_order(there) and not order else ()
+    known = pa.schema([*form.schema, *(there.field(name) for name in own)])
+    _refuse_missing_in(declared, known, path)
     schema = declared.schema if declared.schema is not None else form.schema
-    stored = with_times(schema)
-    return _source(path, declared, "parquet", schema, stored, ELEMENTS, timestamps=form.timestamps)
+    return _source(
+        path,
+        declared,
+        "parquet",
+        schema,
+        with_times(schema),
+        ELEMENTS,
+        timestamps=form.timestamps,
+        ordered=not order,
+    )
 
 
 def _log(path: str, declared: Declared) -> tuple[FileSource, Source]:

@@ -14,7 +14,7 @@ from anabranch.runtime.declared import Declared, leaf_of
 from anabranch.runtime.declared_columns import no_column
 from anabranch.runtime.delta_rows import END, KIND, NEW_END, OWN
 from anabranch.runtime.delta_table import DELTA_LOG, delta_schema
-from anabranch.runtime.rows_shape import is_clock, payload_of, shape_of
+from anabranch.runtime.rows_shape import are_instants, order_of, payload_of, refuse_limits, shape_of
 from anabranch.runtime.source_spec import ARRIVAL, ELEMENTS, FileSource, Shape
 
 
@@ -39,9 +39,13 @@ def describe_delta(path: str, declared: Declared) -> tuple[FileSource, Source]:
         shape = Shape(start=ARRIVAL)
     else:
         shape = shape_of(declared, there)
+    order = order_of(declared, shape, there)
     schema = payload_of(declared, shape, there)
+    schema = pa.schema([field for field in schema if field.name not in order])
+    if order:
+        refuse_limits(declared, path)
     timestamps = declared.stamped or (
-        shape.start is not None and is_clock(there.field(shape.start).type)
+        shape.start is not None and are_instants(stored.field(shape.start))
     )
     if feed and shape.kind is None and shape.start not in (None, ARRIVAL):
         shape = replace(shape, kind=KIND, end=shape.end or END, new_end=NEW_END)
@@ -56,6 +60,8 @@ def describe_delta(path: str, declared: Declared) -> tuple[FileSource, Source]:
         shape=shape,
         ends=declared.ends,
         limits=declared.limits,
+        # Its versions are in order, but somebody may have rewritten files: then rows are not.
+        ordered=not order,
     )
     return source, leaf_of(declared, schema, shape, timestamps=timestamps)
 

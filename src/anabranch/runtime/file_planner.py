@@ -358,6 +358,7 @@ class FilePlanner:
 
     def _take(self, source: FileSource, *, limited: bool) -> tuple[list[Unit], bool]:
         """What fits into the next batch, and whether that is all there is."""
+        limited = limited and source.ordered
         rows = self._most.get(source.name, source.limits.rows if limited else None)
         most_files = source.limits.files if limited else None
         taken: list[Unit] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn, final
 
@@ -85,13 +85,16 @@ def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iter
     needed.pop(ARRIVAL, None)
     # A column has to tell how many rows there are.
     stored = pa.schema([source.stored.field(name) for name in needed or source.stored.names[:1]])
-    number = split.number
-    batches = _delta(split, stored, source.shape) if form == "delta" else None
+    number, shape = split.number, source.shape
+    batches = _delta(split, stored, shape) if form == "delta" else None
     for rows in batches or _READERS[form](split, stored):
+        if shape.new_end not in (None, *rows.schema.names):
+            # Without the column there can be no adjusts; a NULL in it would be forever.
+            shape = replace(shape, new_end=None)
         if split.stamp is not None:
             stamps = pa.array(np.full(rows.num_rows, split.stamp, np.int64))
             rows = rows.append_column(ARRIVAL, stamps)
-        yield arrivals_of(rows, schema, source.shape, first=number, where=split.path)
+        yield arrivals_of(rows, schema, shape, first=number, where=split.path)
         number += rows.num_rows
 
 
@@ -125,8 +128,8 @@ def _parquet(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
         table = file.read_row_groups(groups, columns=names, use_threads=False)
     except (pa.ArrowInvalid, OSError) as problem:
         _unreadable(split.path, problem)
-    for name in optional:
-        table = table.append_column(name, pa.nulls(table.num_rows, stored.field(name).type))
+    if "end" in optional:
+        table = table.append_column("end", pa.nulls(table.num_rows, stored.field("end").type))
     yield from _batches(table)
 
 

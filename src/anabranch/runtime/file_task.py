@@ -82,4 +82,12 @@ class FileJob:
             lost = LostCopies(Folder.at(self.plan_folder))
             return send_copies(job, source, part, batch, lost)
         pieces = read_pieces(source, part.splits, job.columns(source.name))
-        return send_source(job, source.name, part.number, batch, pieces, ends=part.ends)
+        return send_source(
+            job,
+            source.name,
+            part.number,
+            batch,
+            pieces,
+            ends=part.ends,
+            in_order=source.ordered,
+        )

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -16,6 +15,7 @@ from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.kernels.columns import load_beside
 from anabranch.model.arrivals import Arrivals
+from anabranch.model.stream_parquet import TIMES_KEY
 from anabranch.runtime import file_reader
 from anabranch.runtime.batch_id import current_batch, current_partition, current_query
 from anabranch.runtime.declared import Declared, leaf_of
@@ -24,17 +24,26 @@ from anabranch.runtime.exchange import PARCELS_DDL
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.job import Job, seal, unseal
 from anabranch.runtime.rows import arrivals_of, latest_start
-from anabranch.runtime.rows_shape import is_clock, payload_of, shape_of
+from anabranch.runtime.rows_shape import (
+    are_instants,
+    order_of,
+    payload_of,
+    refuse_limits,
+    shape_of,
+)
 from anabranch.runtime.source_options import SourceKind
 from anabranch.runtime.source_spec import ARRIVAL, USUAL, FileSource, Limits, Promise, Shape
-from anabranch.runtime.source_task import Piece, send_source
+from anabranch.runtime.source_task import Piece, send_source, without_order
 from anabranch.runtime.thresholds import take_thresholds
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameSource:
-    """A DataFrame with times in some of its columns."""
+    """A DataFrame with times in some of its columns.
+
+    Sorted by the columns `order`, if there are any, its rows are elements in their order.
+    """
 
     promise: Promise
     frame: DataFrame
@@ -42,6 +51,7 @@ class FrameSource:
     stored: pa.Schema
     shape: Shape
     limits: Limits = USUAL
+    order: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -59,7 +69,17 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
             where=str(problem)[:200],
             hint="select the columns you need, cast to other types",
         ) from problem
-    return pa.schema([pa.field(field.name, field.type) for field in found])
+    notes = {field.name: field.metadata.get(TIMES_KEY.decode()) for field in frame.schema.fields}
+    return pa.schema(
+        [
+            pa.field(
+                field.name,
+                field.type,
+                metadata={TIMES_KEY: b"timestamp"} if notes[field.name] == "timestamp" else None,
+            )
+            for field in found
+        ]
+    )
 
 
 def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, Source]:
@@ -96,13 +116,18 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
             raise no_column(name, there.names, where=f"source '{declared.name}': a DataFrame")
     shape = shape_of(declared, there)
     schema = payload_of(declared, shape, there)
-    timestamps = shape.start is not None and is_clock(there.field(shape.start).type)
+    timestamps = shape.start is not None and are_instants(there.field(shape.start))
+    order = order_of(declared, shape, there)
+    if shape.kind is not None and not order and not frame.isStreaming:
+        refuse_limits(declared, "a DataFrame")
+    schema = pa.schema([field for field in schema if field.name not in order])
     given = {"start": shape.start, "end": shape.end, "new_end": shape.new_end, "kind": shape.kind}
     own = {key: f"__{key}" for key, name in given.items() if name is not None}
     times = [sf.col(_quoted(given[key] or "")).alias(name) for key, name in own.items()]
     stored = pa.schema(
         [*schema, *(pa.field(name, there.field(given[key]).type) for key, name in own.items())]
     )
+    times += [sf.col(name).alias(f"_{name}") for name in order]
     source = FrameSource(
         promise=declared.promise(timestamps=timestamps),
         frame=frame.select(*[_quoted(name) for name in schema.names], *times),
@@ -110,6 +135,7 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
         stored=stored,
         shape=Shape(**{"start": None, **own}),
         limits=declared.limits,
+        order=tuple(f"_{name}" for name in order),
     )
     return source, leaf_of(declared, schema, shape, timestamps=timestamps)
 
@@ -146,10 +172,8 @@ def _pieces(
 
     def together() -> Piece:
         rows = pa.concat_batches(waiting)
-        came = _arrivals(rows, schema, shape, number)
         # Rows of a DataFrame have no order: a stable point holds after the batch.
-        behind = np.full(len(came.stables), number + rows.num_rows, np.int64)
-        return replace(came, stable_positions=behind), "DataFrame"
+        return without_order(_arrivals(rows, schema, shape, number)), "DataFrame"
 
     for rows in batches:
         if not rows.num_rows:
@@ -179,12 +203,15 @@ def _arrivals(rows: pa.RecordBatch, schema: pa.Schema, shape: Shape, number: int
 def as_files(source: FrameSource, folder: str) -> FileSource:
     """A DataFrame that does not stream, written down once: from then on it is a file that ends.
 
-    Its rows have no order, so stable points in it say nothing before the end.
+    Elements that have columns with their order are sorted by them. Otherwise rows have no order:
+    stable points say nothing before the end, and all elements make one batch.
     """
     target = f"{folder}/{source.name}"
     if "_SUCCESS" not in Folder.at(target).names():
         frame = source.frame
-        if source.shape.kind is not None:
+        if source.order:
+            frame = frame.orderBy(*source.order).drop(*source.order)
+        elif source.shape.kind is not None:
             frame = frame.where(sf.col(source.shape.kind) != "stable")
         frame.write.mode("overwrite").parquet(target)
     return FileSource(
@@ -196,6 +223,7 @@ def as_files(source: FrameSource, folder: str) -> FileSource:
         shape=source.shape,
         ends=True,
         limits=source.limits,
+        ordered=bool(source.order) or source.shape.kind is None,
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 
+from anabranch.algebra.source import Source
 from anabranch.errors import OperatorError, PlanError
 from anabranch.kernels.interest import interest
 from anabranch.kernels.kernel import COPY, Stateful
@@ -34,13 +35,17 @@ QUERY: Final = "{query}"
 @final
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A way out of a sender: an edge of a stage, and how that stage is sharded."""
+    """A way out of a sender: an edge of a stage, and how that stage is sharded.
+
+    With `by_event` all moves of one event go to one shard, of a stage that has no key of its own.
+    """
 
     target: int
     edge: int
     shards: int
     keyed: bool
     everywhere: bool
+    by_event: bool = False
 
 
 Deliver = Callable[[EventBatch, Route, int], dict[str, object]]
@@ -69,6 +74,7 @@ class Job:
         homes: Where each stage keeps its state; where it is called, if nothing is said.
         tasks: How many tasks share the shards of a stage, at most; 0: as many as there are shards.
             This may change whenever a query is started.
+        unordered: The sources whose rows have no order within a batch: DataFrames.
     """
 
     plan: PhysicalPlan
@@ -81,6 +87,7 @@ class Job:
     keep: int = KEEP
     homes: Mapping[str, Home] = field(default_factory=dict)
     tasks: int = 0
+    unordered: frozenset[str] = frozenset()
 
     def shards_of(self, stage: Stage) -> int:
         """The number of shards of a stage."""
@@ -114,7 +121,13 @@ class Job:
         return min(most, self.tasks or most)
 
     def goes_out_at_once(self, route: Route) -> bool:
-        """Whether what a source sends there is output as it is, so that the sender delivers it."""
+        """Whether what a source sends there is output as it is, so that the sender delivers it.
+
+        What senders deliver is read in the order of source, part and message. If that is not the
+        order of the stream, an adjust could stand before its insert.
+        """
+        if self._is_jumbled(self._edge(route)):
+            return False
         stage = self.plan.stages[route.target]
         kinds = [self.deliveries[number] for number in self.outputs_of(route.target)]
         return (
@@ -123,6 +136,11 @@ class Job:
             and not stage.kernels
             and not self.routes(f"stage:{stage.name}")
         )
+
+    def nets(self, place: int) -> bool:
+        """Whether a stage has to add up the moves of each event, for they come in any order."""
+        stage = self.plan.stages[place]
+        return not is_keyed(stage) and any(map(self._is_jumbled, stage.edges))
 
     def outputs_of(self, place: int) -> list[int]:
         """The numbers of the outputs that a stage's rows are."""
@@ -142,8 +160,9 @@ class Job:
                 target,
                 number,
                 self.shards_of(stage),
-                is_keyed(stage),
+                is_keyed(stage) or self._may_adjust(stage, edge),
                 everywhere=stage.is_broadcast(number),
+                by_event=self._may_adjust(stage, edge),
             )
             for target, stage in enumerate(self.plan.stages)
             for number, edge in enumerate(stage.edges)
@@ -187,7 +206,7 @@ class Job:
                 said = {**head, "delivered": deliver(rows, route, message)}
                 rows = wanted.where(np.zeros(len(wanted), np.bool_))
             yield from address(
-                stage.prepare(route.edge, rows),
+                stage.prepare(route.edge, rows, by_event=route.by_event),
                 said,
                 target=route.target,
                 edge=route.edge,
@@ -236,6 +255,26 @@ class Job:
         # Those that came later may not have heard of it.
         oldest = min(places, key=lambda place: self.store(place, 0).since)
         return self.store(oldest, 0).load(batch)
+
+    def _may_adjust(self, stage: Stage, edge: Edge) -> bool:
+        """Whether moves of one event may come from several senders to a stage that has no key.
+
+        A source cuts its stream into parts wherever it likes: the insert may be in one of them,
+        the adjust in the next. (Shards of a stage have all moves of their events.) Unless all moves
+        of an event meet in one shard, nobody knows their order.
+        """
+        source = self._source(edge)
+        return source is not None and not source.insert_only and not is_keyed(stage)
+
+    def _is_jumbled(self, edge: Edge) -> bool:
+        """Whether a sender may have the adjust of an event whose insert comes from a later one."""
+        source = self._source(edge)
+        return source is not None and not source.insert_only and source.name in self.unordered
+
+    def _source(self, edge: Edge) -> Source | None:
+        """The source that comes through an edge, if it is one."""
+        kind, _, name = edge.upstream.partition(":")
+        return self.plan.sources[name] if kind == "source" else None
 
     def _edge(self, route: Route) -> Edge:
         return self.plan.stages[route.target].edges[route.edge]

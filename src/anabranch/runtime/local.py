@@ -32,7 +32,7 @@ from anabranch.runtime.quarantine import told
 from anabranch.runtime.sinks import Begin, LinesSink, Result, Sink
 from anabranch.runtime.source_spec import FileSource
 from anabranch.runtime.source_task import read_pieces
-from anabranch.runtime.stage_task import as_rows, ordered
+from anabranch.runtime.stage_task import as_rows, netted, ordered
 
 
 @final
@@ -103,6 +103,7 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
         )
     timestamps = any(source.timestamps for source in runner.plan.sources.values())
     sink.open(Begin(runner.plan.schema, "local", timestamps, fresh=True))
+    in_order = ordered if all(source.ordered for source in files) else netted
     promised = dict.fromkeys(sources, BEGINNING)
     copies: dict[str, dict[int, tuple[str, Time]]] = {}
     metrics: list[dict[str, Any]] = []
@@ -124,8 +125,10 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
                     arrived[part.source] = EventBatch.concat(several)
             commands = [command for part in parts for command in part.commands]
             with own_settings(), _kept_clean(sink):
-                output = ordered(runner.step(arrived, copies, commands))
-            sink.commit(number, output.stable, [_result(sink, number, output, timestamps)])
+                output = in_order(runner.step(arrived, copies, commands))
+            last = metrics[-1]["stable"] if metrics else int(BEGINNING)
+            result = _result(sink, number, output, timestamps, last)
+            sink.commit(number, output.stable, [result])
             metrics.append(_metrics(number, output, counts, runner))
             number = after
     sink.close()
@@ -152,7 +155,8 @@ def _arrived(
         count = counts.setdefault(part.source, {"rows": 0, "late": 0, "adjusted": 0})
         for came, where in read_pieces(source, part.splits, source.schema.names):
             judged = judge(source.promise, bound, came, where=where)
-            bound = Time(max(bound, came.batch.stable))
+            if source.ordered:
+                bound = Time(max(bound, came.batch.stable))
             new = max(promised[part.source], reached(source.promise, came))
             promised[part.source] = Time(new)
             found[part.source].append(judged.batch)
@@ -189,8 +193,8 @@ def _copies(
     return EventBatch.concat([EventBatch.empty(with_copy(source.schema)), *rows])
 
 
-def _result(sink: Sink, batch: int, output: EventBatch, timestamps: bool) -> Result:
-    head: dict[str, Any] = {"stable": int(output.stable), "files": []}
+def _result(sink: Sink, batch: int, output: EventBatch, timestamps: bool, last: int) -> Result:
+    head: dict[str, Any] = {"stable": int(output.stable), "stable_before": last, "files": []}
     if sink.delivery == "log" and len(output):
         head["files"] = [write_part(sink.out, batch, 0, output, timestamps=timestamps)]
     return Result(0, json.loads(json.dumps(head)), as_rows(output) if len(output) else None)

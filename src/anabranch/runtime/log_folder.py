@@ -23,6 +23,9 @@ from anabranch.runtime.source_spec import ELEMENTS
 
 _FORMAT: Final = 1
 
+SENDER: Final = "sender"
+"""Of a file on its way to the log: the edge, part and message it is, which give its place."""
+
 
 def write_part(
     path: str, batch: int, shard: int | str, rows: EventBatch, *, timestamps: bool
@@ -93,8 +96,14 @@ class LogFolder:
         return self._log.read_json(ABOUT) is not None
 
     def commit(self, batch: int, stable: int, files: list[dict[str, Any]]) -> None:
-        """Make the files of a batch part of the stream."""
-        entry = {"format": _FORMAT, "batch": batch, "stable": int(stable), "files": files}
+        """Make the files of a batch part of the stream, in the order of their senders.
+
+        Tasks report in any order, while the insert of an event may be in one file and its adjust
+        in another. Files of shards come last: they share no event with others.
+        """
+        placed = sorted(files, key=lambda file: (SENDER not in file, file.get(SENDER, ())))
+        listed = [{key: said for key, said in file.items() if key != SENDER} for file in placed]
+        entry = {"format": _FORMAT, "batch": batch, "stable": int(stable), "files": listed}
         self._log.write_json(f"{batch}.json", entry, seal=False)
 
     def home(self) -> str | None:

@@ -9,8 +9,15 @@ from typing import TypeAlias, final
 import pyarrow as pa
 
 from anabranch.model.line_writer import element_lines, stable_line
-from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.sinks import Begin, Result, Sink, named_failures, together
+from anabranch.model.time import Time
+from anabranch.runtime.sinks import (
+    Begin,
+    Result,
+    Sink,
+    named_failures,
+    promised_before,
+    together,
+)
 
 Send: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], object]
 """A user's function: sends messages, key and value each, and returns when all have arrived."""
@@ -44,10 +51,10 @@ class MessageSink(Sink):
         self._begin = begin
 
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
-        """Send the elements of the batch, then its stable point."""
+        """Send the elements of the batch, then its stable point if it has moved."""
         timestamps = self._begin.timestamps
         data = element_lines(together(results, self._begin.schema), timestamps=timestamps)
-        if stable > BEGINNING:
+        if stable > promised_before(batch, self._begin, results):
             data += stable_line(stable, timestamps=timestamps)
         values = data.splitlines()
         keys = [f"{self._begin.query}/{batch:09}/{number:09}" for number in range(len(values))]

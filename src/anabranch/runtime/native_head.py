@@ -155,7 +155,7 @@ def _marked(keep: Column, source: FrameSource) -> FrameSource:
     columns = [
         sf.when(sf.col(_KEEP), sf.col(_quoted(name))).alias(name) for name in source.schema.names
     ]
-    times = [sf.col(name) for name in shape.columns if name != _KEEP]
+    times = [sf.col(name) for name in (*shape.columns, *source.order) if name != _KEEP]
     stored = [field for field in source.stored if field.name != _KEEP]
     return replace(
         source,
@@ -171,7 +171,7 @@ def _quoted(name: str) -> str:
 
 def _mapped(node: Map, source: FrameSource) -> FrameSource:
     columns = [sf.expr(part.sql).alias(name) for name, part in node.columns]
-    times = [sf.col(name) for name in source.shape.columns]
+    times = [sf.col(name) for name in (*source.shape.columns, *source.order)]
     stored = [*node.schema, *(source.stored.field(name) for name in source.shape.columns)]
     return replace(
         source,

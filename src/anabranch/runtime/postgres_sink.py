@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from anabranch.errors import EngineError, PlanError
+from anabranch.model.stream_parquet import ORDER_COLUMNS
 from anabranch.model.time import FOREVER, Time
-from anabranch.runtime.elements import element_schema, element_table
+from anabranch.runtime.elements import Place, element_schema, element_table
 from anabranch.runtime.event_table import COPIES, EVENT, FROM, TO, event_changes, event_schema
-from anabranch.runtime.sinks import Begin, Keep, Result, Sink, together
+from anabranch.runtime.sinks import Begin, Keep, Result, Sink, promised_before, together
 
 if TYPE_CHECKING:
     import psycopg
@@ -112,6 +113,7 @@ class PostgresSink(Sink):
                 "(query text PRIMARY KEY, batch bigint NOT NULL)"
             )
             if self._done(cursor) is not None:
+                self._complete(cursor)
                 return
             cursor.execute("SELECT to_regclass(%s)", [self._name().as_string(cursor)])
             (there,) = cursor.fetchone() or (None,)
@@ -148,7 +150,10 @@ class PostgresSink(Sink):
             if batch <= done:
                 return
             if self._place.keep == "log":
-                self._copy(cursor, self._name(), element_table([rows], self._begin.schema))
+                after = promised_before(batch, self._begin, results)
+                place = Place(batch)
+                found = element_table([rows], self._begin.schema, after=after, place=place)
+                self._copy(cursor, self._name(), found)
             else:
                 changes = event_changes(rows, timestamps=self._begin.timestamps)
                 self._merge(cursor, pa.Table.from_batches([changes]))
@@ -187,6 +192,15 @@ class PostgresSink(Sink):
         )
         found = cursor.fetchone()
         return None if found is None else int(found[0])
+
+    def _complete(self, cursor: psycopg.Cursor) -> None:
+        """A table of elements from before there were columns that tell the order gets them."""
+        from psycopg import sql
+
+        if self._place.keep == "log":
+            add = sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} bigint")
+            for name in ORDER_COLUMNS:
+                cursor.execute(add.format(self._name(), sql.Identifier(name)))
 
     def _merge(self, cursor: psycopg.Cursor, changes: pa.Table) -> None:
         from psycopg import sql
@@ -239,7 +253,7 @@ class PostgresSink(Sink):
 
     def _schema(self) -> pa.Schema:
         if self._place.keep == "log":
-            return element_schema(self._begin.schema)
+            return element_schema(self._begin.schema, ordered=True)
         return event_schema(self._begin.schema, timestamps=self._begin.timestamps)
 
     def _type(self, field: pa.Field) -> str:

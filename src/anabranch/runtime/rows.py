@@ -84,8 +84,10 @@ def _elements(
     is_stable, is_adjust = code == 2, code == 1
     end, given = instants(rows, shape.end, where)
     end = np.where(given, end, np.int64(FOREVER))
+    if shape.new_end is None:
+        _refuse(is_adjust, "an adjust without new_end", rows, first, where, _ELEMENT_HINT)
     new_end, given = instants(rows, shape.new_end, where)
-    _refuse(is_adjust & ~given, "an adjust without new_end", rows, first, where, _ELEMENT_HINT)
+    new_end = np.where(given, new_end, np.int64(FOREVER))
     position = np.arange(first, first + rows.num_rows, dtype=np.int64)
     stables, stable_positions = start[is_stable], position[is_stable]
     if is_stable.any():

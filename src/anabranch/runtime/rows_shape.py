@@ -7,10 +7,15 @@ from difflib import get_close_matches
 import pyarrow as pa
 
 from anabranch.errors import PlanError
-from anabranch.model.stream_parquet import plain_type
+from anabranch.model.stream_parquet import (
+    ORDER_COLUMNS,
+    has_order,
+    is_noted_as_timestamp,
+    plain_type,
+)
 from anabranch.runtime.declared import Declared
 from anabranch.runtime.rows import time_type
-from anabranch.runtime.source_spec import ELEMENTS, Shape
+from anabranch.runtime.source_spec import ELEMENTS, USUAL, Shape
 
 
 def shape_of(declared: Declared, there: pa.Schema) -> Shape:
@@ -59,6 +64,29 @@ def payload_of(declared: Declared, shape: Shape, there: pa.Schema) -> pa.Schema:
         return pa.schema([pa.field(field.name, field.type) for field in kept])
     taken |= set(ELEMENTS.columns) & set(shape.columns)
     return pa.schema([pa.field(f.name, plain_type(f.type)) for f in there if f.name not in taken])
+
+
+def order_of(declared: Declared, shape: Shape, there: pa.Schema) -> tuple[str, ...]:
+    """The columns that tell the order of elements, unless they are declared as payload."""
+    own = () if declared.schema is None else declared.schema.names
+    known = shape.kind is not None and has_order(there) and not {*own} & {*ORDER_COLUMNS}
+    return ORDER_COLUMNS if known else ()
+
+
+def refuse_limits(declared: Declared, where: str) -> None:
+    """Refuse to cut elements that have no order: all that is there makes one batch."""
+    if declared.limits != USUAL:
+        raise PlanError(
+            "a table of elements cannot be cut into batches",
+            where=f"source '{declared.name}': {where}",
+            hint="its rows have no order, so all that is there makes one batch; leave the limit "
+            "out, or write the stream to a log folder and read that",
+        )
+
+
+def are_instants(start: pa.Field) -> bool:
+    """Whether a column holds microseconds, by its type or by a note at it."""
+    return is_clock(start.type) or is_noted_as_timestamp(start)
 
 
 def is_clock(kind: pa.DataType) -> bool:

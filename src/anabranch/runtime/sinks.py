@@ -226,7 +226,6 @@ class LinesSink(Sink):
         """Write to this."""
         self._out = out
         self._begin = Begin(pa.schema([]), "", False, True)
-        self._stable = BEGINNING
 
     def open(self, begin: Begin) -> None:
         """Remember how times are written."""
@@ -234,13 +233,11 @@ class LinesSink(Sink):
 
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
         """Write the batch."""
-        del batch
         timestamps = self._begin.timestamps
         rows = together(results, self._begin.schema)
         self._out.write(element_lines(rows, timestamps=timestamps))
-        if stable > self._stable:
+        if stable > promised_before(batch, self._begin, results):
             self._out.write(stable_line(stable, timestamps=timestamps))
-            self._stable = stable
         self._out.flush()
 
 
@@ -281,17 +278,18 @@ class CallbackSink(Sink):
     def __init__(self, function: Callback) -> None:
         """Call this function."""
         self._function = function
-        self._schema = pa.schema([])
+        self._begin = Begin(pa.schema([]), "", False, True)
 
     def open(self, begin: Begin) -> None:
         """Check the names of the columns."""
-        self._schema = begin.schema
+        self._begin = begin
         element_schema(begin.schema)
 
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
         """Call the function."""
-        rows = together(results, self._schema).with_stable(stable)
-        table = element_table([rows], self._schema)
+        schema = self._begin.schema
+        rows = together(results, schema).with_stable(stable)
+        table = element_table([rows], schema, after=promised_before(batch, self._begin, results))
         with named_failures(self._function, f"batch {batch}, {table.num_rows} elements"):
             self._function(table, batch)
 
@@ -310,6 +308,16 @@ def named_failures(function: Callable[..., object], where: str) -> Iterator[None
             where=where,
             hint="correct the function and start the query again: the batch is repeated",
         ) from problem
+
+
+def promised_before(batch: int, begin: Begin, results: Sequence[Result]) -> Time:
+    """The stable point that a sink has been told of before a batch.
+
+    The shards remember it, so that this is the same when a batch comes again; a sink that has
+    just begun has been told of nothing.
+    """
+    said = [result.head["stable_before"] for result in results if "stable_before" in result.head]
+    return BEGINNING if batch <= begin.first else Time(min(said, default=int(BEGINNING)))
 
 
 def together(results: Sequence[Result], schema: pa.Schema) -> EventBatch:

@@ -102,7 +102,10 @@ class FileSource:
         stored: All columns that count, times included, with the types they are read as.
         shape: Which columns are times; None for stream files, whose elements say so themselves.
         ends: The files that are there at the start are all; then the source promises forever.
-        limits: How much goes into one batch.
+        limits: How much goes into one batch; all that is there where rows have no order.
+        ordered: Files, and rows in them, are in the order of the stream. In a table of elements
+            that Spark or Delta has written they are not: what one look finds is one batch, whose
+            stable points hold behind all of it.
     """
 
     promise: Promise
@@ -113,6 +116,7 @@ class FileSource:
     shape: Shape | None
     ends: bool = False
     limits: Limits = USUAL
+    ordered: bool = True
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -65,7 +66,7 @@ class Outbox:
         self._waiting.clear()
 
     def _deliver(self, output: EventBatch, route: Route, number: int) -> dict[str, Any]:
-        sender = f"{route.edge}-{self._part}-{number}"
+        sender = (route.edge, self._part, number)
         return deliver_part(self._job, route.target, self._batch, sender, output)
 
 
@@ -142,6 +143,12 @@ def send_commands(
     )
 
 
+def without_order(came: Arrivals) -> Arrivals:
+    """Rows that come in any order: a stable point among them holds behind all of them."""
+    behind = int(came.position.max(initial=0)) + 1
+    return replace(came, stable_positions=np.full(len(came.stables), behind, np.int64))
+
+
 def read_pieces(
     source: FileSource, splits: Iterable[Split], columns: Sequence[str]
 ) -> Iterator[Piece]:
@@ -149,7 +156,7 @@ def read_pieces(
     for split in splits:
         if split.path:
             for came in read_split(source, split, columns):
-                yield came, split.path
+                yield came if source.ordered else without_order(came), split.path
         if split.stable is not None:
             schema = pa.schema([source.schema.field(name) for name in columns])
             yield Arrivals.of([Stable(split.stable)], schema), source.path

@@ -14,11 +14,12 @@ import pyarrow as pa
 
 from anabranch.kernels.kernel import Arrived, Trace
 from anabranch.model.batch import EventBatch
+from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.elements import element_rows
+from anabranch.runtime.elements import Place, element_rows
 from anabranch.runtime.exchange import Parcel, gather, pack, unpack
 from anabranch.runtime.job import Job
-from anabranch.runtime.log_folder import write_part
+from anabranch.runtime.log_folder import SENDER, write_part
 from anabranch.runtime.own_settings import own_settings
 from anabranch.runtime.phases import reached
 from anabranch.runtime.stage_progress import (
@@ -66,7 +67,8 @@ def run_level(
         yield from pack(job.parcels(f"stage:{stage.name}", output, head, part=shard))
         for number in job.outputs_of(place):
             if job.deliveries[number] == "rows":
-                yield from _as_elements(shard, output, head)
+                place_of = Place.of_shard(batch, shard, job.shards_of(stage))
+                yield from _as_elements(place_of, output, head)
                 continue
             rows = pack(_deliver(job, number, shard, batch, output, head, parcels))
             yield from (each.select(RESULTS.names) for each in rows) if is_last else rows
@@ -85,7 +87,7 @@ def _step(
     state = store.traces(before) if before else stage.start()
     with own_settings():
         state, output = stage.step(state, arrived, progress)
-    output = ordered(output)
+    output = netted(output) if job.nets(place) else ordered(output)
     stepped = time.perf_counter()
     counters = _count(stage.name, shard, arrived, output, state, parcels)
     counters["sources"] = _with_copies(job, place, shard, known, counters["sources"])
@@ -129,16 +131,21 @@ def _delivered(job: Job, place: int, shard: int, parcels: Iterable[Parcel]) -> l
 
 
 def deliver_part(
-    job: Job, place: int, batch: int, sender: str, output: EventBatch
+    job: Job, place: int, batch: int, sender: Sequence[int], output: EventBatch
 ) -> dict[str, Any]:
-    """Deliver what a sender has for a stage that only collects, before the exchange."""
+    """Deliver what a sender has for a stage that only collects, before the exchange.
+
+    The sender is the edge, the part of its source and the number of its message: the order in
+    which files of a batch are read.
+    """
     output = ordered(output)
     found: dict[str, Any] = {"rows": len(output), "files": {}}
     for number in job.outputs_of(place):
         if job.deliveries[number] == "log" and len(output):
             out = job.outs[number]
-            file = write_part(out, batch, sender, output, timestamps=job.timestamps)
-            found["files"][str(number)] = file
+            name = "-".join(map(str, sender))
+            file = write_part(out, batch, name, output, timestamps=job.timestamps)
+            found["files"][str(number)] = {**file, SENDER: [*sender]}
     return found
 
 
@@ -228,10 +235,15 @@ def ordered(batch: EventBatch) -> EventBatch:
     return batch if (order[1:] > order[:-1]).all() else batch.take(order)
 
 
-def _as_elements(shard: int, output: EventBatch, head: Mapping[str, Any]) -> Batches:
+def netted(batch: EventBatch) -> EventBatch:
+    """One move per event, for rows whose order says nothing; inserts stay as they are."""
+    return net(batch) if (batch.end != batch.start).any() else ordered(batch)
+
+
+def _as_elements(place: Place, output: EventBatch, head: Mapping[str, Any]) -> Batches:
     """One stable point for all shards, and only when it is news."""
-    after = Time(head["stable_before"]) if shard == 0 else FOREVER
-    return element_rows(output, after=after)
+    after = FOREVER if place.first else Time(head["stable_before"])
+    return element_rows(output, after=after, place=place)
 
 
 def _deliver(

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from anabranch.errors import AnabranchError
 from anabranch.kernels.pipeline import PhysicalPlan, with_tables
+from anabranch.kernels.stage import with_one_promise
 from anabranch.model.time import Time
 from anabranch.runtime.checkpoint import Checkpoint
 from anabranch.runtime.control import Control, ControlFolder
@@ -108,7 +111,7 @@ def start_query(
         work = replace(work, plan=with_tables(work.plan, places))
         files = _all_files(work, opened)
         deliveries = tuple(sink.delivery for sink in sinks)
-        job = _job(work, opened, deliveries, outs=tuple(sink.out for sink in sinks))
+        job = _job(work, opened, deliveries, files, outs=tuple(sink.out for sink in sinks))
         results = _parcels(spark, work, files, job, opened, control=opened.control)
         if not job.is_delivered_by_senders:
             results = observed(chain_stages(results, job))
@@ -142,17 +145,28 @@ def stream_rows(
     spark: SparkSession, work: Work, *, checkpoint: str | None, shards: int
 ) -> tuple[DataFrame, Checkpoint]:
     """The elements of a query as a streaming DataFrame, and where its state is."""
-    rows = from_arrow_schema(element_schema(work.plan.schema))
+    rows = _spark_schema(element_schema(work.plan.schema, ordered=True, timestamps=work.timestamps))
     opened = Checkpoint(checkpoint, work.plan, shards, older=work.older)
-    work = replace(work, plan=opened.plan)
+    # One shard tells of the stable point of all, so it has to know it.
+    work = replace(work, plan=with_one_promise(opened.plan))
     try:
         files = _all_files(work, opened)
         # Spark's query is not known yet, and somebody may start two of them.
-        job = _job(work, opened, ("rows",), state=f"{opened.state}/{QUERY}")
+        state = f"{opened.state}/{QUERY}"
+        job = _job(work, opened, ("rows",), files, state=state)
         return chain_stages(_parcels(spark, work, files, job, opened), job, rows), opened
     except BaseException:
         opened.close()
         raise
+
+
+def _spark_schema(schema: pa.Schema) -> StructType:
+    """Spark's names for the types, with the notes at columns."""
+    found = from_arrow_schema(schema)
+    for column, noted in zip(found.fields, schema, strict=True):
+        notes = noted.metadata or {}
+        column.metadata = {key.decode(): note.decode() for key, note in notes.items()}
+    return found
 
 
 def _all_files(work: Work, opened: Checkpoint) -> tuple[FileSource, ...]:
@@ -164,6 +178,7 @@ def _job(
     work: Work,
     opened: Checkpoint,
     deliveries: tuple[Delivery, ...],
+    files: tuple[FileSource, ...],
     *,
     outs: tuple[str, ...] = ("",),
     state: str = "",
@@ -179,6 +194,10 @@ def _job(
         keep=work.keep,
         homes=opened.layout.stages,
         tasks=work.parts,
+        unordered=frozenset(
+            [source.name for source in files if not source.ordered]
+            + [frame.name for frame in work.frames if frame.frame.isStreaming]
+        ),
     )
     check_sources(job, list(job.promises))
     return job
