@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels import measures, places, timeline
+from anabranch.kernels import combining, measures, places, timeline
 from anabranch.kernels.columns import Floats, Ints, Mask
 from anabranch.model.compiled import FLOATS, INTS, MASK, compiled
 
@@ -127,7 +127,14 @@ def plain_sums() -> Iterator[None]:
     def total_lane(place: int | str) -> PlainLane:
         return PlainLane(f"total{place}")
 
+    def added_up(values: Any, group: Ints, groups: int) -> Any:
+        if values.dtype == np.float64:
+            return np.bincount(group, values, groups)
+        return in_whole_numbers(values, group, groups)
+
+    in_whole_numbers = combining.added_up
     with (
+        patch.object(combining, "added_up", added_up),
         patch.object(measures, "total_lane", total_lane),
         patch.object(timeline, "lane_at", _lane_at),
     ):

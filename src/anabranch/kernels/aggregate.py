@@ -8,12 +8,12 @@ from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.expression import evaluate_all
 from anabranch.errors import StreamError
 from anabranch.kernels.columns import Ints, Mask, mostly_different
+from anabranch.kernels.combining import combine
 from anabranch.kernels.distinct_values import count_distinct
 from anabranch.kernels.event_trace import event_rows, events_merger
 from anabranch.kernels.holistic import (
@@ -177,26 +177,18 @@ class AggregateKernel(Stateful):
         weights = dict(weights)
         for each in self._sent_sums:
             weights |= each.relieved(weights, len(batch))
-        named = {**ids, END: pa.array(batch.end), NEW_END: pa.array(batch.new_end)}
-        table = pa.table(
-            {
-                **named,
-                "row": pa.array(np.arange(len(batch))),
-                **{name: pa.array(values) for name, values in weights.items() if name != COUNT},
-            }
-        )
-        wanted: list[tuple[str | list[str], str]] = [("row", "min"), ([], "count_all")]
-        wanted += [(name, "sum") for name in weights if name != COUNT]
-        groups = table.group_by([*named], use_threads=False).aggregate(wanted)
-        order = pc.sort_indices(groups["row_min"])
-        groups = groups.take(order).combine_chunks()
-        summed = {name: groups[f"{name}_sum"].to_numpy() for name in weights if name != COUNT}
-        summed[COUNT] = groups["count_all"].to_numpy()
+        del weights[COUNT]
+        checks = ids[CHECK].to_numpy() if CHECK in ids else None
+        found = combine(ids[ID].to_numpy(), checks, batch.end, batch.new_end, weights)
+        summed = {**found.sums, COUNT: found.counts}
         for each in self._sent_sums:
             others = {name: part for name, part in summed.items() if name not in each.lanes(summed)}
             summed = {**others, **each.carried(summed)}
-        columns = {name: groups[name].combine_chunks() for name in named}
-        return groups["row_min"].combine_chunks(), columns, summed
+        first = pa.array(found.first)
+        columns = {name: column.take(first) for name, column in ids.items()}
+        columns[END] = pa.array(batch.end[found.first])
+        columns[NEW_END] = pa.array(batch.new_end[found.first])
+        return first, columns, summed
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Revise the timelines of the groups that something arrived for."""

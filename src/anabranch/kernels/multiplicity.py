@@ -8,7 +8,6 @@ from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.distinct import Distinct
@@ -23,6 +22,7 @@ from anabranch.kernels.columns import (
     order_by_id,
     positions_of,
 )
+from anabranch.kernels.combining import combine
 from anabranch.kernels.kernel import ID, Arrived, Run, Stateful, Trace
 from anabranch.kernels.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.output import changed_events
@@ -253,26 +253,25 @@ class MultiplicityKernel(Stateful):
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Moves of equal payloads and ends are added up."""
         del side
-        columns = list(batch.payload.columns)
-        named = {ID: pa.array(key_ids(columns, len(batch)))}
+        payload = batch.payload.columns
+        ids, check = key_ids(payload, len(batch)), None
         if self._checked:
-            check = key_checks(columns, len(batch))
-            named[CHECK] = pa.array(routed_checks(self.route, batch.payload, check))
-        named |= {END: pa.array(batch.end), NEW_END: pa.array(batch.new_end)}
-        if mostly_different(named[ID].to_numpy(), batch.end, batch.new_end):
-            named[COUNT] = pa.array(np.ones(len(batch), np.int64))
-            payload = {f"key{place}": column for place, column in enumerate(columns)}
-            return assemble(self.prepared_schema(), {**named, **payload})
-        table = pa.table({**named, "row": pa.array(np.arange(len(batch)))})
-        groups = table.group_by([*named], use_threads=False).aggregate(
-            [("row", "min"), ([], "count_all")]
-        )
-        groups = groups.take(pc.sort_indices(groups["row_min"])).combine_chunks()
-        rows = groups["row_min"].combine_chunks()
-        arrays = {name: groups[name].combine_chunks() for name in named}
-        arrays[COUNT] = groups["count_all"].combine_chunks()
-        for place, column in enumerate(columns):
-            arrays[f"key{place}"] = column.take(rows)
+            hashed = key_checks(payload, len(batch))
+            check = routed_checks(self.route, batch.payload, hashed)
+        rows, counts = np.arange(len(batch)), np.ones(len(batch), np.int64)
+        if not mostly_different(ids, batch.end, batch.new_end):
+            found = combine(ids, check, batch.end, batch.new_end, {})
+            rows, counts = found.first, found.counts
+            payload = [column.take(pa.array(rows)) for column in payload]
+        arrays: dict[str, pa.Array | np.ndarray] = {
+            ID: ids[rows],
+            END: batch.end[rows],
+            NEW_END: batch.new_end[rows],
+            COUNT: counts,
+            **{f"key{position}": column for position, column in enumerate(payload)},
+        }
+        if check is not None:
+            arrays[CHECK] = check[rows]
         return assemble(self.prepared_schema(), arrays)
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.kernels.columns import Ids, Ints, Mask
+from anabranch.kernels.native_groups import add_up, group_rows
 from anabranch.kernels.native_runs import (
     around,
     meet,
@@ -32,12 +33,14 @@ from anabranch.kernels.native_timeline import (
 from anabranch.model.compiled import IDS, INTS, MASK, compiled
 
 __all__ = [
+    "add_up",
     "around",
     "boundaries",
     "carry",
     "changes",
     "endpoints",
     "group_max",
+    "group_rows",
     "group_starts",
     "group_sums",
     "lane",

@@ -112,7 +112,16 @@ def rounded(table: Table, lowest: int, divisor: Ints) -> Floats:
     size = limbs + added + 1
     buffer = np.zeros(size, np.int64)
     result = np.zeros(length)
+    unit = math.ldexp(1.0, lowest)
     for row in range(length):
+        if limbs == 3 and not divides and abs(table[2, row]) < (1 << 40):
+            # Three floats, from large to small: the first sum is below 2^105, so what it loses is
+            # below 2^52 and a whole number; with the last digit that is exact. One rounding.
+            high, middle = np.float64(table[2, row]) * 2.0**64, np.float64(table[1, row]) * 2.0**32
+            total = high + middle
+            lost = middle - (total - high)
+            result[row] = (total + (lost + np.float64(table[0, row]))) * unit
+            continue
         negative, is_zero = False, True
         for slot in range(limbs - 1, -1, -1):
             if table[slot, row] != 0:
@@ -144,9 +153,8 @@ def rounded(table: Table, lowest: int, divisor: Ints) -> Floats:
         third = np.uint64(buffer[lead - 2]) if lead > 1 else np.uint64(0)
         for at in range(lead - 2):
             sticky = sticky or buffer[at] != 0
-        shift = np.uint64(0)
-        while (first << shift) < np.uint64(2147483648):
-            shift += np.uint64(1)
+        _, bits = math.frexp(np.float64(first))
+        shift = np.uint64(32 - bits)
         word = (((first << np.uint64(32)) | second) << shift) | (third >> (np.uint64(32) - shift))
         sticky = sticky or ((third << shift) & np.uint64(_LOW)) != np.uint64(0)
         kept = word >> np.uint64(11)

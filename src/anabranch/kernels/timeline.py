@@ -244,10 +244,9 @@ def settle(
     places = np.flatnonzero(written | removed)
     gone = removed[places]
     arrays: list[pa.Array] = [pa.array(revision.ids[places]), pa.array(revision.times[places])]
-    for name in lanes.whole:
-        values = revision.new[name][places]
-        arrays.append(pa.array(np.where(gone, REMOVED, values) if name == COUNT else values))
-    here = {name: lane[places] for name, lane in revision.new.items()} if lanes.sums else {}
+    here = {name: lane[places] for name, lane in revision.new.items()}
+    here[COUNT] = np.where(gone, REMOVED, here[COUNT])
+    arrays += [pa.array(here[name]) for name in lanes.whole]
     for each in lanes.sums:
         arrays += [pa.array(here[name]) for name in each.limbs]
         arrays.append(each.packed(here, len(places)))
