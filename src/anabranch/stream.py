@@ -108,12 +108,13 @@ class Stream(Fluent):
 
             (node,), pushed = push_down([node], frames)
             spark = [(name, spark_plan(source.frame)) for name, source in pushed.items()]
+        orders = [source.order_note for source in self.sources.values() if source.order_note]
         return Explanation(
             written=self.node,
             optimized=optimized,
             physical=compile_plan(node, emit=emit, tables=lookup_tables(self.sources, None)),
             leaves=self.node.properties.emitted(emit).label,
-            notes=self.notes,
+            notes=(*self.notes, *orders),
             spark=tuple(spark),
         )
 

@@ -78,23 +78,26 @@ class CopyReader:
                     said = f"{problem.what}: {problem.where}"
                     self.tallies[number].problem = said
                     lost.add(self._source.name, number, split, said)
+                    schema = pa.schema([self._source.schema.field(name) for name in columns])
+                    # No rows, but something to tell.
+                    yield EventBatch.empty(with_copy(schema))
                     break
                 yield from (self._judged(number, piece) for piece in pieces)
 
     def _judged(self, number: int, piece: Piece) -> EventBatch:
         came, where = piece
         tally = self.tallies[number]
-        judged = judge(self._source.promise, tally.reached, came, where=where)
-        tally.reached = Time(max(tally.reached, came.batch.stable))
+        verdict = judge(self._source.promise, tally.reached, came, where=where)
+        tally.reached = verdict.promised
         tally.rows += len(came)
-        tally.late += judged.late
-        tally.adjusted += judged.adjusted
-        rows = judged.batch.payload
-        numbers = pa.array(np.full(len(judged.batch), number, np.int32))
+        tally.late += verdict.late
+        tally.adjusted += verdict.adjusted
+        rows = verdict.batch.payload
+        numbers = pa.array(np.full(len(verdict.batch), number, np.int32))
         payload = pa.RecordBatch.from_arrays(
             [*rows.columns, numbers], schema=with_copy(rows.schema)
         )
-        return judged.batch.with_payload(payload)
+        return verdict.batch.with_payload(payload)
 
 
 def send_copies(
@@ -115,5 +118,5 @@ def send_copies(
     for rows in reader.read(job.columns(source.name), lost):
         if outbox.put(rows):
             yield from outbox.flush(said())
-    if outbox.has_to_speak or any(tally.rows for tally in reader.tallies.values()):
+    if outbox.has_to_speak:
         yield from outbox.flush(said())

@@ -20,7 +20,8 @@ from anabranch.errors import StreamError
 from anabranch.runtime.delta_rows import KIND, Change
 from anabranch.runtime.file_reader import Split
 from anabranch.runtime.file_units import Position, Unit
-from anabranch.runtime.source_spec import FileSource
+from anabranch.runtime.parquet_times import StartStatistics
+from anabranch.runtime.source_spec import FileSource, Shape
 
 DELTA_LOG: Final = "_delta_log"
 """The folder in a Delta table that says which files count."""
@@ -150,7 +151,9 @@ def version_files(root: str, version: int, *, feed: bool) -> tuple[DataFile, ...
     return tuple(changes) if changes else (*removes, *adds)
 
 
-def new_delta_units(root: Path, size: int, at: Position, *, feed: bool | None) -> Iterator[Unit]:
+def new_delta_units(
+    root: Path, size: int, at: Position, *, feed: bool | None, start: str | None = None
+) -> Iterator[Unit]:
     """What a Delta table has beyond a position, row group by row group.
 
     A position of `(v, n)` is at the files that version `v` has added; one of `(-v - 2, n)` among
@@ -164,7 +167,9 @@ def new_delta_units(root: Path, size: int, at: Position, *, feed: bool | None) -
         size: How many versions of it count.
         at: How far it has been planned.
         feed: Whether changes can be told; None: only the version with which reading began counts.
+        start: The column with the start, where it matters how late it gets in a piece.
     """
+    shape = None if start is None else Shape(start=start)
     version, place = size - 1, at.number - 1
     if at.place > 0:
         version = at.place - 1
@@ -172,17 +177,23 @@ def new_delta_units(root: Path, size: int, at: Position, *, feed: bool | None) -
         if at.place < -1:
             version = -at.place - 2
         files = snapshot_files(str(root), version)
-        yield from _units(root, files, place, before=-version - 2, after=version + 1)
+        yield from _units(root, files, place, shape, before=-version - 2, after=version + 1)
         place = 0
     for number in () if feed is None else range(version + 1, size):
         assert feed is not None
         files = version_files(str(root), number, feed=feed)
-        yield from _units(root, files, place, before=number, after=number + 1)
+        yield from _units(root, files, place, shape, before=number, after=number + 1)
         place = 0
 
 
 def _units(
-    root: Path, files: tuple[DataFile, ...], place: int, *, before: int, after: int
+    root: Path,
+    files: tuple[DataFile, ...],
+    place: int,
+    shape: Shape | None,
+    *,
+    before: int,
+    after: int,
 ) -> Iterator[Unit]:
     first, group = divmod(place, _GROUPS)
     if not files:
@@ -200,6 +211,8 @@ def _units(
             ) from None
         rows = [metadata.row_group(each).num_rows for each in range(metadata.num_row_groups)]
         number = 1 + sum(rows[:group])
+        is_told_outside = shape is not None and shape.start in dict(file.values)
+        statistics = StartStatistics(metadata, None if is_told_outside else shape)
         for each in range(group, len(rows)) or (0,):
             last = each + 1 >= len(rows)
             following = Position(before, 1 + index * _GROUPS + each + 1)
@@ -213,6 +226,7 @@ def _units(
                 number,
                 values=file.values,
                 change=file.change,
+                latest=statistics.latest(each) if rows else None,
             )
             yield Unit(str(root), (split,), rows[each] if rows else 0, following)
             number += rows[each] if rows else 0

@@ -13,6 +13,7 @@ from anabranch.errors import EngineError, StreamError
 from anabranch.runtime.control import Command, ControlFolder
 from anabranch.runtime.copy_book import CopyBook
 from anabranch.runtime.delta_table import last_version, new_delta_units, tells_changes
+from anabranch.runtime.earlier_parts import Earlier, PartPromises, promises_within
 from anabranch.runtime.file_listing import list_files
 from anabranch.runtime.file_reader import WHOLE, Split
 from anabranch.runtime.file_units import (
@@ -52,7 +53,8 @@ class Part:
 
     Where `passed` is said there are no splits: so many microseconds have gone by. `commands` are
     for all stages, whatever they read. `copies` says of which copies of the source there is
-    something, or something to say: their names, by number, and what has become of them.
+    something, or something to say: their names, by number, and what has become of them. `earlier`
+    is what comes first in the batch and the source.
     """
 
     source: str
@@ -62,6 +64,7 @@ class Part:
     passed: int | None = None
     commands: tuple[Mapping[str, Any], ...] = ()
     copies: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    earlier: Earlier = field(default_factory=Earlier)
 
 
 class FilePlanner:
@@ -149,6 +152,8 @@ class FilePlanner:
         """The work between two offsets."""
         work: list[Part] = []
         numbers: Counter[str] = Counter()
+        sources = {source.name: source for source in self._sources}
+        earlier: dict[str, Earlier] = {}
         passed: Counter[str] = Counter()
         commands: list[Mapping[str, Any]] = []
         for number in range(start + 1, end + 1):
@@ -164,8 +169,13 @@ class FilePlanner:
                     splits = tuple(Split(*split) for split in part)
                     copies = self._copies_of(name, splits, entry, first=place == 0)
                     ends = name in entry["ended"]
-                    work.append(Part(name, numbers[name], splits, ends, copies=copies))
+                    before = earlier.get(name, Earlier())
+                    work.append(
+                        Part(name, numbers[name], splits, ends, copies=copies, earlier=before)
+                    )
                     numbers[name] += 1
+                    if name in sources:
+                        earlier[name] = before.then(sources[name], number, place, splits)
             passed.update(entry.get("passed", {}))
             commands += entry.get("control", {}).values()
             commands += entry.get("announced", ())
@@ -195,6 +205,7 @@ class FilePlanner:
         """Everything up to `end` has been processed: forget what is not needed to go on."""
         if end % _COMPACT:
             return
+        PartPromises(self._folder).clean(end)
         names = self._folder.names()
         self._folder.write_json(f"base-{self._last}.json", self._base())
         for name in names:
@@ -386,6 +397,7 @@ class FilePlanner:
 
     def _candidates(self, source: FileSource) -> Iterator[Unit]:
         known = self._positions[source.name]
+        shape = source.shape if promises_within(source) else None
         listing = self._frozen.get(source.name)
         done = {path for path, at in known.items() if at.place == WHOLE}
         for file, size in _listing(source, done) if listing is None else listing:
@@ -395,9 +407,10 @@ class FilePlanner:
             elif source.form == "delta":
                 # What ends is one version: that which was there when reading began.
                 feed = None if source.ends else tells_changes(source)
-                yield from new_delta_units(file, size, at, feed=feed)
+                start = None if shape is None else shape.start
+                yield from new_delta_units(file, size, at, feed=feed, start=start)
             else:
-                yield from new_units(source.form, file, size, at)
+                yield from new_units(source.form, file, size, at, shape)
 
 
 def _listing(source: FileSource, done: Container[str] = ()) -> Listing:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn, final
 
@@ -19,10 +21,11 @@ from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.json_decode import MisfitError, decode_value, from_wire, wire_type
 from anabranch.model.stream_file import read_lines
+from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.declared_columns import no_column
 from anabranch.runtime.delta_rows import Change, read_delta
 from anabranch.runtime.file_listing import form_of
-from anabranch.runtime.rows import arrivals_of
+from anabranch.runtime.rows import arrivals_of, latest_times
 from anabranch.runtime.source_spec import ARRIVAL, FileForm, FileSource, Shape
 
 CHUNK_ROWS: Final = 1_000_000
@@ -33,6 +36,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _HEAD: Final = 1 << 16
 _ZONED: Final = r"\d{2}:\d{2}.*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)\s*$"
 """A time of day with a zone behind it; the last part of a date looks like one."""
+_STABLE: Final = re.compile(rb'^.*"stable".*$', re.MULTILINE)
 
 
 @final
@@ -43,7 +47,8 @@ class Split:
     `number` is that of its first row or line; `stable` is what a log says about the time after
     the file that ends here; `stamp` is the time at which it came, where that counts; `copy` is the
     number of the copy it belongs to, where a stream has copies; `values` and `change` say of a file
-    of a Delta table what is not in it.
+    of a Delta table what is not in it. `latest` is its largest start where the file itself tells,
+    without being read, and tells that it holds no stable points.
     """
 
     path: str
@@ -55,15 +60,16 @@ class Split:
     copy: int | None = None
     values: Sequence[tuple[str, str | None]] = ()
     change: Change = ""
+    latest: int | None = None
 
     def to_json(self) -> list[Any]:
         """As plain values."""
         times = [self.stable, self.stamp]
         plain = [self.path, self.first, self.last, self.number, *times, self.copy]
-        # Most splits are not of Delta tables, and plans are written with every batch.
-        if not self.values and not self.change:
+        # Most splits have no more, and plans are written with every batch.
+        if not self.values and not self.change and self.latest is None:
             return plain
-        return [*plain, [list(each) for each in self.values], self.change]
+        return [*plain, [list(each) for each in self.values], self.change, self.latest]
 
 
 def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iterator[Arrivals]:
@@ -98,6 +104,39 @@ def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iter
         number += rows.num_rows
 
 
+def read_times(source: FileSource, split: Split) -> tuple[Time, Time]:
+    """The largest start and the largest stable point in a split; only what tells these is read.
+
+    Raises:
+        StreamError: The file cannot be read.
+    """
+    if source.form == "lines":
+        data = _bytes(split)
+        if source.promise.delay is None:
+            data = _lines_with_stables(data)
+        came = read_lines(data, source.schema, split.number, name=split.path)
+        return Time(int(came.batch.start.max(initial=BEGINNING))), came.batch.stable
+    shape = source.shape
+    assert shape is not None
+    # What a Delta table says of changes holds no stable points.
+    times = Shape(start=shape.start, kind=None if source.form == "delta" else shape.kind)
+    stored = pa.schema([source.stored.field(name) for name in times.columns])
+    read = partial(_delta, shape=times) if source.form == "delta" else _READERS[source.form]
+    found = [latest_times(rows, times, where=split.path) for rows in read(split, stored)]
+    latest, stable = zip(*found, strict=True) if found else ((), ())
+    return max(latest, default=BEGINNING), max(stable, default=BEGINNING)
+
+
+def _lines_with_stables(data: bytes) -> bytes:
+    """The lines that may hold a stable point; they are few, and the rest need not be parsed.
+
+    A key may also be spelled with escapes. Then every line may be one.
+    """
+    if b"\\u" in data:
+        return data
+    return b"\n".join(_STABLE.findall(data))
+
+
 def _form(source: FileSource, split: Split) -> FileForm:
     """What a split holds; copies of a stream may have different forms."""
     if not source.copies:
@@ -120,8 +159,8 @@ def _parquet(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
         file = pq.ParquetFile(split.path, memory_map=True, coerce_int96_timestamp_unit="us")
         there = file.schema_arrow
         # Elements may come without the columns that only some of them need.
-        elements = "kind" in stored.names
-        optional = [name for name in ("end", "new_end") if elements and name not in there.names]
+        may_lack = {"end", "new_end"} if "kind" in stored.names else set()
+        optional = [n for n in stored.names if n in may_lack and n not in there.names]
         names = [name for name in stored.names if name not in optional]
         _demand(names, there.names, split.path)
         groups = range(split.first, file.num_row_groups if split.last == WHOLE else split.last)

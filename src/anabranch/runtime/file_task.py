@@ -9,6 +9,7 @@ from typing import final
 import pyarrow as pa
 
 from anabranch.runtime.control import ControlFolder
+from anabranch.runtime.earlier_parts import PartPromises
 from anabranch.runtime.file_planner import FilePlanner, Part
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.lost_copies import LostCopies
@@ -82,6 +83,7 @@ class FileJob:
             lost = LostCopies(Folder.at(self.plan_folder))
             return send_copies(job, source, part, batch, lost)
         pieces = read_pieces(source, part.splits, job.columns(source.name))
+        earlier = PartPromises(Folder.at(self.plan_folder)).before(source, part.earlier)
         return send_source(
             job,
             source.name,
@@ -90,4 +92,5 @@ class FileJob:
             pieces,
             ends=part.ends,
             in_order=source.ordered,
+            earlier=earlier,
         )

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from anabranch.errors import StreamError
 from anabranch.runtime.file_listing import LOG, is_compressed
 from anabranch.runtime.file_reader import WHOLE, Split
-from anabranch.runtime.source_spec import FileForm
+from anabranch.runtime.parquet_times import StartStatistics
+from anabranch.runtime.source_spec import FileForm, Shape
 
 BLOCK_BYTES: Final = 4 << 20
 """Lines of a file are counted in blocks of so many bytes."""
@@ -46,7 +47,9 @@ class Unit:
     after: Position
 
 
-def new_units(form: FileForm, file: Path, size: int, at: Position) -> Iterator[Unit]:
+def new_units(
+    form: FileForm, file: Path, size: int, at: Position, shape: Shape | None = None
+) -> Iterator[Unit]:
     """What a file has beyond a position, piece by piece.
 
     Args:
@@ -54,11 +57,12 @@ def new_units(form: FileForm, file: Path, size: int, at: Position) -> Iterator[U
         file: The file.
         size: How many bytes of it count (it may be growing).
         at: How far it has been planned.
+        shape: Which columns are times, where it matters how late it gets in a piece.
     """
     if at.place == WHOLE or (at.place >= size > 0 and form in ("lines", "json")):
         return iter(())
     if form in ("parquet", "log"):
-        return _row_groups(file, at)
+        return _row_groups(file, at, shape)
     if form == "csv" or is_compressed(file):
         # The number of rows is a guess: nobody has looked into the file yet.
         return iter([_unit(Split(str(file), 0, WHOLE), 1 + size // 64, Position(WHOLE))])
@@ -88,7 +92,7 @@ def _unit(split: Split, rows: int, after: Position) -> Unit:
     return Unit(split.path, (split,), rows, after)
 
 
-def _row_groups(file: Path, at: Position) -> Iterator[Unit]:
+def _row_groups(file: Path, at: Position, shape: Shape | None) -> Iterator[Unit]:
     try:
         metadata = pq.read_metadata(file)
     except (pa.ArrowInvalid, OSError) as problem:
@@ -98,11 +102,13 @@ def _row_groups(file: Path, at: Position) -> Iterator[Unit]:
             hint="write a file under a name that begins with '_' or '.', and rename it when done",
         ) from None
     number = at.number
+    statistics = StartStatistics(metadata, shape)
     for group in range(at.place, metadata.num_row_groups):
         rows = metadata.row_group(group).num_rows
         is_last = group + 1 == metadata.num_row_groups
         after = Position(WHOLE if is_last else group + 1, number + rows)
-        yield _unit(Split(str(file), group, group + 1, number), rows, after)
+        latest = statistics.latest(group)
+        yield _unit(Split(str(file), group, group + 1, number, latest=latest), rows, after)
         number += rows
 
 
@@ -182,6 +188,8 @@ def _append(splits: list[Split], split: Split) -> None:
     """Add a split, as the continuation of the last one where it is that."""
     last = splits[-1] if splits else None
     if last and split.path and last.path == split.path and last.last == split.first > 0:
-        splits[-1] = replace(last, last=split.last)
+        both = (last.latest, split.latest)
+        latest = None if None in both else max(each for each in both if each is not None)
+        splits[-1] = replace(last, last=split.last, latest=latest)
     else:
         splits.append(split)

@@ -32,7 +32,15 @@ from anabranch.runtime.rows_shape import (
     shape_of,
 )
 from anabranch.runtime.source_options import SourceKind
-from anabranch.runtime.source_spec import ARRIVAL, USUAL, FileSource, Limits, Promise, Shape
+from anabranch.runtime.source_spec import (
+    ARRIVAL,
+    USUAL,
+    FileSource,
+    Limits,
+    Promise,
+    Shape,
+    unordered_note,
+)
 from anabranch.runtime.source_task import Piece, send_source, without_order
 from anabranch.runtime.thresholds import take_thresholds
 
@@ -57,6 +65,26 @@ class FrameSource:
     def name(self) -> str:
         """The name of the source."""
         return self.promise.source
+
+    @property
+    def is_sorted_by_start(self) -> bool:
+        """Whether it does not stream and its rows, which have no order, get one."""
+        has_delay = self.promise.delay is not None and not self.promise.stamped
+        is_plain = self.shape.kind is None and self.shape.start is not None
+        return not self.frame.isStreaming and has_delay and is_plain
+
+    @property
+    def order_note(self) -> str | None:
+        """What it means for lateness that a DataFrame has no order; None where nothing is late."""
+        if self.is_sorted_by_start:
+            return (
+                f"order of source '{self.name}': by start; the rows of this DataFrame are sorted "
+                "when they are written down, so none is late"
+            )
+        if not self.frame.isStreaming or self.promise.stamped:
+            return None
+        said = (self.promise.delay, self.promise.heartbeat, self.shape.kind)
+        return unordered_note(self.name) if any(each is not None for each in said) else None
 
 
 def frame_schema(frame: DataFrame) -> pa.Schema:
@@ -204,7 +232,9 @@ def as_files(source: FrameSource, folder: str) -> FileSource:
     """A DataFrame that does not stream, written down once: from then on it is a file that ends.
 
     Elements that have columns with their order are sorted by them. Otherwise rows have no order:
-    stable points say nothing before the end, and all elements make one batch.
+    stable points say nothing before the end, and all elements make one batch. Plain rows with a
+    declared delay are sorted by their starts: then the source makes progress with every batch, and
+    none of its rows is late.
     """
     target = f"{folder}/{source.name}"
     if "_SUCCESS" not in Folder.at(target).names():
@@ -213,6 +243,8 @@ def as_files(source: FrameSource, folder: str) -> FileSource:
             frame = frame.orderBy(*source.order).drop(*source.order)
         elif source.shape.kind is not None:
             frame = frame.where(sf.col(source.shape.kind) != "stable")
+        elif source.is_sorted_by_start:
+            frame = frame.orderBy(sf.col(source.shape.start or ""))
         frame.write.mode("overwrite").parquet(target)
     return FileSource(
         promise=source.promise,

@@ -24,7 +24,7 @@ from anabranch.runtime.copy_task import CopyReader
 from anabranch.runtime.elements import element_table
 from anabranch.runtime.file_planner import FilePlanner, Part
 from anabranch.runtime.folder import Folder
-from anabranch.runtime.late import judge, reached
+from anabranch.runtime.late import judge
 from anabranch.runtime.log_folder import write_part
 from anabranch.runtime.lost_copies import LostCopies
 from anabranch.runtime.own_settings import own_settings
@@ -146,23 +146,21 @@ def _arrived(
     promised: dict[str, Time],
     counts: dict[str, dict[str, int]],
 ) -> dict[str, EventBatch]:
-    """What comes in one batch, judged by what was promised before it."""
+    """What comes in one batch, every row judged by what was promised in front."""
     plain = [name for name, source in sources.items() if not source.copies]
     before, found = dict(promised), {name: list[EventBatch]() for name in plain}
     for part in parts:
         source = sources[part.source]
-        bound = before[part.source]
         count = counts.setdefault(part.source, {"rows": 0, "late": 0, "adjusted": 0})
         for came, where in read_pieces(source, part.splits, source.schema.names):
-            judged = judge(source.promise, bound, came, where=where)
-            if source.ordered:
-                bound = Time(max(bound, came.batch.stable))
-            new = max(promised[part.source], reached(source.promise, came))
-            promised[part.source] = Time(new)
-            found[part.source].append(judged.batch)
-            for key, value in (("rows", len(came)), ("late", judged.late)):
-                count[key] += value
-            count["adjusted"] += judged.adjusted
+            # Without positions all rows are held against what was promised before the batch.
+            bound = promised[part.source] if source.ordered else before[part.source]
+            verdict = judge(source.promise, bound, came, where=where, in_order=source.ordered)
+            promised[part.source] = Time(max(promised[part.source], verdict.promised))
+            found[part.source].append(verdict.batch)
+            count["rows"] += len(came)
+            count["late"] += verdict.late
+            count["adjusted"] += verdict.adjusted
         if part.ends:
             promised[part.source] = FOREVER
     return {

@@ -15,8 +15,9 @@ def batch_metrics(batch: int, results: Sequence[Result], output: int = 0) -> dic
     """The counters of all stages and sources in one batch, and of one output.
 
     Keys: `batch`, `stable`, `rows_in` (from all sources), `rows_out`, `late`, `adjusted`,
-    `sources` (per source: rows, late, adjusted, reached, after feedback how many were skipped, and
-    where it has copies the same per copy under `copies`, with its problem), `stages` (per stage:
+    `sources` (per source: rows, late, adjusted, reached, after feedback how many were skipped, an
+    `order` of "none" where rows have no positions to be late by, and where it has copies the same
+    per copy under `copies`, with its problem), `stages` (per stage:
     rows_in, rows_out, state_rows, state_bytes, state_runs, seconds of the slowest shard, and under
     `reports` what its operators noticed, shard by shard), `failed_windows` (that modules gave no
     results for), `control` (commands that took effect).

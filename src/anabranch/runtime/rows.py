@@ -123,6 +123,20 @@ def latest_start(rows: pa.RecordBatch, shape: Shape, *, where: str) -> Time:
     return Time(int(start[there].max(initial=BEGINNING)))
 
 
+def latest_times(rows: pa.RecordBatch, shape: Shape, *, where: str) -> tuple[Time, Time]:
+    """The largest start and the largest stable point of some rows, by columns of time alone.
+
+    BEGINNING where there is none. What is wrong with rows is for whoever takes all of them.
+    """
+    start, there = instants(rows, shape.start, where)
+    is_stable = np.zeros(len(start), np.bool_)
+    if shape.kind is not None:
+        kinds = pc.fill_null(pc.equal(rows.column(shape.kind), _KINDS[2]), False)
+        is_stable = kinds.to_numpy(zero_copy_only=False)
+    latest = start[there & ~is_stable].max(initial=BEGINNING)
+    return Time(int(latest)), Time(int(start[there & is_stable].max(initial=BEGINNING)))
+
+
 def instants(
     rows: pa.RecordBatch, name: str | None, where: str
 ) -> tuple[TimeArray, npt.NDArray[np.bool_]]:

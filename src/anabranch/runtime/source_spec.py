@@ -132,3 +132,16 @@ class FileSource:
     def stamped(self) -> bool:
         """Whether rows get the time of their arrival."""
         return self.promise.stamped
+
+    @property
+    def order_note(self) -> str | None:
+        """What it means for lateness if rows have no order; None where they have one."""
+        return None if self.ordered or self.ends else unordered_note(self.name)
+
+
+def unordered_note(source: str) -> str:
+    """What `explain` says of a source whose rows have no positions."""
+    return (
+        f"order of source '{source}': none; lateness is judged per batch, so how its rows are cut "
+        "into batches decides which of them are late"
+    )

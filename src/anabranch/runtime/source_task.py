@@ -38,17 +38,15 @@ class Outbox:
         self._batch = batch
         self._waiting: list[EventBatch] = []
         self._message = 0
+        # Nothing was said yet, or a piece has come since; it may hold a promise and no rows.
+        self.has_to_speak = True
 
     def put(self, rows: EventBatch) -> bool:
-        """Add rows; whether there are enough for a message."""
+        """Add the rows of a piece; whether there are enough for a message."""
+        self.has_to_speak = True
         if len(rows):
             self._waiting.append(rows)
         return sum(map(len, self._waiting)) >= PREPARE_FROM_ROWS
-
-    @property
-    def has_to_speak(self) -> bool:
-        """Whether something waits, or nothing was said yet."""
-        return bool(self._waiting) or not self._message
 
     def flush(self, said: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """Send what waits, with how far the source has come."""
@@ -63,6 +61,7 @@ class Outbox:
             )
         )
         self._message += 1
+        self.has_to_speak = False
         self._waiting.clear()
 
     def _deliver(self, output: EventBatch, route: Route, number: int) -> dict[str, Any]:
@@ -79,6 +78,7 @@ def send_source(
     *,
     ends: bool,
     in_order: bool = True,
+    earlier: Time = BEGINNING,
 ) -> Iterator[pa.RecordBatch]:
     """Send one part of a source to all shards that read it.
 
@@ -89,30 +89,32 @@ def send_source(
         batch: The batch.
         pieces: What came, and what messages call the place it came from.
         ends: The source ends with this batch.
-        in_order: What a piece promises holds for the pieces behind it.
+        in_order: Rows have positions; else lateness counts from batch to batch only.
+        earlier: What the parts of this batch promise that come before this one in the source.
     """
     promise = job.promises[source]
-    promised, instant = job.known(source, batch)
+    before, instant = job.known(source, batch)
+    promised = Time(max(before, earlier))
     progress = FOREVER if ends else BEGINNING
     counts = {"rows": 0, "late": 0, "adjusted": 0, "skipped": 0}
     insert_only = job.plan.sources[source].insert_only
     outbox = Outbox(job, source, part, batch)
 
+    order = {} if in_order else {"order": "none"}
+
     def flush() -> Iterator[pa.RecordBatch]:
-        yield from outbox.flush({"reached": int(progress), **counts})
+        yield from outbox.flush({"reached": int(progress), **order, **counts})
         counts.update(rows=0, late=0, adjusted=0, skipped=0)
 
     for came, where in pieces:
-        judged = judge(promise, promised, came, where=where)
+        verdict = judge(promise, promised, came, where=where, in_order=in_order)
         progress = Time(max(progress, reached(promise, came)))
-        # What a stream says itself holds for its next rows; a declared delay only from the next
-        # batch on, for within a batch the parts do not know of each other.
         if in_order:
-            promised = Time(max(promised, came.batch.stable))
+            promised = verdict.promised
         counts["rows"] += len(came) + came.left_out
-        counts["late"] += judged.late
-        counts["adjusted"] += judged.adjusted
-        rows = judged.batch
+        counts["late"] += verdict.late
+        counts["adjusted"] += verdict.adjusted
+        rows = verdict.batch
         if instant > BEGINNING:
             settled = came.batch.stable if in_order else BEGINNING
             out = without_interest(rows, instant, insert_only=insert_only, settled=settled)
@@ -120,7 +122,7 @@ def send_source(
             rows = rows.where(~out)
         if outbox.put(rows):
             yield from flush()
-    if outbox.has_to_speak or counts["rows"]:
+    if outbox.has_to_speak:
         yield from flush()
 
 

@@ -179,6 +179,8 @@ def _count(
                 )
                 for name in ("rows", "late", "adjusted"):
                     seen[name] += parcel.head[name]
+                if "order" in parcel.head:
+                    seen["order"] = parcel.head["order"]
                 if parcel.head.get("skipped"):
                     seen["skipped"] = seen.get("skipped", 0) + parcel.head["skipped"]
                 seen["reached"] = max(seen["reached"], parcel.head["reached"])
