@@ -208,7 +208,8 @@ class Engine:
             copies=copies,
             given=given,
         )
-        return self._stream(*describe_source(source, declared), known=name is not None)
+        time = None if declared.stamped else start
+        return self._stream(*describe_source(source, declared), known=name is not None, time=time)
 
     def relation(
         self,
@@ -497,9 +498,10 @@ class Engine:
     ) -> None:
         self.stop()
 
-    def _stream(self, source: Any, leaf: Source, *, known: bool) -> Stream:
+    def _stream(self, source: Any, leaf: Source, *, known: bool, time: str | None = None) -> Stream:
         if known:
-            self._registry.add_leaf(leaf, source)
+            hidden = () if time is None or time in leaf.schema.names else (time,)
+            self._registry.add_leaf(leaf, source, hidden, time)
         return Stream(
             engine=self,
             node=leaf,

@@ -39,7 +39,7 @@ from anabranch.algebra.union import Union
 from anabranch.algebra.window_columns import Columns
 from anabranch.errors import PlanError
 from anabranch.language.aggregate_text import parse_aggregate, parse_column
-from anabranch.language.join_text import plan_join
+from anabranch.language.join_text import plan_asof_join, plan_join
 from anabranch.language.module_text import calls_module
 from anabranch.language.order_text import parse_order
 from anabranch.model.time import parse_duration, parse_time
@@ -284,6 +284,35 @@ class Fluent(Windowing):
             suffix=suffix,
             broadcast=broadcast,
             parse=self._parse,
+        )
+        return self._with(node, other)
+
+    def asof_join(
+        self: S,
+        other: S,
+        on: str | Sequence[str] = (),
+        *,
+        how: Literal["inner", "left"] = "inner",
+        strict: bool = False,
+        suffix: str = "_right",
+    ) -> S:
+        """Combine each row with the latest row of another stream, up to its own instant.
+
+        Of several rows of the other stream at one instant the largest counts, compared column by
+        column from the left.
+
+        Args:
+            other: The right side: a stream of points, whose rows are versions.
+            on: The columns that both sides have and that must be equal.
+            how: `inner`, or `left` with NULLs where there is no version yet.
+            strict: Only rows before the instant count.
+            suffix: What is put behind names of the right side that the left one has, too.
+
+        Raises:
+            PlanError: A side has rows that hold for longer than an instant, or a column is missing.
+        """
+        node = plan_asof_join(
+            self.node, other.node, on, how, strict=strict, suffix=suffix, parse=self._parse
         )
         return self._with(node, other)
 

@@ -151,12 +151,22 @@ class Registry:
         names = [each.name for each in node.walk() if isinstance(each, Source)]
         return {name: self._sources[name] for name in names}
 
-    def add_leaf(self, leaf: Source, source: Any, hidden: tuple[str, ...] = ()) -> None:
-        """A stream or relation from outside gets its name."""
+    def add_leaf(
+        self,
+        leaf: Source,
+        source: Any,
+        hidden: tuple[str, ...] = (),
+        time: str | None = None,
+    ) -> None:
+        """A stream or relation from outside gets its name; `time` is the column of its start."""
         kind = "table" if leaf.relation else "stream"
         self._sources[leaf.name] = source
         self._entries[leaf.name.lower()] = Entry(
-            name=leaf.name, kind="table" if kind == "table" else "stream", node=leaf, hidden=hidden
+            name=leaf.name,
+            kind="table" if kind == "table" else "stream",
+            node=leaf,
+            hidden=hidden,
+            time=time,
         )
 
     def declare(
@@ -179,7 +189,7 @@ class Registry:
             )
         times = [name for name in (statement.start, statement.end) if name is not None]
         hidden = tuple(name for name in times if name not in leaf.schema.names)
-        self.add_leaf(leaf, source, hidden)
+        self.add_leaf(leaf, source, hidden, statement.start)
         if chronon is not None:
             self._chronons[leaf.name] = chronon
 

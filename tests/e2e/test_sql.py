@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -216,3 +218,38 @@ def test_a_query_that_comes_later_leaves_the_others_alone(
     rest = engine.stream(files, name="rest", start="at", delay=0)
     expected = rest.window(5).group_by("item").agg(n="COUNT(*)").run_local()
     assert log(1) == LogicalStream.of_batches(expected._sink.batches())
+
+
+@pytest.mark.parametrize("join", ["ASOF JOIN", "ASOF LEFT JOIN"])
+def test_rows_meet_the_version_that_duckdb_finds(engine: Engine, tmp_path: Path, join: str) -> None:
+    random = np.random.default_rng(5)
+    tables = {}
+    for name, value, rows in (("trade", "size", 600), ("quote", "price", 300)):
+        keys = random.integers(0, 7, rows)
+        # No two quotes of a key at one instant: DuckDB would take any of them.
+        at = random.choice(2_000, rows, replace=False)
+        table = pa.table({"sym": keys, value: random.integers(0, 99, rows), "at": at})
+        folder = tmp_path / name
+        folder.mkdir()
+        for part in range(3):
+            pq.write_table(table.slice(part * rows // 3, rows // 3), folder / f"{part}.parquet")
+        engine.sql(
+            f"CREATE OR REPLACE STREAM {name} (sym BIGINT, {value} BIGINT, at BIGINT) "
+            f"SOURCE '{folder}' ORDERED BY at KEEP DELAY 2000 "
+            "WITH (ends = TRUE, max_files_per_batch = 1)"
+        )
+        tables[name] = table
+    sql = (
+        f"SELECT t.at AS at, t.size AS size, q.price AS price FROM trade t {join} quote q "
+        "ON t.sym = q.sym AND t.at >= q.at"
+    )
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        expected = sorted(connection.execute(sql).fetchall(), key=str)
+    with engine.sql(sql).start(str(tmp_path / "out"), available_now=True) as run:
+        run.await_end()
+        found = LogFolder(f"{tmp_path}/out").read()
+        events = LogicalStream.of_batches(found).events()
+    assert sorted((payload for payload, _, _ in events), key=str) == expected
+    assert all(payload[0] == start and end == start + 1 for payload, start, end in events)

@@ -21,6 +21,7 @@ def source(name: str, **columns: pa.DataType) -> Source:
     return Source(name=name, schema=schema, insert_only=True, only_points=True, timestamps=True)
 
 
+CLOCK = pa.timestamp("us", tz="UTC")
 WHOLE, NUMBER, TEXT = pa.int32(), pa.float64(), pa.string()
 SOURCES = (
     source("Bid", itemID=WHOLE, bid_price=NUMBER, bidderID=WHOLE),
@@ -32,6 +33,8 @@ SOURCES = (
         schema=pa.schema([("id", WHOLE), ("name", TEXT), ("city", TEXT)]),
         relation=True,
     ),
+    source("Trade", sym=TEXT, size=WHOLE, at=CLOCK),
+    source("Quote", sym=TEXT, price=NUMBER, at=CLOCK),
 )
 
 
@@ -39,7 +42,8 @@ def registry() -> Registry:
     """All of them, ordered by a column that queries do not see."""
     names = Registry(MODULES)
     for leaf in SOURCES:
-        names.add_leaf(leaf, None, () if leaf.relation else ("timestamp",))
+        time = None if leaf.relation else "at" if "at" in leaf.schema.names else "timestamp"
+        names.add_leaf(leaf, None, ("timestamp",) if time == "timestamp" else (), time)
     return names
 
 

@@ -171,6 +171,8 @@ SELECT PERCENTILE_CONT(id, 0.5), PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY id)
 SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY id) FROM sensor
 SELECT STRING_AGG(place, ','), STRING_AGG(place, ',' ORDER BY place) FROM sensor
 SELECT SUM(id) FILTER (WHERE id > 1) FROM sensor
+SELECT t.at, q.price FROM Trade t ASOF JOIN Quote q ON t.sym = q.sym AND t.at >= q.at
+SELECT t.at, q.price FROM Trade t JOIN Quote FOR SYSTEM_TIME AS OF t.at q ON t.sym = q.sym
 SELECT place COLLATE UTF8_LCASE, DATE '2020-01-01' + INTERVAL '1 2' DAY TO HOUR FROM sensor
 """
 

@@ -29,6 +29,7 @@ class Entry:
         hidden: Columns that are there and cannot be seen, such as that of ORDERED BY.
         query: The text it was derived by.
         uses: The entries it is derived from.
+        time: The column of ORDERED BY, hidden or not.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Entry:
     hidden: tuple[str, ...] = ()
     query: str | None = None
     uses: frozenset[str] = frozenset()
+    time: str | None = None
 
 
 @final

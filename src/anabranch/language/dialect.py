@@ -164,6 +164,14 @@ class Anabranch(Spark):
                 return None
             return super()._parse_table_alias(alias_tokens)
 
+        def _parse_join_parts(self) -> tuple[Token | None, Token | None, Token | None]:
+            if self._next.token_type == TokenType.ASOF and self._match_set(self.JOIN_SIDES):
+                # LEFT ASOF JOIN is ASOF LEFT JOIN.
+                side = self._prev
+                method, _, kind = super()._parse_join_parts()
+                return method, side, kind
+            return super()._parse_join_parts()
+
         def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
             if self._curr.token_type == TokenType.L_BRACKET and self._next.text.upper() in (
                 "RANGE",

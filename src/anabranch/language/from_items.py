@@ -13,8 +13,9 @@ from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.language.as_of import bind_versions, holds_one_instant, read_as_of, time_columns
 from anabranch.language.broadcast_hints import Broadcast, broadcast_names, refuse_unused
-from anabranch.language.conditions import has_outer
+from anabranch.language.conditions import conjuncts, has_outer
 from anabranch.language.context import Context
 from anabranch.language.fresh_name import fresh_name
 from anabranch.language.merges import bind_merge
@@ -125,7 +126,24 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
         node = bind_window(table.meta["window"], node, item, context)
     if "granularity" in table.meta:
         node = bind_granularity(table.meta["granularity"], node, context)
-    return node, item
+    return node, replace(item, times=_times(node, table, hidden, context))
+
+
+def _times(
+    node: Node, table: exp.Expr, hidden: tuple[str, ...], context: Context
+) -> tuple[str, ...]:
+    """The columns that are the time of the rows, the hidden one first."""
+    if not holds_one_instant(node):
+        return ()
+    entries = context.catalog.entries
+    kept = {
+        each.name: each.time
+        for each in entries.values()
+        if each.time is not None and each.time in each.node.schema.names
+    }
+    entry = entries.get(str(table.name).lower()) if isinstance(table, exp.Table) else None
+    first = [entry.time] if entry is not None and entry.time in hidden and entry.time else []
+    return (*first, *sorted(time_columns(node, kept)))
 
 
 def _named(table: exp.Expr, context: Context) -> tuple[Node, str, tuple[str, ...]]:
@@ -161,7 +179,7 @@ def _join(
 ) -> Block:
     side, word = (join.side or "").upper(), (join.kind or "").upper()
     method = str(join.method or "").upper()
-    if method not in ("", "NATURAL"):
+    if method not in ("", "NATURAL", "ASOF"):
         raise context.wrong(f"{method} JOIN is not supported", join, "write JOIN ... ON")
     if method == "NATURAL" and (join.args.get("on") or join.args.get("using")):
         raise context.wrong(
@@ -184,16 +202,25 @@ def _join(
             f"give one of them an alias: {item.name} AS other",
         )
     small = broadcast.side(left.scope.items, item)
+    as_of = read_as_of(join, left.scope.items, item, left.node, context)
     node, item = _apart(node, item, left.node.schema)
+    if as_of is not None:
+        # What is joined is a version: its time is not that of the row.
+        item = replace(item, times=())
     scope = Scope((*left.scope.items, item), left.scope.shared, left.scope.outer)
-    using = _using(left, item, join, context)
+    given = list(join.args.get("using") or ())
+    given = given[:-1] if as_of is not None and as_of.only_equations else given
+    using = _using(left, item, given, join, context)
     condition = join.args.get("on")
+    if as_of is not None and condition is not None:
+        condition = exp.and_(*as_of.conditions) if as_of.conditions else None
     if condition is not None and condition.find(exp.Query):
         raise context.wrong(
             "a nested query cannot stand in ON", condition, "put the condition into WHERE"
         )
     both = pa.schema([*left.node.schema, *node.schema])
     predicate: Expression | None = None
+    parts: list[exp.Expr] = []
     if using:
         parts = [
             exp.EQ(this=plan_column(one), expression=plan_column(other))
@@ -209,18 +236,23 @@ def _join(
                 "use it in WHERE of the nested query: inner.column = outer.column",
             )
         predicate = context.bind(resolved, both, condition)
+        parts = conjuncts(resolved)
+    right = node
+    if as_of is not None:
+        right = bind_versions(as_of, parts, left.node, node, join, context)
     joined = context.build(
         condition if condition is not None else join,
-        lambda: Join(kind=kind, left=left.node, right=node, predicate=predicate, broadcast=small),
+        lambda: Join(kind=kind, left=left.node, right=right, predicate=predicate, broadcast=small),
     )
     if kind in ("semi", "anti"):
         return Block(joined, left.scope)
     return _share(joined, scope, using, kind, context)
 
 
-def _using(left: Block, item: Item, join: exp.Join, context: Context) -> dict[str, tuple[str, str]]:
-    """The columns of USING or NATURAL, on both sides."""
-    given = join.args.get("using") or ()
+def _using(
+    left: Block, item: Item, given: list[exp.Expr], join: exp.Join, context: Context
+) -> dict[str, tuple[str, str]]:
+    """The columns of USING, which are given, or NATURAL, on both sides."""
     names = [str(part.name) for part in given]
     natural = str(join.method or "").upper() == "NATURAL"
     if natural:

@@ -11,6 +11,7 @@ from anabranch.algebra.join import Join, JoinKind, Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.errors import PlanError
+from anabranch.language.as_of import holds_one_instant, latest
 
 
 def plan_join(
@@ -53,6 +54,37 @@ def plan_join(
     if not shared or kind in ("semi", "anti"):
         return join
     return _once(join, {name: taken[name] for name in shared})
+
+
+def plan_asof_join(
+    left: Node,
+    right: Node,
+    on: str | Sequence[str],
+    kind: JoinKind,
+    *,
+    strict: bool,
+    suffix: str,
+    parse: ParseScalar = Expression.parse,
+) -> Node:
+    """A join of points with the latest of other points, by columns that both sides have.
+
+    Raises:
+        PlanError: A side has rows that are no points, or lacks a column; or the kind is another.
+    """
+    names = [on] if isinstance(on, str) else list(on)
+    _shared(left, right, names)
+    if kind not in ("inner", "left"):
+        raise PlanError(f"there is no asof_join of kind '{kind}'", hint="kinds are: inner, left")
+    for side, node in (("left", left), ("right", right)):
+        if not holds_one_instant(node):
+            raise PlanError(
+                f"rows on the {side} side of asof_join hold for longer than an instant",
+                where=node.label,
+                hint="join before the window; what says how long it is valid is joined with join",
+            )
+    keys = [(name, Expression.column(name, right.schema)) for name in names]
+    held = latest(right, keys, strict=strict)
+    return plan_join(left, held, names or None, kind, suffix=suffix, broadcast=None, parse=parse)
 
 
 def _shared(left: Node, right: Node, on: str | Sequence[str] | None) -> list[str]:

@@ -22,12 +22,14 @@ class Item:
         own: The name of the stream; it may be used beside an alias while it is unambiguous.
         columns: Pairs of a name as users know it and as the plan does.
         hidden: Columns that cannot be used.
+        times: Columns that are the start of a row, hidden ones too; none where rows hold longer.
     """
 
     name: str
     columns: tuple[tuple[str, str], ...]
     own: str = ""
     hidden: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
 
     def find(self, name: str) -> list[str]:
         """The columns of the plan that a name means here: the exact one, or all that fit."""

@@ -61,7 +61,8 @@ _QUERIES: Final[Mapping[type[exp.Expr], frozenset[str]]] = {
     exp.TableAlias: _names("this columns"),
     exp.From: _UNARY,
     exp.Join: _names("this on side kind using method"),
-    exp.Table: _names("this alias db catalog joins"),
+    exp.Table: _names("this alias db catalog joins version"),
+    exp.Version: _names("this kind expression"),
     exp.Where: _UNARY,
     exp.Group: _names("expressions all"),
     exp.Having: _UNARY,
@@ -229,11 +230,6 @@ REFUSED: Final[Mapping[str | tuple[type[exp.Expr], str], Refusal]] = {
         "leave ROWS or RANGE out: numbers count all rows of the snapshot",
         ("ROWS", "RANGE", "GROUPS"),
     ),
-    "version": Refusal(
-        "AS OF is not supported",
-        "join what holds at the same time",
-        ("FOR SYSTEM_TIME", "FOR TIMESTAMP", "TIMESTAMP AS OF", "VERSION AS OF"),
-    ),
     "with_fill": Refusal("WITH FILL is not supported", _OUT, ("WITH FILL",)),
     "symmetric": Refusal(
         "BETWEEN SYMMETRIC is not supported",
@@ -307,11 +303,6 @@ REFUSED_TYPES: Final[Mapping[type[exp.Expr], Refusal]] = {
         "AT TIME ZONE is not supported",
         "write from_utc_timestamp(at, 'Europe/Berlin')",
         ("AT TIME ZONE",),
-    ),
-    exp.Version: Refusal(
-        "AS OF is not supported",
-        "join what holds at the same time",
-        ("FOR SYSTEM_TIME", "FOR TIMESTAMP", "TIMESTAMP AS OF", "VERSION AS OF"),
     ),
     exp.Slice: Refusal("a[1:2] is not supported", "write slice(a, 1, 2)"),
     exp.Array: Refusal("[...] is not supported", "write array(1, 2)"),
