@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from anabranch.algebra.edges import as_edges
 from anabranch.algebra.module import Template
 from anabranch.algebra.scalar_function import ScalarFunction
 from anabranch.algebra.source import Source
@@ -127,6 +128,7 @@ class Engine:
         ordered: bool = False,
         keyed: bool = False,
         unique: Sequence[str | Sequence[str]] | str | None = None,
+        edges: Sequence[str] | str | None = None,
         hide_times: bool = False,
         ends: bool = False,
         max_rows_per_batch: int | None = MOST_ROWS,
@@ -156,6 +158,8 @@ class Engine:
             keyed: No two events have the same payload and start: a merge relies on it.
             unique: Columns in which no two rows ever agree: a name, or a list of names and of
                 tuples of names that count together. The optimizer relies on it.
+            edges: Rows are samples of a signal: each holds until the next one with the same value
+                in these columns starts. A name, or a list of names; an empty list: of all rows.
             hide_times: The columns of `start` and `end` are not part of the payload.
             ends: The files that are there when the query starts are all.
             max_rows_per_batch: At most about so many rows of files go into a batch.
@@ -181,6 +185,7 @@ class Engine:
                 "ordered": ordered,
                 "keyed": keyed,
                 "unique": unique,
+                "edges": edges,
                 "hide_times": hide_times,
                 "ends": ends,
                 "max_rows_per_batch": max_rows_per_batch,
@@ -208,8 +213,11 @@ class Engine:
             copies=copies,
             given=given,
         )
+        key = (edges,) if isinstance(edges, str) else edges
         time = None if declared.stamped else start
-        return self._stream(*describe_source(source, declared), known=name is not None, time=time)
+        described, leaf = describe_source(source, declared)
+        named = name is not None
+        return self._stream(described, leaf, known=named, time=time, edges=key)
 
     def relation(
         self,
@@ -498,13 +506,23 @@ class Engine:
     ) -> None:
         self.stop()
 
-    def _stream(self, source: Any, leaf: Source, *, known: bool, time: str | None = None) -> Stream:
+    def _stream(
+        self,
+        source: Any,
+        leaf: Source,
+        *,
+        known: bool,
+        time: str | None = None,
+        edges: Sequence[str] | None = None,
+    ) -> Stream:
+        key = None if edges is None else tuple(edges)
+        node = leaf if key is None else as_edges(leaf, key)
         if known:
             hidden = () if time is None or time in leaf.schema.names else (time,)
-            self._registry.add_leaf(leaf, source, hidden, time)
+            self._registry.add_leaf(leaf, source, hidden, time, key)
         return Stream(
             engine=self,
-            node=leaf,
+            node=node,
             sources={leaf.name: source},
             functions=self._registry.scalars,
         )

@@ -13,6 +13,7 @@ from typing import Any, Final, final
 import pyarrow as pa
 from sqlglot import exp
 
+from anabranch.algebra.edges import as_edges
 from anabranch.algebra.expression import Expression, TypeOracle
 from anabranch.algebra.module import Template
 from anabranch.algebra.node import Node
@@ -157,14 +158,18 @@ class Registry:
         source: Any,
         hidden: tuple[str, ...] = (),
         time: str | None = None,
+        edges: tuple[str, ...] | None = None,
     ) -> None:
-        """A stream or relation from outside gets its name; `time` is the column of its start."""
-        kind = "table" if leaf.relation else "stream"
+        """A stream or relation from outside gets its name.
+
+        `time` is the column of its start; its rows may be edges by a key.
+        """
+        node = leaf if edges is None else as_edges(leaf, edges)
         self._sources[leaf.name] = source
         self._entries[leaf.name.lower()] = Entry(
             name=leaf.name,
-            kind="table" if kind == "table" else "stream",
-            node=leaf,
+            kind="table" if leaf.relation else "stream",
+            node=node,
             hidden=hidden,
             time=time,
         )
@@ -189,7 +194,7 @@ class Registry:
             )
         times = [name for name in (statement.start, statement.end) if name is not None]
         hidden = tuple(name for name in times if name not in leaf.schema.names)
-        self.add_leaf(leaf, source, hidden, statement.start)
+        self.add_leaf(leaf, source, hidden, statement.start, statement.edges)
         if chronon is not None:
             self._chronons[leaf.name] = chronon
 

@@ -52,6 +52,7 @@ FITS: Final[Mapping[str, set[str]]] = {
     "ordered": {"flag"},
     "keyed": {"flag"},
     "unique": {"none"},
+    "edges": {"none"},
     "hide_times": {"flag"},
 }
 """Which of them are values of an option; a chronon of no length is not."""
@@ -196,6 +197,7 @@ FITTING: Final[Mapping[str, Any]] = {
     "ordered": True,
     "keyed": True,
     "unique": "item",
+    "edges": "item",
     "hide_times": True,
 }
 
@@ -262,6 +264,7 @@ def test_an_option_is_refused_where_it_means_nothing(tmp_path: Path, kind: Sourc
         "WITH (max_files_per_batch = 10)",
         "WITH (copies = TRUE)",
         "WITH (kind = 'op')",
+        "EDGES BY item",
     ],
 )
 def test_a_table_refuses_what_only_streams_have(rows: Path, clause: str) -> None:

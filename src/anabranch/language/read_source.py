@@ -14,8 +14,9 @@ from anabranch.language.words import Words
 
 _HINT: Final = (
     "write CREATE STREAM name (column TYPE, ...) SOURCE 'path' [ORDERED BY column [KEEP] "
-    "[UNTIL column]] [ORDERED] [KEYED] [DELAY duration] [HEARTBEAT duration] "
-    "[LATE DROP | ADJUST | FAIL] [CHRONON duration] [WITH (option = value, ...)]"
+    "[UNTIL column]] [EDGES [BY column, ...]] [ORDERED] [KEYED] [DELAY duration] "
+    "[HEARTBEAT duration] [LATE DROP | ADJUST | FAIL] [CHRONON duration] "
+    "[WITH (option = value, ...)]"
 )
 _POLICIES: Final = ("DROP", "ADJUST", "FAIL", "REVISE")
 
@@ -141,6 +142,8 @@ def _clause(words: Words) -> tuple[str, Any]:
         keep = words.take("KEEP")
         end = words.name("the column with the end", _HINT) if words.take("UNTIL") else None
         return "ordered by", (start, keep or words.take("KEEP"), end)
+    if words.take("EDGES"):
+        return "edges", _edges(words) if words.take("BY") else ()
     for clause in ("ORDERED", "KEYED"):
         if words.take(clause):
             return clause.lower(), True
@@ -158,6 +161,14 @@ def _clause(words: Words) -> tuple[str, Any]:
     if words.take("WITH"):
         return "with", _options(words)
     raise words.wrong(f"'{words.tokens[words.at].text}' is not expected here", _HINT)
+
+
+def _edges(words: Words) -> tuple[str, ...]:
+    """The columns behind EDGES BY."""
+    names = [words.name("the key of the edges", _HINT)]
+    while words.take(","):
+        names.append(words.name("the key of the edges", _HINT))
+    return tuple(names)
 
 
 def _options(words: Words) -> dict[str, Any]:

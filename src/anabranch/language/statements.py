@@ -50,6 +50,7 @@ class CreateSource:
         unique: Sets of columns in which no two rows ever agree: UNIQUE, PRIMARY KEY.
         ordered: Whether rows come in the order of their starts: ORDERED without BY.
         keyed: Whether no two events have the same payload and start: KEYED.
+        edges: The key of EDGES BY: a row holds until the next one of its key; None: no edges.
         replace: Whether an entry of that name gives way.
     """
 
@@ -68,6 +69,7 @@ class CreateSource:
     chronon: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     unique: tuple[tuple[str, ...], ...] = ()
+    edges: tuple[str, ...] | None = None
     ordered: bool = False
     keyed: bool = False
     replace: bool = False

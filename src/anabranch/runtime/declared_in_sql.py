@@ -95,6 +95,7 @@ def _clauses(statement: CreateSource) -> list[str]:
         "ordered": statement.ordered or None,
         "keyed": statement.keyed or None,
         "unique": statement.unique or None,
+        "edges": statement.edges,
     }
     return [name for name, value in said.items() if value is not None]
 

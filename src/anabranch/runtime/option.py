@@ -259,6 +259,14 @@ def _column_sets(value: Any) -> Any:
     return value
 
 
+def _columns(value: Any) -> Any:
+    if not isinstance(value, str | list | tuple):
+        raise UnfitError
+    for name in [value] if isinstance(value, str) else value:
+        _text(name)
+    return value
+
+
 FLAG: Final = ValueKind("True or False", "True", _flag, _flag_of)
 COLUMN: Final = ValueKind("the name of a column", "'column'", _text)
 NAME: Final = ValueKind("a name", "'bids'", _text)
@@ -275,6 +283,7 @@ SCHEMA: Final = ValueKind(
     "pyarrow.schema([('item', pyarrow.int64())])",
     _schema,
 )
+COLUMNS: Final = ValueKind("the name of a column, or a list of names", "'sensor'", _columns)
 COLUMN_SETS: Final = ValueKind(
     "the name of a column, or a list of names and of tuples of names",
     "['id', ('day', 'number')]",

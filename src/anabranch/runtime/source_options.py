@@ -9,6 +9,7 @@ from anabranch.errors import PlanError
 from anabranch.runtime.option import (
     COLUMN,
     COLUMN_SETS,
+    COLUMNS,
     DURATION,
     FLAG,
     NAME,
@@ -130,6 +131,13 @@ SOURCE_OPTIONS: Final = table_of(
         kind=COLUMN_SETS,
         places=_EVERY,
         clause="UNIQUE",
+    ),
+    Option(
+        name="edges",
+        kind=COLUMNS,
+        places=_WITH_COLUMNS | {"arrival"},
+        clause="EDGES BY",
+        why_not="only rows that start at a column, without an end, can be edges",
     ),
     Option(
         name="hide_times",
