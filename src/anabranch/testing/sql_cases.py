@@ -21,6 +21,7 @@ from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import Payload
 from anabranch.model.time import FOREVER
 from anabranch.optimizer.driver import optimize
+from anabranch.testing.near import difference_from_engine
 from anabranch.testing.oracle import assert_agrees, meaning
 from anabranch.testing.physical import Element, Move, PhysicalStream, Stable
 from anabranch.testing.sql_from import Registered
@@ -227,7 +228,7 @@ def difference_from_text(
             continue
         one = LogicalStream.of((row, 0, 1) for row in found.snapshot(t).elements())
         other = LogicalStream.of((row, 0, 1) for row in answers[t].elements())
-        wrong = one.difference(other)
+        wrong = difference_from_engine(one, other)
         if wrong:
             return wrong.replace("from instant 0 on", f"at instant {t}")
     return ""
