@@ -38,7 +38,7 @@ def test_watermark_emission_is_for_windows_of_the_time_axis(tmp_path: Path) -> N
 def test_another_emission_is_refused_with_those_there_are(tmp_path: Path) -> None:
     code, said = run(tmp_path, "late")
     assert code == 2
-    assert "hint: use speculative, final or watermark" in said
+    assert "PlanError: --emit must be one of speculative, final, watermark, not 'late'" in said
 
 
 def test_a_stream_may_promise_a_number_and_then_forever(tmp_path: Path) -> None:

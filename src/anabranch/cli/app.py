@@ -19,6 +19,7 @@ from anabranch.cli.cutover import cutover
 from anabranch.cli.demo import demo
 from anabranch.cli.diff import diff
 from anabranch.cli.explain import explain
+from anabranch.cli.flags import CheckedCommand
 from anabranch.cli.generate import generate
 from anabranch.cli.help_text import help_of
 from anabranch.cli.jumpstart import jumpstart
@@ -32,7 +33,7 @@ from anabranch.cli.show import show
 from anabranch.cli.state import state
 from anabranch.cli.stop import stop
 from anabranch.cli.top import top
-from anabranch.errors import AnabranchError
+from anabranch.cli.unexpected import told
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -47,12 +48,8 @@ class Commands(TyperGroup):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except AnabranchError as error:
-            if ctx.params.get("debug"):
-                traceback.print_exc()
-            else:
-                typer.echo(f"{type(error).__name__}: {error}", err=True)
-            raise typer.Exit(2) from None
+        except (typer.Abort, typer.Exit):
+            raise
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
@@ -61,6 +58,15 @@ class Commands(TyperGroup):
             # else Python would complain about it on its way out.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(BROKEN_PIPE) from None
+        except Exception as problem:  # no stack trace reaches a user
+            if hasattr(problem, "format_message"):
+                # A word of the command line that does not fit: the parser tells it itself.
+                raise
+            if ctx.params.get("debug"):
+                traceback.print_exc()
+            error = told(problem)
+            typer.echo(f"{type(error).__name__}: {error}", err=True)
+            raise typer.Exit(2) from None
         return result
 
 
@@ -91,7 +97,10 @@ def anabranch(
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", envvar="ANABRANCH_DEBUG", help="Show where an error comes from."),
+    ] = False,
     _until_input_ends: Annotated[
         bool,
         typer.Option(
@@ -118,7 +127,7 @@ def anabranch(
 app.callback(help=help_of(anabranch))(anabranch)
 _WORK: Final = (demo, run, explain, shell, ps, top, stop, state, control)
 for command in (*_WORK, merge, replicate, jumpstart, cutover, check, show, diff):
-    app.command(help=help_of(command))(command)
+    app.command(help=help_of(command), cls=CheckedCommand)(command)
 app.command(help=f"{help_of(bench)}\n\n\b\n{listed()}")(bench)
 app.add_typer(generate)
 

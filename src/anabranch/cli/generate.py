@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from anabranch.cli.flags import CheckedCommand
 from anabranch.cli.generate_lmerge import lmerge
 from anabranch.cli.help_text import help_of
 from anabranch.cli.progress import Counted
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from anabranch.workloads.arrival import Disturbance
     from anabranch.workloads.nexmark import Nexmark
+
+_STABLE_EVERY: Final = 1_000
 
 
 class Form(str, Enum):
@@ -45,7 +48,9 @@ def nexmark(
     to: Annotated[str, typer.Option(help="Where to write; '-' is standard output.")] = "-",
     events: Annotated[int, typer.Option(min=0, help="How many bids.")] = 1_000,
     seed: Annotated[int, typer.Option(help="Another seed gives other bids.")] = 1,
-    rate: Annotated[float, typer.Option(help="Bids per second of event time.")] = 1_000.0,
+    rate: Annotated[
+        float, typer.Option(min=0.001, help="Bids per second of event time.")
+    ] = 1_000.0,
     items: Annotated[
         int, typer.Option(min=0, help="Only so many items (0: new auctions all the time).")
     ] = 0,
@@ -60,7 +65,7 @@ def nexmark(
     ] = 0.0,
     stable_every: Annotated[
         int, typer.Option(min=1, help="A stable point follows so many elements.")
-    ] = 1_000,
+    ] = _STABLE_EVERY,
     form: Annotated[
         Form | None,
         typer.Option(
@@ -100,6 +105,13 @@ def nexmark(
             where="option --to -",
             hint="name a file with --to, or choose --format jsonl",
         )
+    if stable_every != _STABLE_EVERY and chosen is Form.parquet:
+        raise StreamError(
+            "--stable-every has no meaning for plain rows",
+            where="option --stable-every",
+            hint="only elements have stable points: choose --format jsonl or elements, or leave "
+            "it out",
+        )
     if files > 1 and chosen is not Form.parquet:
         raise StreamError(
             "only plain rows are spread over files",
@@ -115,7 +127,7 @@ def nexmark(
     typer.echo(f"wrote {written:,} {what} of {events:,} bids to {to}", err=True)
 
 
-generate.command(help=help_of(nexmark))(nexmark)
+generate.command(help=help_of(nexmark), cls=CheckedCommand)(nexmark)
 
 
 def events(
@@ -124,7 +136,9 @@ def events(
         int, typer.Option("--events", min=0, help="How many persons, auctions and bids in all.")
     ] = 10_000,
     seed: Annotated[int, typer.Option(help="Another seed gives other events.")] = 1,
-    rate: Annotated[float, typer.Option(help="Events per second of event time.")] = 10_000.0,
+    rate: Annotated[
+        float, typer.Option(min=0.001, help="Events per second of event time.")
+    ] = 10_000.0,
     disorder: Annotated[
         str, typer.Option(help="An event arrives up to so much later than it happened.")
     ] = "0 seconds",
@@ -166,8 +180,8 @@ def events(
     typer.echo(f"wrote {count:,} events to {to}", err=True)
 
 
-generate.command(help=help_of(events))(events)
-generate.command(help=help_of(lmerge))(lmerge)
+for command in (events, lmerge):
+    generate.command(help=help_of(command), cls=CheckedCommand)(command)
 
 
 def _form_of(to: str) -> Form:

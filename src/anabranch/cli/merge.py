@@ -123,7 +123,11 @@ def _follow(
     from anabranch.cli.running import announced, wait_for
     from anabranch.engine import Engine
     from anabranch.merging.logs import merge_logs
+    from anabranch.runtime.run_options import check_flags
+    from anabranch.runtime.sink_choice import choose_sink
 
+    check_flags({"--trigger": trigger, "--checkpoint": checkpoint})
+    choose_sink(to, None)
     lag = options.pop("lag") or "0"
     with Engine() as engine:
         run = merge_logs(

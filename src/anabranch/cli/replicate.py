@@ -33,7 +33,14 @@ def replicate(
     \b
     $ anabranch replicate highest.sql --copies 3 --to highest
     """
+    from anabranch.algebra.merge import MergePolicy
     from anabranch.merging.replicate import replicate as make
+    from anabranch.runtime.run_options import check_flags
+
+    # A wrong word would end every process that is started with it, again and again.
+
+    MergePolicy.of(inserts=inserts, adjusts=adjusts, divergence=divergence)
+    check_flags({"--trigger": trigger})
 
     def tell(line: str) -> None:
         typer.echo(json.dumps({"event": line}) if as_json else line, err=not as_json)

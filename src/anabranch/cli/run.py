@@ -80,35 +80,32 @@ def run(
         raise PlanError(
             f"there is no engine '{engine}'", where="option --engine", hint="use spark or local"
         )
-    if emit not in ("speculative", "final", "watermark"):
-        raise PlanError(
-            f"results are not emitted '{emit}'",
-            where="option --emit",
-            hint="use speculative, final or watermark",
-        )
     from anabranch.algebra.window_columns import has_clock
     from anabranch.engine import Engine
-    from anabranch.runtime.sink_choice import shown_place
+    from anabranch.runtime.place import folder_for_all
+    from anabranch.runtime.run_options import check_flags
+    from anabranch.runtime.sink_choice import choose_sink, shown_place
 
+    flags: dict[str, Any] = {"--to": to, "--emit": emit, "--checkpoint": checkpoint}
+    flags |= {"--trigger": trigger, "--shards": shards, "--metrics-port": metrics_port}
+    check_flags(flags)
+    # A place that cannot be written to is told before anything starts.
+    if every:
+        folder_for_all(to)
+    else:
+        choose_sink(to, None)
     if shards is not None:
         _tell_what_happens()
     with Engine(shards=shards) as own:
         register_modules(own, modules)
         options: dict[str, Any] = {"emit": emit, "allow_unbounded": allow_unbounded}
         if engine == "local":
-            if follow or every or checkpoint is not None or shards is not None:
-                raise PlanError(
-                    "the local engine reads what is there, once, for one query",
-                    where="option --follow, --all, --checkpoint or --shards",
-                    hint="leave the option out, or use --engine spark",
-                )
             query = last_query(own, file)
             query = query.canonical() if canonical else query
             _report(query.run_local(to, **options).metrics())
             return
         options |= {"checkpoint": checkpoint, "trigger": trigger, "available_now": not follow}
         if every:
-            _refuse_no_folder(to)
             queries = all_queries(own, file)
         else:
             queries = [last_query(own, file)]
@@ -136,15 +133,6 @@ def _tell_what_happens() -> None:
     log = logging.getLogger("anabranch")
     log.addHandler(logging.StreamHandler())
     log.setLevel(logging.INFO)
-
-
-def _refuse_no_folder(to: str) -> None:
-    if to == "-" or to.endswith((".jsonl", ".json", ".ndjson")) or ":" in to.partition("/")[0]:
-        raise PlanError(
-            f"several queries do not fit into '{to}'",
-            where="option --to",
-            hint="with --all name a folder: every query writes a log folder in it",
-        )
 
 
 def _report(metrics: list[dict[str, Any]], name: str = "") -> None:

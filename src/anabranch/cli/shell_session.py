@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
+import traceback
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, final
@@ -15,6 +17,7 @@ from anabranch.cli.scripts import read_text
 from anabranch.cli.shell_commands import run_command
 from anabranch.cli.shell_names import Names
 from anabranch.cli.shell_text import cut, only
+from anabranch.cli.unexpected import told
 from anabranch.errors import AnabranchError, QueryError
 
 if TYPE_CHECKING:
@@ -127,7 +130,9 @@ class Session:
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
         except Exception as problem:  # noqa: BLE001  # a shell outlives what it did not foresee
-            self._fail(problem)
+            if os.environ.get("ANABRANCH_DEBUG"):
+                traceback.print_exc()
+            self._fail(told(problem))
         if self.timing:
             typer.echo(f"{time.monotonic() - began:.2f} s", err=True)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from pathlib import Path
 from typing import Any, final
 
 import pyarrow as pa
@@ -22,6 +24,7 @@ from anabranch.model.payload import rows_of
 from anabranch.model.time import BEGINNING, FOREVER, Time, parse_time
 from anabranch.runtime.copy_task import CopyReader
 from anabranch.runtime.elements import element_table
+from anabranch.runtime.file_listing import demand_files
 from anabranch.runtime.file_planner import FilePlanner, Part
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.late import judge
@@ -92,6 +95,7 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
 
     Raises:
         PlanError: A source is not in files.
+        StreamError: There is no such file or folder.
     """
     runner = LocalRunner(node, emit)
     sources = {source.name: source for source in files}
@@ -101,6 +105,10 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
             f"source '{missing[0]}' is not in files",
             hint="a query over DataFrames needs Spark: start it with an Engine that has one",
         )
+    for source in files:
+        # A file may come later; this run reads what is there, and then ends.
+        if not source.copies and not glob.has_magic(source.path) and not Path(source.path).exists():
+            demand_files(source.path)
     timestamps = any(source.timestamps for source in runner.plan.sources.values())
     sink.open(Begin(runner.plan.schema, "local", timestamps, fresh=True))
     in_order = ordered if all(source.ordered for source in files) else netted

@@ -149,6 +149,25 @@ def check_run(place: str, **given: Any) -> None:
         )
 
 
+def check_flags(given: Mapping[str, Any]) -> None:
+    """Check what the command line says; None is not said.
+
+    Raises:
+        PlanError: A value is not what its option takes.
+    """
+    by_flag = {option.flag: option for option in RUN_OPTIONS.values() if option.flag is not None}
+    for flag, value in given.items():
+        if value is None:
+            continue
+        option = by_flag[flag]
+        try:
+            option.checked(value, where=f"option {flag}")
+        except PlanError as problem:
+            problem.what = problem.what.replace(option.name, flag, 1)
+            problem.hint = problem.hint.replace(f"{option.name}=", f"{flag} ")
+            raise
+
+
 def check_engine(**given: Any) -> None:
     """Check the options of an engine.
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.algebra.source import Source
-from anabranch.errors import PlanError
+from anabranch.errors import AnabranchError, OperatorError, PlanError, StreamError
 from anabranch.language.statements import CreateSource
 from anabranch.runtime.declared import Declared
 from anabranch.runtime.delta_table import DELTA
@@ -38,7 +38,7 @@ def connect(statement: CreateSource, functions: Mapping[str, Connect], spark: Ge
         return resolve_path(str(call.arguments[0]), statement.script.name)
     name = call.function.lower()
     if name in functions:
-        return functions[name](*call.arguments)
+        return _called(functions[name], statement)
     builtin = _BUILTIN.get(name)
     if builtin is None:
         names = ", ".join(sorted([*functions, *_BUILTIN]))
@@ -47,7 +47,38 @@ def connect(statement: CreateSource, functions: Mapping[str, Connect], spark: Ge
             call.span,
             f"register it: engine.register_source('{call.function}', function); there are: {names}",
         )
-    return builtin(statement, spark)
+    if name not in ("table", "spark"):
+        return builtin(statement, spark)
+    try:
+        return builtin(statement, spark)
+    except AnabranchError:
+        raise
+    except Exception as problem:
+        # Spark has many kinds of exceptions, and loading them takes seconds.
+        first = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+        shown = ", ".join(map(repr, call.arguments))
+        raise StreamError(
+            f"Spark cannot read {call.function}({shown})",
+            where=f"source '{statement.name}': {first[:300]}",
+            hint="check the name, the path and the options of WITH; a format such as kafka needs "
+            "its package: Engine(settings={'spark.jars.packages': '...'})",
+        ) from problem
+
+
+def _called(function: Connect, statement: CreateSource) -> Any:
+    """What a function of a user gives."""
+    call = statement.source
+    try:
+        return function(*call.arguments)
+    except AnabranchError:
+        raise
+    except Exception as problem:
+        raise OperatorError(
+            f"{call.function} failed: {type(problem).__name__}: {problem}",
+            where=f"source '{statement.name}': {call.function}"
+            f"({', '.join(map(repr, call.arguments))})",
+            hint="correct the function, or what it is called with",
+        ) from problem
 
 
 def resolve_path(path: str, script: str | None) -> str:

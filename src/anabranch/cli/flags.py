@@ -1,0 +1,128 @@
+"""Options of commands that mean something only beside others: given without them, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from typer.core import TyperCommand
+
+from anabranch.errors import PlanError
+
+Params = Mapping[str, Any]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When an option means something.
+
+    Attributes:
+        names: The parameters it is about.
+        holds: Whether they mean something beside the other parameters.
+        why: When they do not: "without --follow".
+        hint: What to do.
+    """
+
+    names: tuple[str, ...]
+    holds: Callable[[Params], bool]
+    why: str
+    hint: str
+
+
+def only_with(flag: str, parameter: str, *names: str) -> Rule:
+    """Options that go with another one."""
+    return Rule(
+        names,
+        lambda params: bool(params[parameter]),
+        f"without {flag}",
+        f"leave it out, or add {flag}",
+    )
+
+
+def not_with(flag: str, parameter: str, *names: str) -> Rule:
+    """Options that another one makes meaningless."""
+    return Rule(
+        names,
+        lambda params: not params[parameter],
+        f"with {flag}",
+        f"leave it out, or {flag}",
+    )
+
+
+_LOCAL: Final = "leave it out, or use --engine spark: the local engine reads what is there, once"
+
+RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
+    "run": (
+        Rule(
+            ("follow", "every", "changed", "checkpoint", "trigger", "shards", "metrics_port"),
+            lambda params: params["engine"] != "local",
+            "with --engine local",
+            _LOCAL,
+        ),
+        only_with("--follow", "follow", "trigger"),
+        only_with("--all", "every", "changed"),
+    ),
+    "shell": (
+        Rule(
+            ("allow_unbounded",),
+            lambda params: params["engine"] != "local",
+            "with --engine local",
+            "leave it out: the local engine reads what is there, so no state grows for ever",
+        ),
+    ),
+    "explain": (not_with("--all", "every", "as_json"),),
+    "state": (not_with("--quarantine", "quarantine", "check"),),
+    "top": (not_with("--once", "once", "interval"),),
+    "diff": (not_with("--json", "as_json", "limit"),),
+    "merge": (only_with("--follow", "follow", "feedback", "trigger", "checkpoint"),),
+    "control": (
+        Rule(
+            ("as_json",),
+            lambda params: params["verb"] is None,
+            "with a command",
+            "leave it out, or list what the query was told: no command",
+        ),
+        only_with("a command", "verb", "copy"),
+    ),
+    "replicate": (
+        Rule(
+            ("copies",),
+            lambda params: len(params["scripts"]) == 1,
+            "with several scripts",
+            "leave it out: each of several scripts runs once",
+        ),
+    ),
+    "lmerge": (
+        Rule(
+            ("revisions",),
+            lambda params: params["adjusts"] > 0,
+            "without --adjusts",
+            "say with --adjusts which share of the elements are adjusts",
+        ),
+    ),
+}
+"""The rules of a command; a command without any is not here."""
+
+
+class CheckedCommand(TyperCommand):
+    """A command that refuses options which mean nothing beside the others."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Check what was given, then run."""
+        given = [
+            parameter
+            for parameter in self.params
+            if getattr(ctx.get_parameter_source(parameter.name), "name", "") == "COMMANDLINE"
+        ]
+        for rule in RULES.get(ctx.info_name or "", ()):
+            for parameter in given:
+                if parameter.name in rule.names and not rule.holds(ctx.params):
+                    flag = parameter.opts[0]
+                    raise PlanError(
+                        f"{flag} has no meaning {rule.why}",
+                        where=f"option {flag}",
+                        hint=rule.hint,
+                    )
+        return super().invoke(ctx)
