@@ -13,13 +13,15 @@ from anabranch import Engine, LogicalStream, read_batches, write_stream
 from anabranch.algebra.source import Source
 from anabranch.model.time import FOREVER
 from anabranch.runtime.run import Run
-from anabranch.testing import PhysicalStream, meaning
+from anabranch.testing import PhysicalStream, assert_identical, meaning
 from anabranch.testing.sql_cases import SOURCES, Case, cases, difference_from_text
 
 pytestmark = pytest.mark.spark
 
 QUERIES = 30
 TOGETHER = 6
+CUT = 6
+"""So many of them run once more, over files that are cut in another way."""
 
 
 def drawn(count: int) -> list[Case]:
@@ -43,12 +45,12 @@ def drawn(count: int) -> list[Case]:
     return found
 
 
-def declare(engine: Engine, root: Path, source: Source, stream: PhysicalStream) -> None:
-    """Points as rows of a file; lifetimes as elements in two files, with corrections."""
+def declare(engine: Engine, root: Path, source: Source, stream: PhysicalStream, parts: int) -> None:
+    """Points as rows of files; lifetimes as elements in files, with corrections."""
+    (root / source.name).mkdir()
     if not source.only_points:
-        (root / source.name).mkdir()
-        half = len(stream.elements) // 2
-        for number, batch in enumerate(stream.batches(half)):
+        cuts = [len(stream.elements) * part // (parts + 1) for part in range(1, parts + 1)]
+        for number, batch in enumerate(stream.batches(*cuts)):
             write_stream(root / source.name / f"{number}.jsonl", [batch])
         engine.stream(
             root / source.name, name=source.name, schema=source.schema, max_files_per_batch=1
@@ -56,21 +58,25 @@ def declare(engine: Engine, root: Path, source: Source, stream: PhysicalStream) 
         return
     names = [*source.schema.names, "at"]
     rows = [(*row, start) for row, start, _ in stream.meaning().events()]
-    path = root / f"{source.name}.jsonl"
-    path.write_text("".join(f"{json.dumps(dict(zip(names, row)))}\n" for row in rows))
+    for part in range(parts):
+        lines = [f"{json.dumps(dict(zip(names, row)))}\n" for row in rows[part::parts]]
+        (root / source.name / f"{part}.jsonl").write_text("".join(lines))
+    path = root / source.name
     types = {"string": "STRING", "int64": "BIGINT", "double": "DOUBLE"}
     columns = ", ".join(f"{field.name} {types[str(field.type)]}" for field in source.schema)
     engine.sql(
         f"CREATE STREAM {source.name} ({columns}, at BIGINT) SOURCE '{path}' ORDERED BY at "
-        "WITH (ends = TRUE)"
+        f"WITH (ends = TRUE, max_files_per_batch = {parts})"
     )
 
 
-def start(spark: Any, root: Path, case: Case) -> tuple[Case, Any, Run]:
+def start(
+    spark: Any, root: Path, case: Case, shards: int = 2, parts: int = 1
+) -> tuple[Case, Any, Run]:
     root.mkdir()
-    engine = Engine(spark, shards=2)
+    engine = Engine(spark, shards=shards)
     for name, stream in case.streams.items():
-        declare(engine, root, SOURCES[name], stream)
+        declare(engine, root, SOURCES[name], stream, parts)
     query = engine.sql(case.script.text)
     run = query.start(to=root / "out.jsonl", available_now=True, allow_unbounded=True)
     return case, query, run
@@ -97,3 +103,16 @@ def test_drawn_scripts_on_spark(spark: object, tmp_path: Path) -> None:
             assert not wrong, f"{case}\n{wrong}"
             answered += bool(got.steps)
     assert answered > QUERIES // 3
+
+
+def test_drawn_scripts_give_the_same_however_their_files_are_cut(
+    spark: object, tmp_path: Path
+) -> None:
+    for number, case in enumerate(drawn(CUT)):
+        outputs = []
+        for shards, parts in ((1, 1), (3, 3)):
+            root = tmp_path / f"{number}-{shards}"
+            _, query, run = start(spark, root, case, shards, parts)
+            run.await_end()
+            outputs.append(list(read_batches(root / "out.jsonl", query.schema)))
+        assert_identical(*outputs)
