@@ -41,6 +41,7 @@ NO_PATHS = {
 }
 """Constants that are compared with sizes and decide nothing about how rows are processed."""
 
+ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 SIZES = {"num_rows", "nbytes", "size", "rows", "length"}
 
 
@@ -80,7 +81,7 @@ def compared_numbers() -> Iterator[str]:
     for layer in LAYERS:
         for path in sorted((ROOT / layer).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Compare):
+                if isinstance(node, ast.Compare) and isinstance(node.ops[0], ORDERED):
                     sides = [node.left, *node.comparators]
                     numbers = [each.value for each in sides if isinstance(each, ast.Constant)]
                     large = [n for n in numbers if isinstance(n, int) and 8 <= n < 2**40]
@@ -95,7 +96,7 @@ def is_least_or_most(call: ast.Call) -> bool:
 def is_size(node: ast.AST) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
         # How long a text is that people read decides nothing about rows.
-        return ast.unparse(node.args[0]) != "text"
+        return ast.unparse(node.args[0]) not in ("text", "name", "word", "line")
     return (isinstance(node, ast.Attribute) and node.attr in SIZES) or (
         isinstance(node, ast.Name) and node.id in SIZES
     )
