@@ -19,8 +19,8 @@ def test_stages_show_what_they_read_and_how_rows_are_spread() -> None:
     plan = compile_plan(inner, emit="final")
     assert explain_stages(plan).splitlines() == [
         "Stage 0-aggregate (by k, v)",
-        "  reads source:S (k, v, x) -> TimeWindow 5",
-        "  reads source:T (k, v, x) -> TimeWindow 5",
+        "  reads source:S (k, v, x) -> TimeWindow 5 presence only",
+        "  reads source:T (k, v, x) -> TimeWindow 5 presence only",
         "  Aggregate max(x) AS hi by k, v [keeps events]",
         "  Final (holds what may still change)",
     ]
