@@ -139,7 +139,8 @@ class Engine:
 
         Args:
             source: A path, folder or pattern (Parquet, CSV, JSON rows, stream files, the log
-                folder of another query), or a DataFrame, streaming or not.
+                folder of another query), a Delta table (its path, or `delta:<path>`), or a
+                DataFrame, streaming or not.
             name: What plans and messages call it; None: from the path.
             start: The column with the start of each row, or `ARRIVAL` for the time at which rows
                 come. None: files hold elements, a DataFrame has the columns of an element table
@@ -233,7 +234,8 @@ class Engine:
         """A table that is all there when a query starts, as a partner for streams.
 
         Args:
-            source: A path, folder or pattern (Parquet, CSV, JSON rows), or a DataFrame.
+            source: A path, folder or pattern (Parquet, CSV, JSON rows), a Delta table, or a
+                DataFrame.
             name: What plans and messages call it; None: from the path.
             start: The column with the start of each row's period; None: rows hold always.
             end: The column with the end of the period; an end that is NULL is forever.

@@ -43,11 +43,14 @@ from anabranch.model.time import Duration
 from anabranch.runtime.declared import Declared
 from anabranch.runtime.declared_in_sql import checked_chronon, declared_in_sql
 from anabranch.runtime.delta_table import DELTA
+from anabranch.runtime.option import NAME, Option, shown
 from anabranch.runtime.source_functions import Connect, resolve_path
 from anabranch.userops.bases import module_of
 from anabranch.userops.library import default_library
 
 _DEEPEST: Final = 16
+
+MODULE_NAME: Final = Option(name="name", kind=NAME)
 
 
 @final
@@ -95,6 +98,13 @@ class Registry:
 
     def read(self, text: str, name: str | None = None) -> Iterator[Statement]:
         """The statements of a script, with those of scripts that it includes."""
+        given: Any = text
+        if not isinstance(given, str):
+            raise PlanError(
+                f"a script is a text, not {shown(given)}",
+                where="engine.sql(...)",
+                hint="give the statements themselves; of a file: engine.sql(path.read_text())",
+            )
         yield from self._read(Script(text, name), 0)
 
     def _read(self, script: Script, depth: int) -> Iterator[Statement]:
@@ -242,6 +252,8 @@ class Registry:
         Raises:
             PlanError: It is neither, or the name is no word, or is taken.
         """
+        if name is not None:
+            MODULE_NAME.checked(name, where="Engine.register(...)")
         module = module_of(module)
         if not isinstance(module, Template | ScalarFunction):
             raise PlanError(

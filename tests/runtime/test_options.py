@@ -364,6 +364,21 @@ def test_only_queries_are_started_together(queries: Any) -> None:
     three_parts(raised.value)
 
 
+@pytest.mark.parametrize("text", [None, 5, b"SELECT 1", ["SELECT 1"], Path("q.sql")])
+def test_a_script_is_a_text(engine: ab.Engine, text: Any) -> None:
+    for read in (engine.sql, engine.script):
+        with pytest.raises(ab.PlanError, match="a script is a text") as raised:
+            read(text)
+        three_parts(raised.value)
+
+
+@pytest.mark.parametrize("name", [5, "", [1]])
+def test_a_module_is_registered_under_a_name(engine: ab.Engine, name: Any) -> None:
+    with pytest.raises(ab.PlanError, match="name must be a name") as raised:
+        engine.register(len, name)
+    three_parts(raised.value)
+
+
 @pytest.mark.parametrize(("name", "function"), [(5, print), ("", print), ("f", 5)])
 def test_a_source_function_has_a_name_and_can_be_called(name: Any, function: Any) -> None:
     with pytest.raises(ab.PlanError) as raised:

@@ -10,11 +10,17 @@ from anabranch.engine import Engine, Run
 from anabranch.errors import StreamError
 from anabranch.merging.feedback import send_feedback
 from anabranch.runtime.copies import list_copies
+from anabranch.runtime.option import FLAG, SECONDS, Option, table_of
 from anabranch.stream import Place, Target
 from anabranch.windowed import Span
 
 _LOOK: Final = 0.2
 """Seconds between two looks at a folder in which copies are to appear."""
+
+MERGE_OPTIONS: Final = table_of(
+    Option(name="feedback", kind=FLAG, default=False, nullable=False),
+    Option(name="patience", kind=SECONDS, default=600.0, nullable=False),
+)
 
 
 def merge_logs(
@@ -55,6 +61,8 @@ def merge_logs(
     Raises:
         StreamError: No copy has appeared.
     """
+    MERGE_OPTIONS["feedback"].checked(feedback, where="merge_logs(...)")
+    MERGE_OPTIONS["patience"].checked(patience, where="merge_logs(...)")
     await_copy(pattern, patience)
     copies = engine.stream(str(pattern), name="copies", copies=True)
     merged = copies.merge(

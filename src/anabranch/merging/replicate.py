@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import Any, Final, final
 
 from anabranch.errors import PlanError
-from anabranch.model.time import Time
+from anabranch.model.time import Time, parse_duration
 from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.option import DURATION, Option, count, table_of
 
 MERGED: Final = "merged"
 COPIES: Final = "copies"
@@ -33,6 +34,11 @@ _GRACE: Final = 90.0
 """Seconds that processes have to end by themselves."""
 
 Tell = Callable[[str], None]
+
+REPLICATE_OPTIONS: Final = table_of(
+    Option(name="copies", kind=count(1, 1000), default=3, nullable=False),
+    Option(name="trigger", kind=DURATION),
+)
 
 
 @final
@@ -246,6 +252,11 @@ class Replication:
         self.stop()
 
 
+def _text(trigger: Any) -> str:
+    """A time between batches as a word of the command line."""
+    return trigger if isinstance(trigger, str) else f"{parse_duration(trigger)} us"
+
+
 def replicate(
     scripts: str | Path | Sequence[str | Path],
     to: str | Path,
@@ -279,11 +290,11 @@ def replicate(
     Raises:
         PlanError: There is nothing to run.
     """
+    REPLICATE_OPTIONS["copies"].checked(copies, where="replicate(...)")
+    REPLICATE_OPTIONS["trigger"].checked(trigger, where="replicate(...)")
     given = [scripts] if isinstance(scripts, str | Path) else list(scripts)
-    if not given or copies < 1:
-        raise PlanError(
-            "there is nothing to run", where="replicate", hint="name a script, and 1 copy or more"
-        )
+    if not given:
+        raise PlanError("there is nothing to run", where="replicate", hint="name a script")
     for kind, files in (("script", given), ("file with modules", modules)):
         missing = [each for each in files if not Path(each).is_file()]
         if missing:
@@ -294,7 +305,7 @@ def replicate(
     folder = Path(to).absolute()
     work = folder / WORK
     work.mkdir(parents=True, exist_ok=True)
-    often = [] if trigger is None else ["--trigger", trigger]
+    often = [] if trigger is None else ["--trigger", _text(trigger)]
     members: dict[str, Member] = {}
     for number, path in enumerate(paths, 1):
         name = f"{Path(path).stem}-{number}"

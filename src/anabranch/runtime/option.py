@@ -212,6 +212,12 @@ def _positive_duration(value: Any) -> Any:
     return value
 
 
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise UnfitError
+    return value
+
+
 def _schema(value: Any) -> pa.Schema:
     if not isinstance(value, pa.Schema) or len(set(value.names)) < len(value.names):
         raise UnfitError
@@ -278,6 +284,7 @@ DURATION: Final = ValueKind(
 POSITIVE_DURATION: Final = ValueKind(
     "a duration above 0: a text with a unit, or a timedelta", "'1 second'", _positive_duration
 )
+SECONDS: Final = ValueKind("a number of seconds from 0 up", "60", _seconds)
 SCHEMA: Final = ValueKind(
     "a pyarrow.Schema whose columns have different names",
     "pyarrow.schema([('item', pyarrow.int64())])",
