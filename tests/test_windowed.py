@@ -35,7 +35,7 @@ def engine() -> ab.Engine:
 def bids(engine: ab.Engine, tmp_path: Any) -> ab.Stream:
     path = tmp_path / "bids.jsonl"
     path.write_text('{"insert": {"itemID": 1, "price": 80.0, "kind": "a"}, "start": 5, "end": 9}\n')
-    stream = engine.stream(path, name="Bid")
+    stream = engine.stream(path, name="Bid", chronon="1 microsecond")
     assert isinstance(stream, ab.Stream)
     return stream
 

@@ -29,7 +29,7 @@ from anabranch.language.statements import (
     Show,
     Statement,
 )
-from anabranch.model.time import parse_duration
+from anabranch.model.clock import chronon_of
 from anabranch.registry import Planned, Registry
 from anabranch.runs import Runs, places, unlike
 from anabranch.runtime.declared import Declared, column_sets
@@ -153,7 +153,8 @@ class Engine:
             late: What happens to rows that are later all the same: `drop`, `adjust` or `fail`.
             heartbeat: After so long without a row the stream's time goes on with the clock, so
                 that it holds nobody up. None: a silent stream is waited for.
-            chronon: How long one step of integer time is; only a heartbeat has to know.
+            chronon: How long one step of time is: of whole numbers, so that durations may have
+                units; of timestamps, to count them in coarser steps than microseconds.
             ordered: Rows come in the order of their starts. One that does not is late, so there is
                 no delay, and a merge may rely on the order.
             keyed: No two events have the same payload and start: a merge relies on it.
@@ -204,7 +205,7 @@ class Engine:
             delay=delay,
             late=late,
             heartbeat=heartbeat,
-            chronon=None if chronon is None else parse_duration(chronon),
+            chronon=None if chronon is None else chronon_of(chronon),
             ordered=ordered,
             keyed=keyed,
             unique=column_sets(unique),
@@ -228,6 +229,7 @@ class Engine:
         start: str | None = None,
         end: str | None = None,
         schema: pa.Schema | None = None,
+        chronon: Span | None = None,
         unique: Sequence[str | Sequence[str]] | str | None = None,
         hide_times: bool = False,
     ) -> Stream:
@@ -240,6 +242,7 @@ class Engine:
             start: The column with the start of each row's period; None: rows hold always.
             end: The column with the end of the period; an end that is NULL is forever.
             schema: The payload columns; None: found out.
+            chronon: How long one step of time is, as for `stream`.
             unique: As for `stream`.
             hide_times: As for `stream`.
 
@@ -263,6 +266,7 @@ class Engine:
             start=start,
             end=end,
             schema=schema,
+            chronon=None if chronon is None else chronon_of(chronon),
             unique=column_sets(unique),
             hides_times=hide_times,
             ends=True,

@@ -24,7 +24,7 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import JoinKind, Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.merge import Case, Merge, MergePolicy
-from anabranch.algebra.node import Node
+from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.scalar_function import Functions
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
@@ -42,8 +42,7 @@ from anabranch.language.aggregate_text import parse_aggregate, parse_column
 from anabranch.language.join_text import plan_asof_join, plan_join
 from anabranch.language.module_text import calls_module
 from anabranch.language.order_text import parse_order
-from anabranch.model.time import parse_duration, parse_time
-from anabranch.windowed import ModuleCall, Span, Windowing, signed_span
+from anabranch.windowed import ModuleCall, Span, Windowing
 
 S = TypeVar("S", bound="Fluent")
 
@@ -79,8 +78,9 @@ class Fluent(Windowing):
 
         With `columns=("window_start", "window_end")` every row says which window shows it.
         """
-        step = CHRONON if slide is None else parse_duration(slide)
-        held = parse_duration(size)
+        clock = clock_of(self.node)
+        step = CHRONON if slide is None else clock.duration(slide)
+        held = clock.duration(size)
         return self._with(TimeWindow(input=self.node, size=held, slide=step, columns=columns))
 
     def session_window(
@@ -95,7 +95,7 @@ class Fluent(Windowing):
         """
         node = SessionWindow(
             input=self.node,
-            gap=parse_duration(gap),
+            gap=clock_of(self.node).duration(gap),
             partition_by=tuple(self._column(text) for text in _listed(by)),
             columns=columns,
         )
@@ -140,11 +140,12 @@ class Fluent(Windowing):
 
     def granularity(self: S, granule: Span) -> S:
         """Sample and hold: what holds at a multiple of the granule holds up to the next one."""
-        return self._with(Granularity(input=self.node, granule=parse_duration(granule)))
+        length = clock_of(self.node).duration(granule)
+        return self._with(Granularity(input=self.node, granule=length))
 
     def split(self: S, length: Span) -> S:
         """Cut lifetimes into pieces of at most this length; no snapshot changes."""
-        return self._with(Split(input=self.node, length=parse_duration(length)))
+        return self._with(Split(input=self.node, length=clock_of(self.node).duration(length)))
 
     def istream(self: S) -> S:
         """A point wherever a row comes to hold."""
@@ -176,12 +177,13 @@ class Fluent(Windowing):
 
     def shift(self: S, by: Span) -> S:
         """Move all lifetimes: `"5 minutes"` later, `"-5 minutes"` earlier."""
-        return self._with(Shift(input=self.node, by=signed_span(by)))
+        return self._with(Shift(input=self.node, by=clock_of(self.node).distance(by)))
 
     def clip(self: S, start: Any = None, end: Any = None) -> S:
         """Only what holds from `start` on and before `end`."""
-        low = None if start is None else parse_time(start)
-        high = None if end is None else parse_time(end)
+        clock = clock_of(self.node)
+        low = None if start is None else clock.instant(start, exact=True)
+        high = None if end is None else clock.instant(end, exact=True)
         return self._with(Clip(input=self.node, start=low, end=high))
 
     def lifetime(
@@ -192,11 +194,12 @@ class Fluent(Windowing):
         at_most: Span | None = None,
     ) -> S:
         """Change how long rows hold: for a fixed time, longer by some, or no longer than that."""
+        clock = clock_of(self.node)
         node = AlterLifetime(
             input=self.node,
-            duration=None if duration is None else parse_duration(duration),
-            extend=None if extend is None else parse_duration(extend),
-            at_most=None if at_most is None else parse_duration(at_most),
+            duration=None if duration is None else clock.duration(duration),
+            extend=None if extend is None else clock.duration(extend),
+            at_most=None if at_most is None else clock.duration(at_most),
         )
         return self._with(node)
 
@@ -244,7 +247,7 @@ class Fluent(Windowing):
         policy = MergePolicy.of(
             inserts=inserts,
             adjusts=adjusts,
-            lag=0 if lag is None else parse_duration(lag),
+            lag=0 if lag is None else clock_of(self.node).duration(lag),
             divergence=divergence,
         )
         node = Merge(

@@ -39,9 +39,8 @@ from anabranch.language.statements import (
 )
 from anabranch.language.stream_dialect import STREAM_FUNCTIONS
 from anabranch.language.types import type_name
-from anabranch.model.time import Duration
 from anabranch.runtime.declared import Declared
-from anabranch.runtime.declared_in_sql import checked_chronon, declared_in_sql
+from anabranch.runtime.declared_in_sql import checked_durations, declared_in_sql
 from anabranch.runtime.delta_table import DELTA
 from anabranch.runtime.option import NAME, Option, shown
 from anabranch.runtime.source_functions import Connect, resolve_path
@@ -73,7 +72,6 @@ class Registry:
         self._entries: dict[str, Entry] = {}
         self._functions: dict[str, CreateFunction] = {}
         self._scalars: dict[str, ScalarFunction] = {}
-        self._chronons: dict[str, Duration] = {}
         self._sources: dict[str, Any] = {}
         self.connectors: dict[str, Connect] = {}
         self._taken: set[str] = set()
@@ -86,7 +84,6 @@ class Registry:
         return Catalog(
             MappingProxyType(self._entries),
             MappingProxyType(self._functions),
-            MappingProxyType(self._chronons),
             self.modules,
         )
 
@@ -189,24 +186,15 @@ class Registry:
     ) -> None:
         """`CREATE STREAM ... SOURCE` and `CREATE TABLE`."""
         self._refuse_taken(statement)
-        chronon = checked_chronon(statement)
         try:
-            declared = declared_in_sql(statement, chronon)
-            source, leaf = describe(declared)
+            checked_durations(statement)
+            source, leaf = describe(declared_in_sql(statement))
         except AnabranchError as problem:
             problem.where = problem.where or f"source '{statement.name}'"
             raise
-        if chronon is not None and leaf.timestamps:
-            raise statement.script.wrong(
-                f"'{statement.name}' counts microseconds and needs no CHRONON",
-                statement.span,
-                "leave CHRONON out; it says how long one step of an integer time is",
-            )
         times = [name for name in (statement.start, statement.end) if name is not None]
         hidden = tuple(name for name in times if name not in leaf.schema.names)
         self.add_leaf(leaf, source, hidden, statement.start, statement.edges)
-        if chronon is not None:
-            self._chronons[leaf.name] = chronon
 
     def derive(self, statement: CreateDerived, planned: Planned) -> Entry:
         """`CREATE STREAM ... AS` and `CREATE VIEW`."""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.module import Template
+from anabranch.algebra.node import clock_of
 from anabranch.errors import PlanError
 from anabranch.fluent import Fluent
 from anabranch.kernels.pipeline import Emission, PhysicalPlan, compile_plan
-from anabranch.model.time import parse_duration
+from anabranch.model.clock import MICROSECONDS
 from anabranch.optimizer.driver import optimize
 from anabranch.optimizer.together import optimize_together
 from anabranch.runtime.bounded import refuse_unbounded
@@ -256,7 +257,7 @@ def start_together(
     from anabranch.runtime.start import start_query
 
     streams = [stream for stream, _ in queries]
-    every = None if trigger is None else f"{parse_duration(trigger)} microseconds"
+    every = None if trigger is None else f"{MICROSECONDS.duration(trigger)} microseconds"
     tables = lookup_tables(_sources(streams), checkpoint)
     runs = start_query(
         engine.spark,
@@ -306,7 +307,7 @@ def _work(
         frames=tuple(pushed.values()),
         parts=parallelism(streams[0].engine.spark),
         least=rows_per_task(streams[0].engine.spark),
-        timestamps=any(source.timestamps for source in plan.sources.values()),
+        clocks=tuple(clock_of(stream.node) for stream in streams),
         keep=streams[0].engine.versions,
         older=partial(compiled, routed=False),
     )

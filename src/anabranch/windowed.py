@@ -21,16 +21,15 @@ from anabranch.algebra.axis_window import (
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.module import Module, Template
 from anabranch.algebra.module_results import Clip, Errors, Timestamps
-from anabranch.algebra.node import Node
+from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.window_columns import Columns
 from anabranch.errors import PlanError
 from anabranch.language.aggregate_text import parse_column
 from anabranch.language.module_text import parse_module_call
-from anabranch.model.time import parse_duration
 from anabranch.userops.bases import module_of
 
 Span: TypeAlias = str | int | timedelta
-"""A duration: `"10 minutes"`, a count of chronons, or a timedelta."""
+"""A duration: `"10 minutes"`, a timedelta, or for whole numbers as times a number of chronons."""
 
 W = TypeVar("W", bound="Windowing")
 
@@ -54,12 +53,14 @@ class Windowing:
 
         Options are those of `windows`: `by`, `columns`, `clip`, `timestamps`, and so on.
         """
-        window = Hopping(parse_duration(size), parse_duration(hop), signed_span(offset))
+        clock = clock_of(self.node)
+        window = Hopping(clock.duration(size), clock.duration(hop), clock.distance(offset))
         return self.windows(window, **options)
 
     def tumbling(self: W, size: Span, *, offset: Span = 0, **options: Any) -> WindowedStream[W]:
         """Windows of `size`, one behind the other; options are those of `windows`."""
-        return self.windows(tumbling(parse_duration(size), signed_span(offset)), **options)
+        clock = clock_of(self.node)
+        return self.windows(tumbling(clock.duration(size), clock.distance(offset)), **options)
 
     def snapshot_windows(self: W, **options: Any) -> WindowedStream[W]:
         """A window between any two changes; options are those of `windows`."""
@@ -76,7 +77,7 @@ class Windowing:
 
     def session_windows(self: W, gap: Span, **options: Any) -> WindowedStream[W]:
         """A window over rows with gaps of less than `gap`; options are those of `windows`."""
-        return self.windows(Session(parse_duration(gap)), **options)
+        return self.windows(Session(clock_of(self.node).duration(gap)), **options)
 
     def windows(
         self: W,
@@ -227,17 +228,9 @@ class WindowedStream(Generic[W]):
             )
         values = tuple(Expression.parse(text, self.stream.node.schema) for text in texts)
         rest = wanted.arguments[template.arity :]
-        return template.bind([each.type for each in values], rest, dict(wanted.parameters)), values
+        kinds, clock = [each.type for each in values], clock_of(self.stream.node)
+        return template.bind(kinds, rest, dict(wanted.parameters), clock), values
 
     def _applied(self, calls: Sequence[Call]) -> W:
         node = ApplyModule.over(self.stream.node, calls=tuple(calls), **self.options)
         return self.stream._with(node)
-
-
-def signed_span(by: Span) -> int:
-    """A duration that may be negative."""
-    if isinstance(by, str) and by.strip().startswith("-"):
-        return -parse_duration(by.strip().removeprefix("-"))
-    if isinstance(by, timedelta) and by < timedelta():
-        return -parse_duration(-by)
-    return by if isinstance(by, int) else parse_duration(by)

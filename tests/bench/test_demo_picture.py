@@ -24,6 +24,7 @@ from anabranch.bench.demo_timeline import (
     per_copy,
     steps_of,
 )
+from anabranch.model.clock import MICROSECONDS
 from anabranch.model.time import FOREVER, SECOND, format_time
 from anabranch.runtime.file_listing import LOG
 from anabranch.runtime.log_folder import LogFolder
@@ -97,7 +98,7 @@ def test_a_timeline_knows_the_longest_silence_and_who_took_over(timeline: Timeli
 
 def test_steps_come_from_a_log(tmp_path: Path) -> None:
     log = LogFolder(str(tmp_path / "log"))
-    log.create(pa.schema([("a", pa.int64())]), query="q", timestamps=True)
+    log.create(pa.schema([("a", pa.int64())]), query="q", clock=MICROSECONDS)
     for batch, stable in enumerate((7, 9)):
         files = [{"name": f"{batch}-{shard}", "rows": batch + 3, "bytes": 1} for shard in (0, 1)]
         log.commit(batch, stable, files)

@@ -19,6 +19,7 @@ from anabranch.cli.live_answer import Answer
 from anabranch.cli.live_query import LiveQueries, LiveQuery
 from anabranch.errors import QueryError
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS
 from anabranch.model.elements import Adjust, Element, Insert, Stable, batch_of
 from anabranch.model.history import History
 from anabranch.model.time import BEGINNING, FOREVER, Time
@@ -43,7 +44,7 @@ def elements(*said: Element) -> pa.Table:
 
 
 def answer_of(*batches: list[Element], most: int = 1000) -> Answer:
-    answer = Answer(SCHEMA, timestamps=False, most=most)
+    answer = Answer(SCHEMA, clock=INTEGERS, most=most)
     for number, batch in enumerate(batches):
         answer.add(elements(*batch), number)
     return answer
@@ -90,7 +91,7 @@ def test_what_is_forgotten_is_final_and_past(
     batches = [
         [*inserts[at : at + size], stable(lives[at][0])] for at in range(0, len(lives), size)
     ]
-    answer, whole = Answer(SCHEMA, timestamps=False, most=most), list[EventBatch]()
+    answer, whole = Answer(SCHEMA, clock=INTEGERS, most=most), list[EventBatch]()
     for number, batch in enumerate(batches):
         answer.add(elements(*batch), number)
         answer._compact()

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.algebra.module import Code, Kind, Module, Result, Template, Window
 from anabranch.errors import QueryError
+from anabranch.model.clock import ANY_CLOCK, Clock
 
 Compute = Callable[..., Iterable[Result]]
 
@@ -65,8 +66,13 @@ class Small(Template):
         return f"{self.called}({', '.join(takes)}) -> {', '.join(self.gives.names)}"
 
     def bind(
-        self, types: Sequence[pa.DataType], given: Sequence[Any], named: Mapping[str, Any]
+        self,
+        types: Sequence[pa.DataType],
+        given: Sequence[Any],
+        named: Mapping[str, Any],
+        clock: Clock = ANY_CLOCK,
     ) -> Module:
+        del clock
         hint = f"it is {self.signature}"
         if len(types) != self.arity or len(given) > len(self.defaults):
             raise QueryError(

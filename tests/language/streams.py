@@ -32,6 +32,7 @@ SOURCES = (
         name="Person",
         schema=pa.schema([("id", WHOLE), ("name", TEXT), ("city", TEXT)]),
         relation=True,
+        timestamps=True,
     ),
     source("Trade", sym=TEXT, size=WHOLE, at=CLOCK),
     source("Quote", sym=TEXT, price=NUMBER, at=CLOCK),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from anabranch.model import tally
 from anabranch.model.arrivals import Arrivals
+from anabranch.model.clock import MICROSECONDS
 from anabranch.model.elements import Adjust, Element, Insert, Stable
 from anabranch.model.legality import LegalityChecker, Rule, check_elements
 from anabranch.model.time import BEGINNING, FOREVER
@@ -182,7 +183,7 @@ def test_an_adjust_that_changes_nothing_is_legal() -> None:
 
 
 def test_times_can_be_said_as_timestamps() -> None:
-    checker = LegalityChecker(timestamps=True)
+    checker = LegalityChecker(clock=MICROSECONDS)
     [violation] = checker.feed(Arrivals.of([Stable(2_000_000), Insert(A, 5, 6)], SCHEMA))
     assert violation.promise == (
         "stable 1970-01-01T00:00:02 (line 1) promised that no later insert starts "

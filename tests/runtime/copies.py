@@ -16,6 +16,7 @@ from anabranch.kernels.kernel import COPY, ID, Arrived, Progress, Stateful, Trac
 from anabranch.kernels.route import BY_ID, Routing
 from anabranch.kernels.stage import Edge, PhysicalPlan, Stage
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS
 from anabranch.model.elements import Element, Insert, Stable, batch_of
 from anabranch.model.time import Time
 from anabranch.runtime.log_folder import LogFolder, write_part
@@ -125,12 +126,12 @@ def append_log(
     """One more batch of a log folder, which is made if there is none."""
     log = LogFolder(str(folder))
     if not log.exists():
-        log.create(SCHEMA, query=query, timestamps=False)
+        log.create(SCHEMA, query=query, clock=INTEGERS)
         file = folder / "_log" / "stream.json"
         file.write_text(json.dumps({**json.loads(file.read_text()), **(about or {})}))
     batch = len(log.entries())
     rows = batch_of(elements, SCHEMA)
-    files = [write_part(str(folder), batch, 0, rows, timestamps=False)] if len(rows) else []
+    files = [write_part(str(folder), batch, 0, rows, clock=INTEGERS)] if len(rows) else []
     log.commit(batch, max(rows.stable, log.stable()), files)
 
 

@@ -19,6 +19,7 @@ from anabranch import Engine
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.elements import Adjust, Element, Insert, Stable, batch_of
 from anabranch.model.legality import LegalityChecker
 from anabranch.model.logical import LogicalStream
@@ -43,14 +44,14 @@ def promised(batches: Sequence[EventBatch]) -> list[Time]:
     return found
 
 
-def as_table(batches: Sequence[EventBatch], *, timestamps: bool = False) -> pa.Table:
+def as_table(batches: Sequence[EventBatch], *, clock: Clock = INTEGERS) -> pa.Table:
     """What tables keep: all elements with their places."""
     schema = batches[0].schema
     tables = [
         element_table([batch], schema, after=before, place=Place(number))
         for number, (batch, before) in enumerate(zip(batches, promised(batches)))
     ]
-    kept = element_schema(schema, ordered=True, timestamps=timestamps)
+    kept = element_schema(schema, ordered=True, clock=clock)
     return pa.concat_tables(tables).cast(kept)
 
 
@@ -88,7 +89,12 @@ def test_a_folder_of_parquet_is_the_stream_that_was_written(
     stream = data.draw(DRAWN)
     batches = moved(stream, data.draw(batchings(stream)))
     folder = tmp_path_factory.mktemp("elements")
-    write_files(as_table(batches, timestamps=timestamps), folder / "in", files, seed)
+    write_files(
+        as_table(batches, clock=MICROSECONDS if timestamps else INTEGERS),
+        folder / "in",
+        files,
+        seed,
+    )
     back = Engine().stream(folder / "in", name="back")
     assert back.schema.names == stream.schema.names
     assert isinstance(back.node, Source)
@@ -150,9 +156,9 @@ def test_columns_with_these_names_can_be_declared_as_payload(tmp_path: Path) -> 
     assert run.snapshot(4).to_pylist() == [{"k": 1, "_batch": 0}]
 
 
-def opened(path: Path, keep: Any, *, fresh: bool = True, timestamps: bool = False) -> DeltaSink:
+def opened(path: Path, keep: Any, *, fresh: bool = True, clock: Clock = INTEGERS) -> DeltaSink:
     sink = DeltaSink(str(path), keep)
-    sink.open(Begin(SCHEMA, "query", timestamps, fresh))
+    sink.open(Begin(SCHEMA, "query", clock, fresh))
     return sink
 
 
@@ -176,7 +182,9 @@ def test_a_delta_table_is_the_stream_that_was_written(
     before = promised(batches)
     for number, batch in enumerate(batches):
         # Every start of the query finds the table as it was left.
-        sink = opened(folder / "t", "log", fresh=not number, timestamps=timestamps)
+        sink = opened(
+            folder / "t", "log", fresh=not number, clock=MICROSECONDS if timestamps else INTEGERS
+        )
         for _ in range(2 if number == again else 1):
             sink.commit(number, before[number + 1], results(batch, before[number]))
     table = DeltaTable(str(folder / "t")).to_pyarrow_table()
@@ -196,7 +204,7 @@ def test_a_delta_table_is_the_stream_that_was_written(
 
 
 def test_a_delta_table_notes_that_times_are_timestamps(tmp_path: Path) -> None:
-    sink = opened(tmp_path / "t", "log", timestamps=True)
+    sink = opened(tmp_path / "t", "log", clock=MICROSECONDS)
     batch = batch_of([Insert((1, "a"), Time(3), Time(9))], SCHEMA)
     sink.commit(0, Time(1), results(batch, BEGINNING))
     start = DeltaTable(str(tmp_path / "t")).schema().fields[1]

@@ -13,6 +13,7 @@ from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
 from anabranch.engine import Engine
 from anabranch.errors import PlanError, QueryError
+from anabranch.model import clock as clocks
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Insert, batch_of
 from anabranch.model.time import SECOND, Duration
@@ -104,7 +105,10 @@ def two(sharded: Callable[..., Any]) -> Any:
     promises = {
         "fast": Promise(source="fast", delay=Duration(0)),
         "slow": Promise(
-            source="slow", delay=Duration(0), heartbeat=Duration(10 * SECOND), chronon=SECOND
+            source="slow",
+            delay=Duration(0),
+            heartbeat=Duration(10 * SECOND),
+            clock=clocks.Clock(SECOND),
         ),
     }
     fast, slow = (Source(name=name, schema=SCHEMA) for name in ("fast", "slow"))

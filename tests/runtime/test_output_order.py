@@ -23,6 +23,7 @@ from anabranch.algebra.union import Union
 from anabranch.kernels.pipeline import Emission, compile_plan
 from anabranch.kernels.stage import with_one_promise
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS
 from anabranch.model.elements import Adjust, Insert, batch_of
 from anabranch.model.legality import LegalityChecker
 from anabranch.model.logical import LogicalStream
@@ -98,7 +99,7 @@ class Reader:
         schemas = [runner.job.plan.stages[place].schema for place in runner.job.plan.outputs]
         self.sinks = [LogSink(out) for out in runner.job.outs] if deliver == "log" else []
         for sink, schema in zip(self.sinks, schemas):
-            sink.open(Begin(schema, "query", timestamps=False, fresh=True))
+            sink.open(Begin(schema, "query", INTEGERS, fresh=True))
 
     def take(self) -> list[EventBatch]:
         """The outputs of the batch that has just run, as one who reads them finds them."""

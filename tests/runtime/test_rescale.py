@@ -50,6 +50,7 @@ from anabranch.kernels.kernel import Stateful
 from anabranch.kernels.local_runner import LocalRunner
 from anabranch.kernels.pipeline import Emission, PhysicalPlan, compile_plan
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import Clock
 from anabranch.model.logical import LogicalStream
 from anabranch.model.netting import net
 from anabranch.model.time import FOREVER, Duration, Time
@@ -325,7 +326,7 @@ def test_every_key_is_in_its_shard(sharded: Make) -> None:
 def test_progress_is_what_it_was(sharded: Make) -> None:
     second = 1_000_000
     promises = {
-        "S": Promise(source="S", heartbeat=Duration(3 * second), chronon=Duration(second)),
+        "S": Promise(source="S", heartbeat=Duration(3 * second), clock=Clock(second)),
         "T": Promise(source="T"),
     }
     node = aggregate(join("inner", "k = k2"), ("k", "v"), "n")

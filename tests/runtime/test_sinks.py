@@ -9,6 +9,7 @@ import pytest
 
 from anabranch.errors import EngineError, OperatorError, PlanError, StreamError
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS
 from anabranch.model.stream_file import read_batches
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.folder import Folder
@@ -28,7 +29,7 @@ SCHEMA = pa.schema([("k", pa.int64())])
 
 
 def begin(*, fresh: bool = True, query: str = "q", schema: pa.Schema = SCHEMA) -> Begin:
-    return Begin(schema, query, timestamps=False, fresh=fresh)
+    return Begin(schema, query, INTEGERS, fresh=fresh)
 
 
 def batch(*rows: tuple[int, int, int, int]) -> EventBatch:
@@ -98,9 +99,7 @@ def test_a_file_that_lost_something_is_noticed(tmp_path: Path) -> None:
 
 def log_results(path: Path, number: int, batches: Sequence[EventBatch]) -> list[Result]:
     return [
-        Result(
-            shard, {"files": [write_part(str(path), number, shard, each, timestamps=False)]}, None
-        )
+        Result(shard, {"files": [write_part(str(path), number, shard, each, clock=INTEGERS)]}, None)
         for shard, each in enumerate(batches)
     ]
 

@@ -19,6 +19,7 @@ from tests.runtime.postgres import postgres_server
 
 from anabranch.errors import EngineError, PlanError
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.elements import Adjust, Insert, batch_of
 from anabranch.model.time import FOREVER, Time
 from anabranch.runtime.event_table import event_changes
@@ -100,12 +101,12 @@ def opened(
     query: str = "",
     fresh: bool = True,
     schema: pa.Schema = SCHEMA,
-    timestamps: bool = False,
+    clock: Clock = INTEGERS,
 ) -> Sink:
     make, _ = choose_sink(place, None)
     sink = make(Folder.at("/nowhere"))
     _OPEN.append(sink)
-    sink.open(Begin(schema, query or place, timestamps, fresh))
+    sink.open(Begin(schema, query or place, clock, fresh))
     return sink
 
 
@@ -200,7 +201,7 @@ def test_a_batch_that_comes_again_changes_nothing(tables: Tables, keep: str) -> 
 
 def test_times_are_timestamps_where_the_stream_has_them(tables: Tables) -> None:
     place = tables.place("history")
-    sink = opened(place, timestamps=True)
+    sink = opened(place, clock=MICROSECONDS)
     second = 1_000_000
     batch = batch_of([Insert({"k": 1, "name": "a"}, 5 * second, 7 * second)], SCHEMA)
     sink.commit(0, Time(0), results(batch))
@@ -211,7 +212,7 @@ def test_times_are_timestamps_where_the_stream_has_them(tables: Tables) -> None:
         1,
     )
     place = tables.place("current")
-    sink = opened(place, timestamps=True)
+    sink = opened(place, clock=MICROSECONDS)
     sink.commit(0, Time(7 * second), results(batch))
     assert len(tables.rows(place)) == 1
     sink.commit(1, Time(7 * second + 1), [])
@@ -262,7 +263,7 @@ def test_changes_add_up_to_the_events(data: st.DataObject) -> None:
     batches = data.draw(batchings(stream))
     total: Counter[Row] = Counter()
     for batch in batches:
-        for row in event_changes(batch, timestamps=False).to_pylist():
+        for row in event_changes(batch, clock=INTEGERS).to_pylist():
             end = FOREVER if row["valid_to"] is None else row["valid_to"]
             total[(row["k"], row["name"], row["valid_from"], end)] += row["copies"]
             assert row["copies"] != 0

@@ -25,13 +25,13 @@ from anabranch.algebra.module_results import (
     Timestamps,
     settled_results,
 )
-from anabranch.algebra.node import Node, Properties, Unary
+from anabranch.algebra.node import Node, Properties, Unary, clock_of
 from anabranch.algebra.source import check_names
-from anabranch.algebra.window_columns import Columns, bound_type, bounds, has_clock
+from anabranch.algebra.window_columns import Columns, bounds
 from anabranch.errors import OperatorError, PlanError
 from anabranch.model.logical import LogicalStream, Payload
 from anabranch.model.payload import payloads, rows_of, show_payload
-from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 
 Lifetimed = tuple[Payload, int, int]
 
@@ -114,14 +114,14 @@ class ApplyModule(Unary):
         if self.timestamps == "time_bound" and isinstance(self.window, CountByStart | CountByEnd):
             raise PlanError(
                 "the timestamps 'time_bound' do not go with windows over a number of rows",
-                where=self.window.label(has_clock(self.input)),
+                where=self.window.label(clock_of(self.input)),
                 hint="a row that comes later moves the ends of windows that began before it, so no "
                 "module can promise to change nothing before what came; use 'unchanged' or 'clip'",
             )
         if self.empty and not self.window.on_grid:
             raise PlanError(
                 "only hopping and tumbling windows can be empty",
-                where=self.window.label(has_clock(self.input)),
+                where=self.window.label(clock_of(self.input)),
                 hint="leave the option for empty windows out: these windows are made by events",
             )
 
@@ -170,7 +170,7 @@ class ApplyModule(Unary):
     @property
     def schema(self) -> pa.Schema:
         """What is grouped by, the bounds of the window if wanted, and what the modules give."""
-        kind = bound_type(self.input)
+        kind = clock_of(self.input).type
         fields = [pa.field(name, key.type) for name, key in self.group_by]
         fields += [pa.field(name, kind) for name in self.columns or ()]
         for call in self.calls:
@@ -204,7 +204,7 @@ class ApplyModule(Unary):
     def label(self) -> str:
         """`ApplyModule median(price) per HOPPING 10m every 1m by itemID`."""
         parts = ["ApplyModule", ", ".join(call.label for call in self.calls)]
-        parts += ["per", self.window.label(has_clock(self.input))]
+        parts += ["per", self.window.label(clock_of(self.input))]
         if self.group_by:
             keys = ", ".join(show_column(name, key) for name, key in self.group_by)
             parts.append(f"by {keys}")
@@ -237,7 +237,7 @@ class ApplyModule(Unary):
         for place, key in enumerate(keys):
             groups[key].append(place)
         arguments = Arguments.of(self.calls, rows, [(start, end) for _, start, end in events])
-        kind = bound_type(self.input)
+        clock = clock_of(self.input)
         found: list[Lifetimed] = []
         for key, places in groups.items():
             lifetimes = [arguments.times[place] for place in places]
@@ -250,7 +250,7 @@ class ApplyModule(Unary):
                     place for place in places if self.window.holds(span, arguments.times[place])
                 ]
                 window = Window(*span)
-                about = bounds(*span, kind) if self.columns else ()
+                about = bounds(*span, clock) if self.columns else ()
                 for values, start, end in self._answers(arguments, members, window, key):
                     found.append(((*key, *about, *values), start, end))
         return found
@@ -282,8 +282,8 @@ class ApplyModule(Unary):
 
     def failed(self, reason: str, window: Window, group: Payload, event: str = "") -> OperatorError:
         """The error of a module, with the window, the group and the event."""
-        clock = has_clock(self.input)
-        start, end = (format_time(time, timestamps=clock) for time in (window.start, window.end))
+        clock = clock_of(self.input)
+        start, end = (clock.format(time) for time in (window.start, window.end))
         where = [f"in the window [{start}, {end})"]
         if self.group_by:
             names = ", ".join(name for name, _ in self.group_by)

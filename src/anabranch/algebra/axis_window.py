@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Final, TypeAlias, final
 
-from anabranch.algebra.time_window import show_duration
 from anabranch.errors import PlanError
+from anabranch.model.clock import Clock
 from anabranch.model.time import BEGINNING, FOREVER, Duration
 
 Span: TypeAlias = tuple[int, int]
@@ -42,8 +42,8 @@ class AxisWindow(ABC):
         return lifetime[0] < window[1] and lifetime[1] > window[0]
 
     @abstractmethod
-    def label(self, clock: bool) -> str:
-        """`HOPPING 10m every 1m`; with a clock times are microseconds."""
+    def label(self, clock: Clock) -> str:
+        """`HOPPING 10m every 1m`, by the clock of the stream."""
 
 
 @final
@@ -105,9 +105,9 @@ class Hopping(AxisWindow):
         )
         return sorted({*spans, *empty})
 
-    def label(self, clock: bool) -> str:
+    def label(self, clock: Clock) -> str:
         """`TUMBLING 10m`, `HOPPING 10m every 1m`."""
-        size, hop = show_duration(self.size, clock), show_duration(self.hop, clock)
+        size, hop = clock.format_duration(self.size), clock.format_duration(self.hop)
         text = f"TUMBLING {size}" if self.size == self.hop else f"HOPPING {size} every {hop}"
         return text if not self.offset else f"{text} from {self.offset}"
 
@@ -128,7 +128,7 @@ class Snapshot(AxisWindow):
         every = pairwise(ends)
         return [span for span in every if any(self.holds(span, each) for each in lifetimes)]
 
-    def label(self, clock: bool) -> str:
+    def label(self, clock: Clock) -> str:
         """`SNAPSHOT`."""
         del clock
         return "SNAPSHOT"
@@ -172,7 +172,7 @@ class CountByStart(AxisWindow):
         """Whether the start lies in it."""
         return window[0] <= lifetime[0] < window[1]
 
-    def label(self, clock: bool) -> str:
+    def label(self, clock: Clock) -> str:
         """`COUNT 3 BY START`."""
         del clock
         return f"COUNT {self.count} BY START"
@@ -203,7 +203,7 @@ class CountByEnd(AxisWindow):
         """Whether the end lies in it."""
         return window[0] <= lifetime[1] < window[1] and lifetime[1] < FOREVER
 
-    def label(self, clock: bool) -> str:
+    def label(self, clock: Clock) -> str:
         """`COUNT 3 BY END`."""
         del clock
         return f"COUNT {self.count} BY END"
@@ -242,9 +242,9 @@ class Session(AxisWindow):
                 found.append((start, over))
         return found
 
-    def label(self, clock: bool) -> str:
+    def label(self, clock: Clock) -> str:
         """`SESSION 5m`."""
-        return f"SESSION {show_duration(self.gap, clock)}"
+        return f"SESSION {clock.format_duration(self.gap)}"
 
 
 def tumbling(size: Duration, offset: int = 0) -> Hopping:

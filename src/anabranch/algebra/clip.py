@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from anabranch.algebra.node import Properties, Unary
-from anabranch.algebra.source import Source
+from anabranch.algebra.node import Properties, Unary, clock_of
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream
-from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 
 
 @final
@@ -23,9 +22,11 @@ class Clip(Unary):
     def __post_init__(self) -> None:
         if self.start is None and self.end is None:
             raise PlanError("a clip needs a start or an end", hint="name at least one of them")
+        clock = clock_of(self.input)
         if not BEGINNING <= self.first < self.last <= FOREVER:
             raise PlanError(
-                f"there is nothing between {format_time(self.first)} and {format_time(self.last)}",
+                f"there is nothing between {clock.format(self.first)} and "
+                f"{clock.format(self.last)}",
                 where=self.label,
                 hint="the end must be later than the start",
             )
@@ -48,10 +49,8 @@ class Clip(Unary):
     @property
     def label(self) -> str:
         """`Clip [5, forever)`."""
-        sources = [node for node in self.walk() if isinstance(node, Source)]
-        clock = any(source.timestamps for source in sources)
-        first, last = (format_time(time, timestamps=clock) for time in (self.first, self.last))
-        return f"Clip [{first}, {last})"
+        clock = clock_of(self)
+        return f"Clip [{clock.format(self.first)}, {clock.format(self.last)})"
 
     def promise(self, *stables: Time) -> Time:
         """Nothing ever holds before the stretch, and nothing more once it is settled."""

@@ -19,16 +19,15 @@ from anabranch.algebra.filter import Filter
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
-from anabranch.algebra.node import Node
+from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.split import Split
-from anabranch.algebra.time_window import UNBOUNDED, TimeWindow, show_duration
+from anabranch.algebra.time_window import UNBOUNDED, TimeWindow
 from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
-from anabranch.algebra.window_columns import has_clock
 from anabranch.model.time import Duration
 
 ONE_BY_ONE: Final = (Filter, Map, Shift, Union, Granularity, Clip)
@@ -105,7 +104,7 @@ def events_in_words(node: Node) -> str:
     """What the events are that windows of the time axis see of an input, for `explain`."""
     match node:
         case Split(input=below, length=length) if slide_of(below) == length:
-            slide = show_duration(length, has_clock(below))
+            slide = clock_of(below).format_duration(length)
             return f"events are the results of windows: one per row and slide of {slide}"
         case Coalesce(input=below) if not keeps_events(below):
             return (

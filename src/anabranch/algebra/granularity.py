@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from anabranch.algebra.node import Node, Properties, Unary
-from anabranch.algebra.source import Source
-from anabranch.algebra.time_window import show_duration
+from anabranch.algebra.node import Node, Properties, Unary, clock_of
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
@@ -59,6 +57,5 @@ class Granularity(Unary):
 
 
 def show_span(duration: int, over: Node) -> str:
-    """`10m` where a source below counts microseconds, else the number of chronons."""
-    sources = [node for node in over.walk() if isinstance(node, Source)]
-    return show_duration(duration, any(source.timestamps for source in sources))
+    """`10m` where it is known how long a chronon is, else their number."""
+    return clock_of(over).format_duration(duration)

@@ -10,7 +10,7 @@ from typing import Literal, final, get_args
 import pyarrow as pa
 
 from anabranch.algebra.expression import Expression, images
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Node, Properties, check_clocks
 from anabranch.algebra.source import check_names
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream, Steps, combine_steps
@@ -45,6 +45,7 @@ class Join(Node):
                 f"there is no join of kind '{self.kind}'",
                 hint=f"kinds are: {', '.join(get_args(JoinKind))}",
             )
+        check_clocks(self.inputs, where=self.label)
         check_names(self.both.names, where=f"{self.label}: the columns of both sides together")
         if self.predicate is not None:
             if self.predicate.schema != self.both:

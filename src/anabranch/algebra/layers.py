@@ -13,14 +13,13 @@ from anabranch.algebra.filter import Filter
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
-from anabranch.algebra.node import Node
+from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.time_window import TimeWindow, show_duration
+from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
-from anabranch.algebra.window_columns import has_clock
 from anabranch.errors import PlanError
 from anabranch.model.time import FOREVER
 
@@ -50,7 +49,7 @@ def refuse_endless_layers(plan: Node, most: int = MOST_LAYERS_OF_A_ROW) -> None:
             continue
         length = None if node.input.properties.only_points else least_length(node.input)
         if length is not None and min(length, node.size) > most:
-            held = show_duration(min(length, int(FOREVER)), has_clock(node.input))
+            held = clock_of(node.input).format_duration(min(length, int(FOREVER)))
             raise PlanError(
                 f"a window would hold every row of a query {min(length, node.size):,} times",
                 where=f"{node.label} over {node.input.label}, whose rows hold for {held}",

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, final, get_args
 
 import pyarrow as pa
 
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Node, Properties, check_clocks
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import columns_of
 from anabranch.errors import PlanError
@@ -144,6 +144,7 @@ class Merge(Node):
     def __post_init__(self) -> None:
         if not self.inputs:
             raise PlanError("a merge needs at least one input", hint="name the copies to merge")
+        check_clocks(self.inputs, where="a merge")
         if not self.names:
             named = [n.name if isinstance(n, Source) else "" for n in self.inputs]
             names = [name or f"input {place}" for place, name in enumerate(named, 1)]

@@ -9,6 +9,8 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, final
 
 import pyarrow as pa
 
+from anabranch.model.clock import ANY_CLOCK, Clock
+
 T = TypeVar("T")
 
 Kind: TypeAlias = Literal["uda", "udo"]
@@ -199,7 +201,11 @@ class Template(ABC):
 
     @abstractmethod
     def bind(
-        self, types: Sequence[pa.DataType], given: Sequence[Any], named: Mapping[str, Any]
+        self,
+        types: Sequence[pa.DataType],
+        given: Sequence[Any],
+        named: Mapping[str, Any],
+        clock: Clock = ANY_CLOCK,
     ) -> Module:
         """The module for arguments of some types, with its parameters.
 
@@ -207,6 +213,7 @@ class Template(ABC):
             types: Of the arguments.
             given: Parameters in their order.
             named: Parameters by name; case does not count.
+            clock: How the stream counts time; durations among the parameters become chronons.
 
         Raises:
             QueryError: Arguments or parameters do not fit; the hint shows the signature.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal
 
 import pyarrow as pa
 
+from anabranch.errors import PlanError
+from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import Time
 
@@ -107,6 +109,11 @@ class Node(ABC):
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
         """The meaning: the output's snapshots, given the inputs' snapshots."""
 
+    @property
+    def clock(self) -> Clock | None:
+        """How the stream counts time: as its inputs do; None where its rows hold always."""
+        return next((each for node in self.inputs if (each := node.clock) is not None), None)
+
     def promise(self, *stables: Time) -> Time:
         """How far the output is settled once the inputs are: by causality, as far as they are."""
         return Time(min(stables))
@@ -126,6 +133,37 @@ class Node(ABC):
         for node in self.inputs:
             yield from node.walk()
         yield self
+
+
+def clock_of(node: Node) -> Clock:
+    """How a stream counts time; what holds always may count as it likes."""
+    return node.clock or INTEGERS
+
+
+def check_clocks(inputs: Sequence[Node], *, where: str) -> None:
+    """Refuse streams that count time in different ways: one instant of them is not the same.
+
+    Raises:
+        PlanError: They do.
+    """
+    known = [(node.label, clock) for node in inputs if (clock := node.clock) is not None]
+    for label, clock in known[1:]:
+        first, other = known[0]
+        if clock == other:
+            continue
+        if clock.timestamps != other.timestamps:
+            what = "streams of timestamps and streams of whole numbers do not go together"
+            hint = "order both by timestamps, or both by whole numbers"
+        else:
+            what = "the streams have different chronons"
+            hint = "declare the same CHRONON for both (in Python chronon='1 second')"
+        shown = [f"{name}: {_shown(each)}" for name, each in ((first, other), (label, clock))]
+        raise PlanError(what, where="\n".join([where, *shown]), hint=hint)
+
+
+def _shown(clock: Clock) -> str:
+    kind = "timestamps" if clock.timestamps else "whole numbers"
+    return f"{kind}, {f'one chronon is {clock.label}' if clock.label else 'no CHRONON declared'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,10 @@ from anabranch.algebra.expression import Expression, images
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.granularity import show_span
 from anabranch.algebra.map import show_column
-from anabranch.algebra.node import Properties, Unary
+from anabranch.algebra.node import Properties, Unary, clock_of
 from anabranch.algebra.source import check_names
 from anabranch.algebra.window_columns import (
     Columns,
-    bound_type,
     bounds,
     check_columns,
     check_points,
@@ -94,12 +93,12 @@ class SessionWindow(Unary):
     def events(self, rows: LogicalStream) -> list[tuple[Payload, int, int]]:
         """Per point its payload and its session."""
         keys = images([key for _, key in self.partition_by], list(rows.steps), self.input.schema)
-        kind = bound_type(self.input)
+        clock = clock_of(self.input)
 
         def held() -> Iterator[tuple[Payload, int, int]]:
             for part in rows.group(keys.__getitem__).values():
                 for start, end, payloads in self._sessions(part):
-                    window = bounds(start, end, kind) if self.columns else ()
+                    window = bounds(start, end, clock) if self.columns else ()
                     for payload in payloads:
                         yield (*payload, *window), start, end
 

@@ -8,7 +8,7 @@ from typing import Final, Literal, final, get_args
 
 import pyarrow as pa
 
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Node, Properties, check_clocks
 from anabranch.algebra.union import columns_of
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream
@@ -42,6 +42,7 @@ class SetOperation(Node):
                 f"there is no set operation '{self.kind}'",
                 hint=f"set operations are: {', '.join(get_args(SetKind))}",
             )
+        check_clocks(self.inputs, where=f"a {self.kind}")
         first, second = columns_of(self.left.schema), columns_of(self.right.schema)
         if first != second:
             shown = [", ".join(f"{name} {kind}" for name, kind in it) for it in (first, second)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import final
 
 import pyarrow as pa
 
 from anabranch.algebra.node import Node, Order, Properties
 from anabranch.errors import PlanError
+from anabranch.model.clock import Clock
 from anabranch.model.logical import LogicalStream
 
 
@@ -18,11 +19,13 @@ from anabranch.model.logical import LogicalStream
 class Source(Node):
     """A named stream from outside, as it is.
 
-    `timestamps` says that times count microseconds since 1970 and are printed as such; `relation`
-    that it is a table that is all there, so that it never holds a query back. `unique` are sets of
-    columns in which no two events ever agree, at any time: the optimizer relies on them. `always`
-    says that its rows hold at every instant and never change. `copies` says that it stands for
-    several copies of the stream that come and go, each an input of its own; only a merge reads it.
+    `timestamps` says that times are counted from 1970 on and are printed as such; `chronon` how
+    many microseconds one step of time is (None: one for timestamps, and for whole numbers it is
+    not known). `relation` says that it is a table that is all there, so that it never holds a query
+    back. `unique` are sets of columns in which no two events ever agree, at any time: the
+    optimizer relies on them. `always` says that its rows hold at every instant and never change.
+    `copies` says that it stands for several copies of the stream that come and go, each an input of
+    its own; only a merge reads it. `timeless` says that it stands for a plan over such sources.
     """
 
     name: str
@@ -37,6 +40,16 @@ class Source(Node):
     unique: tuple[tuple[str, ...], ...] = ()
     always: bool = field(default=False, repr=False)
     copies: bool = field(default=False, repr=False)
+    chronon: int | None = field(default=None, repr=False)
+    timeless: bool = field(default=False, repr=False)
+
+    def __repr__(self) -> str:
+        # Fingerprints of plans are made of this text. The usual chronon is left out, so that those
+        # of checkpoints written before there were others stay what they are.
+        shown = [each.name for each in fields(self) if each.repr]
+        shown += [] if self.clock is None or self.clock.is_usual else ["chronon"]
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"Source({values})"
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -47,6 +60,13 @@ class Source(Node):
     def inputs(self) -> tuple[Node, ...]:
         """None: this is a leaf."""
         return ()
+
+    @property
+    def clock(self) -> Clock | None:
+        """How it counts time; None where its rows hold always, or it goes with every time."""
+        if self.always or self.timeless:
+            return None
+        return Clock(self.chronon or 1 if self.timestamps else self.chronon, self.timestamps)
 
     @property
     def properties(self) -> Properties:
@@ -61,9 +81,11 @@ class Source(Node):
 
     @property
     def label(self) -> str:
-        """`Source Bid`, `Relation Category`, or `Copies Replica`."""
+        """`Source Bid`, `Relation Category`, or `Copies Replica`; `Source Bid chronon 1 second`."""
         kind = "Relation" if self.relation else "Copies" if self.copies else "Source"
-        return f"{kind} {self.name}"
+        clock = self.clock
+        chronon = "" if clock is None or clock.is_usual else f" chronon {clock.label}"
+        return f"{kind} {self.name}{chronon}"
 
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
         """The stream itself, handed in by whoever asks for the meaning of a plan."""

@@ -11,14 +11,12 @@ from typing import Final, final
 
 import pyarrow as pa
 
-from anabranch.algebra.node import Properties, Unary
+from anabranch.algebra.node import Properties, Unary, clock_of
 from anabranch.algebra.window_columns import (
     Columns,
-    bound_type,
     bounds,
     check_columns,
     check_points,
-    has_clock,
     with_columns,
 )
 from anabranch.errors import PlanError, StreamError
@@ -115,11 +113,11 @@ class TimeWindow(Unary):
     @property
     def label(self) -> str:
         """`TimeWindow 10m slide 1m`, `TimeWindow 10m slide 10m with window_start, window_end`."""
-        clock = has_clock(self.input)
-        slide = f" slide {show_duration(self.slide, clock)}" if self.slide > 1 else ""
+        clock = clock_of(self.input)
+        slide = f" slide {clock.format_duration(self.slide)}" if self.slide > 1 else ""
         shown = f" with {', '.join(self.columns)}" if self.columns else ""
         once = " presence only" if self.presence else ""
-        return f"TimeWindow {show_duration(self.size, clock)}{slide}{shown}{once}"
+        return f"TimeWindow {clock.format_duration(self.size)}{slide}{shown}{once}"
 
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
         """Count the occurrences in the window that ends at each slide instant."""
@@ -146,11 +144,11 @@ class TimeWindow(Unary):
 
     def _by_window(self, held: LogicalStream) -> Iterator[tuple[Payload, int, int]]:
         """What is held, cut at the slide instants, with the bounds of the window at each."""
-        kind = bound_type(self.input)
+        clock = clock_of(self.input)
         for payload, start, end in held.events():
             first = (start + 1) // self.slide * self.slide - 1
             for shown in range(first, end, self.slide):
-                window = bounds(shown + 1 - self.size, shown + 1, kind)
+                window = bounds(shown + 1 - self.size, shown + 1, clock)
                 yield (*payload, *window), max(start, shown), min(end, shown + self.slide)
 
     def _count(self, steps: Steps) -> list[tuple[int, int]]:
@@ -207,27 +205,3 @@ def _occurrences_before(steps: Steps) -> Callable[[int], int]:
         return sums[span] + steps[span][1] * (instant - starts[span]) if span >= 0 else 0
 
     return seen_before
-
-
-def show_duration(duration: int, clock: bool) -> str:
-    """`10m` where a chronon is a microsecond, else the count.
-
-    >>> show_duration(600_000_000, True), show_duration(90_000_000, True), show_duration(7, False)
-    ('10m', '90s', '7')
-    """
-    if duration == FOREVER:
-        return "forever"
-    for unit, chronons in _UNITS if clock else ():
-        if duration % chronons == 0:
-            return f"{duration // chronons}{unit}"
-    return str(duration)
-
-
-_UNITS: Final = (
-    ("d", 86_400_000_000),
-    ("h", 3_600_000_000),
-    ("m", 60_000_000),
-    ("s", 1_000_000),
-    ("ms", 1_000),
-    ("us", 1),
-)

@@ -7,7 +7,7 @@ from typing import final
 
 import pyarrow as pa
 
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Node, Properties, check_clocks
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream
 
@@ -25,6 +25,7 @@ class Union(Node):
     def __post_init__(self) -> None:
         if not self.inputs:
             raise PlanError("a union needs at least one input", hint="name a stream to put in")
+        check_clocks(self.inputs, where="a union")
         first = columns_of(self.inputs[0].schema)
         for position, node in enumerate(self.inputs[1:], start=2):
             other = columns_of(node.schema)

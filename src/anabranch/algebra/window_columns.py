@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.node import Node
-from anabranch.algebra.source import Source, check_names
+from anabranch.algebra.node import Node, clock_of
+from anabranch.algebra.source import check_names
 from anabranch.errors import PlanError
+from anabranch.model.clock import Clock
 from anabranch.model.payload import Payload
 from anabranch.model.time import BEGINNING
 
 Columns: TypeAlias = tuple[str, str]
 """The names of the columns with the first instant of a window and the first one after it."""
 
-INSTANT: Final = pa.timestamp("us", tz="UTC")
-
-
-def has_clock(over: Node) -> bool:
-    """Whether a source below counts microseconds."""
-    sources = [node for node in over.walk() if isinstance(node, Source)]
-    return any(source.timestamps for source in sources)
-
-
-def bound_type(over: Node) -> pa.DataType:
-    """Timestamps where a source below counts microseconds, else chronons."""
-    return INSTANT if has_clock(over) else pa.int64()
-
 
 def with_columns(over: Node, columns: Columns | None) -> pa.Schema:
     """The columns of an operator's input, followed by those of the window."""
     if columns is None:
         return over.schema
-    kind = bound_type(over)
+    kind = clock_of(over).type
     return pa.schema([*over.schema, *(pa.field(name, kind) for name in columns)])
 
 
@@ -67,10 +56,10 @@ def check_points(over: Node, *, where: str) -> None:
         )
 
 
-def bounds(start: int, end: int, kind: pa.DataType) -> Payload:
+def bounds(start: int, end: int, clock: Clock) -> Payload:
     """The values of both columns; what begins before all time begins with it.
 
-    >>> bounds(5, 7, pa.int64())
+    >>> bounds(5, 7, INTEGERS)
     (5, 7)
     """
-    return tuple(pa.array([max(start, BEGINNING), end], pa.int64()).cast(kind).to_pylist())
+    return tuple(clock.column(np.array([max(start, BEGINNING), end], np.int64)).to_pylist())

@@ -14,17 +14,19 @@ from anabranch.bench.demo_query import SLIDE, WINDOW
 from anabranch.errors import EngineError
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import MICROSECONDS
 from anabranch.model.elements import elements_of, show_element
 from anabranch.model.legality import LegalityChecker
 from anabranch.model.logical import LogicalStream
-from anabranch.model.time import Time, parse_duration
+from anabranch.model.time import Time
 from anabranch.workloads.arrival import BID_PAYLOAD
 
 
 def query_plan() -> Node:
     """The logical plan of the demo's query; its meaning is what the answer is compared with."""
     bids = Source(name="Bid", schema=BID_PAYLOAD, timestamps=True)
-    held = TimeWindow(input=bids, size=parse_duration(WINDOW), slide=parse_duration(SLIDE))
+    size, slide = MICROSECONDS.duration(WINDOW), MICROSECONDS.duration(SLIDE)
+    held = TimeWindow(input=bids, size=size, slide=slide)
     return Aggregate(
         input=held,
         group_by=(("itemID", Expression.parse("itemID", BID_PAYLOAD)),),
@@ -68,12 +70,12 @@ def check_promises(answer: Iterable[EventBatch]) -> None:
     Raises:
         EngineError: Something was.
     """
-    checker = LegalityChecker(timestamps=True, unit="element")
+    checker = LegalityChecker(clock=MICROSECONDS, unit="element")
     for batch in answer:
         for found in checker.feed(Arrivals.of(elements_of(batch), batch.schema)):
             raise EngineError(
                 "the demo's answer breaks a promise",
-                where=f"{show_element(found.element, timestamps=True)}\n{found.promise}",
+                where=f"{show_element(found.element, clock=MICROSECONDS)}\n{found.promise}",
                 hint="please report this with the text above",
             )
 

@@ -19,7 +19,7 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
-from anabranch.model.time import parse_duration
+from anabranch.model.clock import MICROSECONDS
 from anabranch.workloads.nexmark import BID, CLOSED_AUCTION, OPEN_AUCTION
 
 NUMBER: Final = pa.schema([("number", pa.int64())])
@@ -42,7 +42,7 @@ CLOSED: Final = _source("ClosedAuction", CLOSED_AUCTION)
 
 
 def _window(node: Node, size: str) -> Node:
-    return TimeWindow(input=node, size=parse_duration(size))
+    return TimeWindow(input=node, size=MICROSECONDS.duration(size))
 
 
 def _columns(node: Node, **columns: str) -> Node:

@@ -62,7 +62,7 @@ def _findings(source: Input, form: StreamForm, limit: int) -> Findings:
     # Loading Arrow takes longer than showing a help text.
     from anabranch.model.legality import LegalityChecker
 
-    checker = LegalityChecker(timestamps=form.timestamps, unit=form.unit)
+    checker = LegalityChecker(clock=form.clock, unit=form.unit)
     found = Findings(form)
     for piece in source.pieces(form, strict=False):
         found.violations += tuple(checker.feed(piece, limit - len(found.violations)))
@@ -78,7 +78,7 @@ def _findings(source: Input, form: StreamForm, limit: int) -> Findings:
 def _as_text(name: str, found: Findings, violation: Violation) -> str:
     from anabranch.model.elements import show_element
 
-    element = show_element(violation.element, timestamps=found.form.timestamps)
+    element = show_element(violation.element, clock=found.form.clock)
     place = f"{name}, {found.form.unit} {violation.position}"
     return f"{place}: {element}\n  {violation.promise}"
 
@@ -90,7 +90,7 @@ def _as_json(file: str, found: Findings, violation: Violation) -> str:
         "file": file,
         "legal": False,
         found.form.unit: violation.position,
-        "element": element_json(violation.element, timestamps=found.form.timestamps),
+        "element": element_json(violation.element, clock=found.form.clock),
         "rule": violation.rule,
         "promise": violation.promise,
     }
@@ -100,7 +100,7 @@ def _as_json(file: str, found: Findings, violation: Violation) -> str:
 def _summary_json(file: str, found: Findings) -> str:
     from anabranch.model.elements import time_json
 
-    stable = time_json(found.stable, timestamps=found.form.timestamps) if found.stables else None
+    stable = time_json(found.stable, clock=found.form.clock) if found.stables else None
     content: dict[str, Any] = {
         "file": file,
         "legal": True,
@@ -114,12 +114,11 @@ def _summary_json(file: str, found: Findings) -> str:
 
 
 def _summary(name: str, found: Findings) -> str:
-    from anabranch.model.time import format_time
 
     if found.violations:
         unit, first = found.form.unit, found.violations[0]
         return f"{name}: not legal, see {unit} {first.position}"
     counts = f"{found.inserts:,} inserts, {found.adjusts:,} adjusts, {found.stables:,} stables"
-    stable = format_time(found.stable, timestamps=found.form.timestamps)
+    stable = found.form.clock.format(found.stable)
     progress = f"stable point {stable}" if found.stables else "nothing is promised"
     return f"{name}: legal; {counts}; {progress}; {found.live:,} events may still change"

@@ -60,8 +60,7 @@ def control(
     \b
     $ anabranch control out.jsonl advance Bid 2026-11-15T12:00:00
     """
-    from anabranch.model.time import parse_time
-    from anabranch.runtime.control import ControlFolder, command_of
+    from anabranch.runtime.control import ControlFolder, command_of, instant_of
     from anabranch.runtime.copy_book import known_copies
     from anabranch.runtime.folder import Folder
     from anabranch.runtime.state_view import find_checkpoint
@@ -81,7 +80,7 @@ def control(
                 f"'{value}' is not a number of rows", where="limit", hint="give a whole number"
             )
     elif value is not None:
-        number = int(parse_time(int(value) if value.lstrip("-").isdigit() else value))
+        number = instant_of(facts.clocks, source or "", value)
     content = {"verb": verb, "source": source, "value": number, "copy": copy}
     copies = known_copies(Folder.at(f"{place}/planned"), facts.copies)
     command = command_of(content, facts.sources, copies)

@@ -27,10 +27,9 @@ def cutover(
     $ anabranch cutover highest/merged highest/copies/v1 highest/copies/v2
     """
     from anabranch.merging.cutover import cutover as change
-    from anabranch.model.time import format_time
     from anabranch.runtime.log_folder import LogFolder
 
     reached = change(merged, old, new, checkpoint=checkpoint, patience=patience)
-    _, timestamps = LogFolder(merged).about()
-    shown = format_time(reached, timestamps=timestamps)
+    _, clock = LogFolder(merged).about()
+    shown = clock.format(reached)
     typer.echo(f"the merge goes on with {new} from {shown} on; {old} may be stopped", err=True)

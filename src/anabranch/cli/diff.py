@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from anabranch.model.batch import EventBatch
+    from anabranch.model.clock import Clock
     from anabranch.model.difference import SnapshotDifference
     from anabranch.model.stream_file import StreamForm
 
@@ -42,17 +43,17 @@ def diff(
     """
     with opened(left, right) as [one, other]:
         compare = partial(_compare, one, other)
-        instant, found, timestamps = with_forms([one, other], compare)
-    from anabranch.model.time import format_time
+        instant, found, clock = with_forms([one, other], compare)
 
     if found is None:
         if as_json:
             typer.echo(json.dumps({"equal": True}))
         typer.echo("equal: the same snapshot at every instant", err=True)
         return
-    when = format_time(instant, timestamps=timestamps)
+    when = clock.format(instant)
     if as_json:
-        typer.echo(json.dumps(_as_json(when if timestamps else instant, found), ensure_ascii=False))
+        said = when if clock.timestamps else instant
+        typer.echo(json.dumps(_as_json(said, found), ensure_ascii=False))
     else:
         typer.echo(_as_text(left, right, when, found, limit), nl=False)
     typer.echo(f"different from instant {when} on", err=True)
@@ -61,25 +62,30 @@ def diff(
 
 def _compare(
     one: Input, other: Input, forms: list[StreamForm]
-) -> tuple[int, SnapshotDifference | None, bool]:
-    """The first instant at which the streams differ, how, and whether it is a timestamp."""
+) -> tuple[int, SnapshotDifference | None, Clock]:
+    """The first instant at which the streams differ, how, and by which clock."""
+    from anabranch.model.clock import INTEGERS, MICROSECONDS
+    from anabranch.model.coarser import in_microseconds
     from anabranch.model.difference import compare_snapshots, conformed, first_difference
     from anabranch.model.history import snapshot_of
 
     schema = _common_schema(*forms)
-    timestamps = all(form.timestamps for form in forms)
+    clock = forms[0].clock if forms[0].clock == forms[1].clock else INTEGERS
+    if all(form.timestamps for form in forms):
+        clock = MICROSECONDS
 
     def batches(source: Input, form: StreamForm) -> Iterator[EventBatch]:
         for piece in source.pieces(form):
-            yield conformed(piece.batch, schema)
+            batch = in_microseconds(piece.batch, form.clock) if clock.timestamps else piece.batch
+            yield conformed(batch, schema)
 
     instant = first_difference(batches(one, forms[0]), batches(other, forms[1]))
     if instant is None:
-        return 0, None, timestamps
+        return 0, None, clock
     snapshots = [
         snapshot_of(batches(path, form), instant, schema) for path, form in zip((one, other), forms)
     ]
-    return instant, compare_snapshots(*snapshots), timestamps
+    return instant, compare_snapshots(*snapshots), clock
 
 
 def _common_schema(one: StreamForm, other: StreamForm) -> pa.Schema:

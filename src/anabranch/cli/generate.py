@@ -87,13 +87,13 @@ def nexmark(
     $ anabranch generate nexmark --disorder '5 s' --corrections 0.1 --to bids.jsonl
     $ anabranch generate nexmark --events 5000000 --items 1000 --files 8 --to bids/
     """
-    from anabranch.model.time import parse_duration
+    from anabranch.model.clock import MICROSECONDS
     from anabranch.workloads.arrival import Disturbance
     from anabranch.workloads.nexmark import Nexmark
 
     config = Nexmark(bids=events, seed=seed, rate=rate, items=items)
     how = Disturbance(
-        disorder=parse_duration(disorder),
+        disorder=MICROSECONDS.duration(disorder),
         late=late,
         corrections=corrections,
         stable_every=stable_every,
@@ -157,14 +157,15 @@ def events(
     $ anabranch generate events --to examples/nexmark/data
     $ anabranch generate events --disorder '2 s' --corrections 0.1 --to examples/nexmark/data
     """
-    from anabranch.model.time import SECOND, Duration, parse_duration
+    from anabranch.model.clock import MICROSECONDS
+    from anabranch.model.time import SECOND, Duration
     from anabranch.workloads.disturbance import Disturbance
     from anabranch.workloads.nexmark_arrival import write_event_elements, write_event_rows
     from anabranch.workloads.nexmark_events import NexmarkEvents
 
     config = NexmarkEvents(events=count, seed=seed, rate=rate)
     how = Disturbance(
-        disorder=parse_duration(disorder),
+        disorder=MICROSECONDS.duration(disorder),
         corrections=corrections,
         correction_delay=Duration(2 * SECOND),
     )

@@ -85,7 +85,7 @@ def lmerge(
     $ anabranch generate lmerge --text 8 --adjusts 0.3 --to one.jsonl
     $ anabranch generate lmerge --copies 3 --events 200000 --format elements --to copies/
     """
-    from anabranch.model.time import parse_duration
+    from anabranch.model.clock import MICROSECONDS
     from anabranch.workloads.lmerge import LMerge, copy_batches
 
     config = LMerge(
@@ -94,9 +94,9 @@ def lmerge(
         case=case.value,
         text=text,
         live=live,
-        gap=parse_duration(gap),
+        gap=MICROSECONDS.duration(gap),
         disorder=disorder,
-        back=parse_duration(back),
+        back=MICROSECONDS.duration(back),
         adjusts=adjusts,
         revisions=revisions,
         stable_share=stable_share,

@@ -28,10 +28,9 @@ def jumpstart(
     $ anabranch run highest.sql --canonical --follow --to copies/b
     """
     from anabranch.merging.jumpstart import jumpstart as prepare
-    from anabranch.model.time import format_time
     from anabranch.runtime.log_folder import LogFolder
 
     since = prepare(log, new, checkpoint=checkpoint, new_checkpoint=new_checkpoint)
-    _, timestamps = LogFolder(new).about()
-    shown = format_time(since, timestamps=timestamps)
+    _, clock = LogFolder(new).about()
+    shown = clock.format(since)
     typer.echo(f"{new}: complete for events that end at {shown} or later", err=True)

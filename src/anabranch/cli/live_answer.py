@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from anabranch.errors import QueryError
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import Clock
 from anabranch.model.history import History, net_all, snapshot_of
-from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray, format_time
+from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 Instant: TypeAlias = Literal["latest", "stable"]
 
@@ -28,7 +29,7 @@ class Answer:
 
     Attributes:
         schema: The columns of the result.
-        timestamps: Whether times are microseconds.
+        clock: How times are counted.
         changed: Notified when elements come in.
         batches: How many times that was.
         stable: The stable point of what came in.
@@ -36,10 +37,10 @@ class Answer:
         forgotten: Snapshots before this instant are lost.
     """
 
-    def __init__(self, schema: pa.Schema, *, timestamps: bool, most: int = MOST) -> None:
+    def __init__(self, schema: pa.Schema, *, clock: Clock, most: int = MOST) -> None:
         """Nothing yet."""
         self.schema = schema
-        self.timestamps = timestamps
+        self.clock = clock
         self.changed = threading.Condition()
         self.batches = 0
         self.stable = self.latest = self.forgotten = BEGINNING
@@ -49,9 +50,9 @@ class Answer:
         self._last: int | None = None
 
     @staticmethod
-    def of(elements: pa.Table, schema: pa.Schema, *, timestamps: bool) -> Answer:
+    def of(elements: pa.Table, schema: pa.Schema, *, clock: Clock) -> Answer:
         """Everything that a result says."""
-        answer = Answer(schema, timestamps=timestamps)
+        answer = Answer(schema, clock=clock)
         answer.replace(elements)
         return answer
 
@@ -121,7 +122,7 @@ class Answer:
 
     def show(self, time: int) -> str:
         """A time for people."""
-        return format_time(time, timestamps=self.timestamps)
+        return self.clock.format(time)
 
     def _take_in(self, elements: pa.Table) -> None:
         events = _events(elements, self.schema)

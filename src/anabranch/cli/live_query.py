@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final, final
 
-from anabranch.algebra.window_columns import has_clock
+from anabranch.algebra.node import clock_of
 from anabranch.cli.live_answer import Answer
 from anabranch.cli.running import Announcement, stop_after_batch
 from anabranch.errors import AnabranchError, QueryError
@@ -26,8 +26,8 @@ class LiveQuery:
 
     def __init__(self, query: Stream, to: str | None, *, allow_unbounded: bool) -> None:
         """Start a query; without a place for its results only the answer keeps them."""
-        clock = has_clock(query.node)
-        self.answer = Answer(query.schema, timestamps=clock)
+        clock = clock_of(query.node)
+        self.answer = Answer(query.schema, clock=clock)
         # Read from the log of another query, it would end with that one.
         self.run: Run = query.start(
             to,
@@ -40,7 +40,7 @@ class LiveQuery:
         self._committed = -1
         self._rested = 0.0
         self._announcement = Announcement(
-            self.run, self.run.name, script="shell", to=to or "shell", timestamps=clock
+            self.run, self.run.name, script="shell", to=to or "shell", clock=clock
         )
 
     @property

@@ -96,8 +96,9 @@ def merge(
         def write(forms: list[StreamForm]) -> tuple[FileMerge, _Counts]:
             counts = _Counts()
             work = _work(copies, forms, case, inserts, adjusts, lag, _divergence(divergence, case))
-            timestamps = any(form.timestamps for form in forms)
-            write_stream(to, counts.of(work.batches()), timestamps)
+            write_stream(to, counts.of(work.batches()), clock=forms[0].clock)
+            if counts.stable is not None:
+                counts.shown = forms[0].clock.format(counts.stable)
             return work, counts
 
         work, counts = with_forms(copies, write)
@@ -134,7 +135,7 @@ def _follow(
             engine,
             files[0],
             to,
-            lag=None if lag.strip() == "0" else int(lag) if lag.isdigit() else lag,
+            lag=lag,
             trigger=trigger,
             checkpoint=checkpoint,
             feedback=feedback,
@@ -152,6 +153,7 @@ class _Counts:
     def __init__(self) -> None:
         self.inserts = self.adjusts = 0
         self.stable: int | None = None
+        self.shown = ""
 
     def of(self, batches: Iterator[EventBatch]) -> Iterator[EventBatch]:
         """The same, counted."""
@@ -185,10 +187,9 @@ def _work(
     from anabranch.algebra.merge import MergePolicy
     from anabranch.merging.files import PIECE_ROWS, Copy, FileMerge
     from anabranch.model.stream_file import read_arrivals
-    from anabranch.model.time import parse_duration
 
     schema = _schema(copies, forms)
-    behind = 0 if lag.strip() == "0" else int(parse_duration(int(lag) if lag.isdigit() else lag))
+    behind = int(forms[0].clock.duration(lag))
     policy = MergePolicy.of(inserts=inserts, adjusts=adjusts, lag=behind, divergence=divergence)
     seen = dict.fromkeys(range(len(copies)), 0)
     bar = Bar(f"merging {len(copies)} copies", sum(copy.path.stat().st_size for copy in copies))
@@ -232,10 +233,13 @@ def _schema(copies: list[Input], forms: list[StreamForm]) -> pa.Schema:
                 where=f"{copies[0].name}: {shown[0]}\n{copy.name}: {shown[1]}",
                 hint="copies of one stream have the same columns",
             )
-        if form.timestamps != forms[0].timestamps:
+        if form.clock != forms[0].clock:
+            chronons = [each.clock.label or "unknown" for each in (forms[0], form)]
             raise StreamError(
                 f"'{copy.name}' has other times than '{copies[0].name}'",
-                where="one has timestamps, the other whole numbers",
+                where="one has timestamps, the other whole numbers"
+                if form.timestamps != forms[0].timestamps
+                else f"the chronon of one is {chronons[0]}, of the other {chronons[1]}",
                 hint="copies of one stream count time alike",
             )
         schema = common
@@ -243,12 +247,10 @@ def _schema(copies: list[Input], forms: list[StreamForm]) -> pa.Schema:
 
 
 def _tell(to: str, work: FileMerge, counts: _Counts) -> None:
-    from anabranch.model.time import format_time
-
     elements = sum(copy.rows for copy in work.copies)
     stable = "nothing is promised"
     if counts.stable is not None:
-        stable = f"stable point {format_time(counts.stable)}"
+        stable = f"stable point {counts.shown}"
     name = "standard output" if to == "-" else to
     typer.echo(
         f"{name}: {counts.inserts:,} inserts, {counts.adjusts:,} adjusts out of "

@@ -11,17 +11,18 @@ from anabranch.cli.tables import cells, show_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from anabranch.model.clock import Clock
     from anabranch.model.history import History
 
 
-def show_history(history: History, *, timestamps: bool, limit: int = 0) -> None:
+def show_history(history: History, *, clock: Clock, limit: int = 0) -> None:
     """Print events with their lifetimes, at most so many, and how far they are final."""
-    from anabranch.model.time import BEGINNING, format_time
+    from anabranch.model.time import BEGINNING
 
     shown = limit or len(history)
 
     def times(column: list[int]) -> list[str]:
-        return [format_time(time, timestamps=timestamps) for time in column]
+        return [clock.format(time) for time in column]
 
     schema = history.payload.schema
     names = [*schema.names, "start", "end", "final"]
@@ -34,18 +35,16 @@ def show_history(history: History, *, timestamps: bool, limit: int = 0) -> None:
     here = len(schema)
     show_table(names, columns, numeric(schema) | {here, here + 1})
     promised = history.stable != BEGINNING
-    stable = format_time(history.stable, timestamps=timestamps)
+    stable = clock.format(history.stable)
     progress = f"stable point {stable}" if promised else "no stable point"
     typer.echo(f"{counted(len(history), shown, 'event')}; {progress}", err=True)
 
 
-def show_snapshot(rows: pa.RecordBatch, at: int, *, timestamps: bool, limit: int = 0) -> None:
+def show_snapshot(rows: pa.RecordBatch, at: int, *, clock: Clock, limit: int = 0) -> None:
     """Print payloads that hold at an instant, at most so many."""
-    from anabranch.model.time import format_time
-
     shown = rows.slice(0, limit or rows.num_rows)
     show_table(rows.schema.names, cells(shown), numeric(rows.schema))
-    when = format_time(at, timestamps=timestamps)
+    when = clock.format(at)
     typer.echo(f"{counted(rows.num_rows, shown.num_rows, 'payload')} at {when}", err=True)
 
 

@@ -80,7 +80,7 @@ def run(
         raise PlanError(
             f"there is no engine '{engine}'", where="option --engine", hint="use spark or local"
         )
-    from anabranch.algebra.window_columns import has_clock
+    from anabranch.algebra.node import clock_of
     from anabranch.engine import Engine
     from anabranch.runtime.place import folder_for_all
     from anabranch.runtime.run_options import check_flags
@@ -118,9 +118,9 @@ def run(
             runs = own.start_all(queries, to, changed=changed, **options)
         else:
             runs = [queries[0].start(to, **options)]
-        clock = any(has_clock(query.node) for query in queries)
+        clock = clock_of(queries[0].node)
         shown = shown_place(to)
-        with announced(runs[0], script=file, to=shown, timestamps=clock) as announcement:
+        with announced(runs[0], script=file, to=shown, clock=clock) as announcement:
             code = wait_for(runs[0], announcement)
         for each in runs:
             _report(each.metrics(), f"{each.name}: " if every else "")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, final
 import typer
 
 from anabranch.cli.entries import Entries, Entry
+from anabranch.model.clock import INTEGERS, Clock
 
 if TYPE_CHECKING:
     from anabranch.runtime.run import Run
@@ -70,10 +71,10 @@ class Announcement:
     A folder that cannot be written to is said once, and does not disturb the run.
     """
 
-    def __init__(self, run: Run, name: str, *, script: str, to: str, timestamps: bool) -> None:
+    def __init__(self, run: Run, name: str, *, script: str, to: str, clock: Clock) -> None:
         """Write the first entry."""
         self._run = run
-        self._timestamps = timestamps
+        self._clock = clock
         self._totals = Totals()
         self._entries: Entries | None = None
         self._entry = Entry.here(name=name, script=script, to=to, started=_now())
@@ -128,7 +129,7 @@ class Announcement:
         from anabranch.model.time import BEGINNING
 
         stable = self._run.stable
-        return None if stable == BEGINNING else time_json(stable, timestamps=self._timestamps)
+        return None if stable == BEGINNING else time_json(stable, clock=self._clock)
 
     def _give_up(self, problem: OSError) -> None:
         self._entries = None
@@ -136,12 +137,10 @@ class Announcement:
 
 
 @contextmanager
-def announced(
-    run: Run, *, script: str, to: str, timestamps: bool = False
-) -> Iterator[Announcement]:
+def announced(run: Run, *, script: str, to: str, clock: Clock = INTEGERS) -> Iterator[Announcement]:
     """Let other processes know of a run while the block lasts, by the name of its script."""
     name = run.name if script == "-" else Path(script).stem
-    announcement = Announcement(run, name, script=script, to=to, timestamps=timestamps)
+    announcement = Announcement(run, name, script=script, to=to, clock=clock)
     try:
         yield announcement
     finally:

@@ -165,16 +165,15 @@ class Session:
     def show_at(self, text: str) -> None:
         """The last result at an instant; without one, at the last final one."""
         from anabranch.cli.results import show_snapshot
-        from anabranch.model.time import parse_time
 
         if self._last is None:
             raise QueryError("there is no result yet", where="\\at", hint="write a SELECT first")
         for query in self.queries:
             if query.answer is self._last:
                 query.feed(at_once=True)
-        at = parse_time(text) if text else self._last.instant()
+        at = self._last.clock.instant(text) if text else self._last.instant()
         rows = self._last.snapshot(at)
-        show_snapshot(rows, at, timestamps=self._last.timestamps, limit=self._limit)
+        show_snapshot(rows, at, clock=self._last.clock, limit=self._limit)
 
     @property
     def _limit(self) -> int:
@@ -210,7 +209,7 @@ class Session:
         self.watch(live.name)
 
     def _run_once(self, query: Stream, to: str | None) -> None:
-        from anabranch.algebra.window_columns import has_clock
+        from anabranch.algebra.node import clock_of
         from anabranch.cli.live_answer import Answer
         from anabranch.cli.results import show_history
 
@@ -224,9 +223,9 @@ class Session:
             table = None if to == "-" else local.table()
         if table is None:
             return
-        self._last = Answer.of(table, query.schema, timestamps=has_clock(query.node))
-        timestamps = self._last.timestamps
-        show_history(self._last.history(), timestamps=timestamps, limit=self._limit)
+        self._last = Answer.of(table, query.schema, clock=clock_of(query.node))
+        clock = self._last.clock
+        show_history(self._last.history(), clock=clock, limit=self._limit)
 
     def _fail(self, problem: Exception) -> None:
         self.failed = True

@@ -14,6 +14,7 @@ from anabranch.errors import AnabranchError, StreamError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from anabranch.model.clock import Clock
     from anabranch.model.history import History
     from anabranch.model.stream_file import StreamForm
 
@@ -38,21 +39,18 @@ def show(
     itemID  price  start  end  final
          1   80.0      5    7  yes
     """
-    instant = None if at is None else _instant(at)
     with opened(file) as [source]:
-        if instant is None:
+        if at is None:
             history = with_forms([source], lambda forms: (_history(source, forms[0]), forms[0]))
             _show_history(*history, limit, as_json=as_json)
         else:
-            snapshot = with_forms([source], partial(_snapshot, source, instant))
-            _show_snapshot(*snapshot, instant, limit, as_json=as_json)
+            snapshot = with_forms([source], partial(_snapshot, source, at))
+            _show_snapshot(*snapshot, limit, as_json=as_json)
 
 
-def _instant(text: str) -> int:
-    from anabranch.model.time import parse_time
-
+def _instant(text: str, form: StreamForm) -> int:
     try:
-        return parse_time(text)
+        return form.clock.instant(text)
     except AnabranchError as problem:
         raise StreamError(problem.what, where="option --at", hint=problem.hint) from None
 
@@ -64,30 +62,31 @@ def _history(source: Input, form: StreamForm) -> History:
 
 
 def _snapshot(
-    source: Input, instant: int, forms: list[StreamForm]
-) -> tuple[pa.RecordBatch, StreamForm]:
+    source: Input, at: str, forms: list[StreamForm]
+) -> tuple[pa.RecordBatch, StreamForm, int]:
     from anabranch.model.history import snapshot_of
 
     [form] = forms
+    instant = _instant(at, form)
     batches = (piece.batch for piece in source.pieces(form))
-    return snapshot_of(batches, instant, form.schema), form
+    return snapshot_of(batches, instant, form.schema), form, instant
 
 
 def _show_history(history: History, form: StreamForm, limit: int, *, as_json: bool) -> None:
     if as_json:
-        _write_history(history, limit, timestamps=form.timestamps)
+        _write_history(history, limit, clock=form.clock)
     else:
-        show_history(history, timestamps=form.timestamps, limit=limit)
+        show_history(history, clock=form.clock, limit=limit)
 
 
-def _write_history(history: History, limit: int, *, timestamps: bool) -> None:
+def _write_history(history: History, limit: int, *, clock: Clock) -> None:
     from anabranch.model.batch import EventBatch
     from anabranch.model.stream_file import write_stream
 
     shown = limit or len(history)
     start, end = history.start[:shown], history.end[:shown]
     batch = EventBatch(history.payload.slice(0, shown), start, start, end, history.stable)
-    write_stream("-", [batch], timestamps)
+    write_stream("-", [batch], clock=clock)
 
 
 def _show_snapshot(
@@ -96,7 +95,7 @@ def _show_snapshot(
     from anabranch.model.json_encode import row_text
 
     if not as_json:
-        show_snapshot(rows, instant, timestamps=form.timestamps, limit=limit)
+        show_snapshot(rows, instant, clock=form.clock, limit=limit)
         return
     shown = rows.slice(0, limit or rows.num_rows)
     for text in row_text(shown, shown.num_rows).to_pylist():

@@ -85,12 +85,12 @@ def _show_quarantine(checkpoint: str, *, as_json: bool) -> None:
 
 
 def _show(facts: Facts, shards: list[ShardState]) -> None:
-    from anabranch.model.time import BEGINNING, FOREVER, format_time
+    from anabranch.model.time import BEGINNING, FOREVER
 
     def time(value: int | None) -> str:
         if value is None or value == BEGINNING:
             return ""
-        return "forever" if value == FOREVER else format_time(value, timestamps=facts.timestamps)
+        return "forever" if value == FOREVER else facts.clock.format(value)
 
     columns = {
         "stage": [each.stage for each in shards],

@@ -80,9 +80,9 @@ def _log_as_file(log: Path, copy: Path) -> Path:
     from anabranch.runtime.log_folder import LogFolder
 
     folder = LogFolder(str(log))
-    _, timestamps = folder.about()
+    _, clock = folder.about()
     with copy.open("wb") as kept:
-        write_parquet(kept, folder.read(), timestamps=timestamps)
+        write_parquet(kept, folder.read(), clock=clock)
     return copy
 
 

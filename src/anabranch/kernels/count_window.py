@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.expression import evaluate_all
-from anabranch.algebra.source import Source
+from anabranch.algebra.node import clock_of
 from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.errors import StreamError
 from anabranch.kernels.columns import Ids, Ints, is_first, order_by_id_and_time, positions_of
@@ -26,7 +26,7 @@ from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch, take_rows
 from anabranch.model.netting import net
 from anabranch.model.payload import payloads, show_payload
-from anabranch.model.time import FOREVER, Time, format_time
+from anabranch.model.time import FOREVER, Time
 
 END: Final = "__end"
 NEW_END: Final = "__new_end"
@@ -201,8 +201,7 @@ class CountWindowKernel(Stateful):
         return "?"
 
     def _show(self, instant: int) -> str:
-        sources = [node for node in self.node.walk() if isinstance(node, Source)]
-        return format_time(instant, timestamps=any(source.timestamps for source in sources))
+        return clock_of(self.node).format(instant)
 
 
 def _changed(revision: Revision, layout: Layout) -> pa.RecordBatch:

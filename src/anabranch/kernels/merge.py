@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.merge import ORDERED, Merge
+from anabranch.algebra.node import clock_of
 from anabranch.algebra.source import Source
-from anabranch.algebra.window_columns import has_clock
 from anabranch.kernels.kernel import COPY, ID, Arrived, Progress, Run, Stateful, Trace
 from anabranch.kernels.keys import ids_and_checks, key_ids
 from anabranch.kernels.merge_contradictions import Note, contradiction, report_run
@@ -32,6 +32,7 @@ from anabranch.kernels.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.route import BY_CHECK, EVERYWHERE, Routing, by_id_or
 from anabranch.kernels.timeline import CHECK
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import Clock
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 COPIES: Final = "copies"
@@ -188,7 +189,7 @@ class MergeKernel(Stateful):
             guilty = self._judge(now, outcome)
             names = [copy.name for copy in now.heard]
             notes += [
-                (names[each.by], each.text(names[each.by], timestamps=self._clock))
+                (names[each.by], each.text(names[each.by], clock=self._clock))
                 for each in outcome.found
             ]
             if not guilty:
@@ -244,7 +245,7 @@ class MergeKernel(Stateful):
         if self.node.policy.divergence == "fail":
             first = int(outcome.by[0])
             found = [each for each in outcome.found if each.by == first]
-            raise contradiction(heard[first].name, found, timestamps=self._clock)
+            raise contradiction(heard[first].name, found, clock=self._clock)
         return {heard[place].number for place in outcome.by.tolist()}
 
     def _came(
@@ -298,9 +299,9 @@ class MergeKernel(Stateful):
         return rows.take(np.flatnonzero(~waits & here)), (Run(held),) if held.num_rows else ()
 
     @property
-    def _clock(self) -> bool:
-        """Whether times are those of a clock."""
-        return has_clock(self.node)
+    def _clock(self) -> Clock:
+        """How the copies count time."""
+        return clock_of(self.node)
 
     @property
     def _by_order(self) -> bool:

@@ -14,8 +14,8 @@ from anabranch.errors import StreamError
 from anabranch.kernels.columns import Ints, Mask
 from anabranch.kernels.kernel import ID, Run
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.payload import Payload, payloads, show_payload
-from anabranch.model.time import format_time
 
 SHOWN: Final = 5
 """So many contradictions of a step are described; all are counted."""
@@ -32,20 +32,20 @@ class Contradiction:
     ours: tuple[int, ...]
     theirs: tuple[int, ...]
 
-    def text(self, name: str, *, timestamps: bool = False) -> str:
+    def text(self, name: str, *, clock: Clock = INTEGERS) -> str:
         """For people: `('a') from 5: settled until 9, but 'two' says until 7`."""
-        ours, theirs = (_view(ends, timestamps=timestamps) for ends in (self.ours, self.theirs))
+        ours, theirs = (_view(ends, clock) for ends in (self.ours, self.theirs))
         settled = ours if self.ours else f"that {ours}"
-        start = format_time(self.start, timestamps=timestamps)
+        start = clock.format(self.start)
         event = f"{show_payload(self.payload)} from {start}"
         return f"{event}: settled {settled}, but '{name}' says {theirs}"
 
 
-def _view(ends: Sequence[int], *, timestamps: bool) -> str:
+def _view(ends: Sequence[int], clock: Clock) -> str:
     counts = sorted(Counter(ends).items())
     if not counts:
         return "there is none"
-    times = [format_time(end, timestamps=timestamps) for end, _ in counts]
+    times = [clock.format(end) for end, _ in counts]
     if counts == [(ends[0], 1)]:
         return f"until {times[0]}"
     return ", ".join(f"{many} until {time}" for time, (_, many) in zip(times, counts))
@@ -83,12 +83,12 @@ def describe(
 
 
 def contradiction(
-    name: str, found: Sequence[Contradiction], *, timestamps: bool = False
+    name: str, found: Sequence[Contradiction], *, clock: Clock = INTEGERS
 ) -> StreamError:
     """An input says something else than what is settled."""
     return StreamError(
         f"input '{name}' contradicts what is settled",
-        where="\n".join(each.text(name, timestamps=timestamps) for each in found[:SHOWN]),
+        where="\n".join(each.text(name, clock=clock) for each in found[:SHOWN]),
         hint="find out which copy is right; divergence='quarantine' goes on without this one",
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.window_columns import has_clock
+from anabranch.algebra.node import clock_of
 from anabranch.kernels.columns import Ints
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.module_windows import Failure
@@ -19,7 +19,6 @@ from anabranch.kernels.runs import TIME
 from anabranch.kernels.window_events import Layout, Pairs, Windows, no_pairs
 from anabranch.model.batch import no_rows, take_rows
 from anabranch.model.payload import Payload, payloads, show_payload
-from anabranch.model.time import format_time
 
 _TOLD: Final = pa.schema([(ID, pa.uint64()), (TIME, pa.int64()), ("said", pa.string())])
 
@@ -76,13 +75,13 @@ class Failures:
 
     def _events(self, own: Pairs, most: int) -> list[tuple[str, str, str, str]]:
         """The first events for people: all in one text, values, start, end."""
-        clock = has_clock(self.node.input)
+        clock = clock_of(self.node.input)
         first: Ints = np.lexsort((own.stop, own.begin))[:most]
         rows = take_rows(own.rows, own.row[first]).select(self.layout.value_names)
         found = []
         for value, at in zip(payloads(rows, len(first)), first.tolist()):
             times = (int(own.begin[at]), int(own.stop[at]))
-            start, end = (format_time(time, timestamps=clock) for time in times)
+            start, end = (clock.format(time) for time in times)
             shown = show_payload(value)
             found.append((f"{shown} during [{start}, {end})", shown, start, end))
         return found
@@ -90,12 +89,12 @@ class Failures:
     def _about(
         self, failure: Failure, windows: Windows, place: int, group: Payload, own: Pairs
     ) -> dict[str, Any]:
-        clock = has_clock(self.node.input)
+        clock = clock_of(self.node.input)
         times = (int(windows.start[place]), int(windows.end[place]))
         told: dict[str, Any] = {
             "module": failure.module,
             "reason": failure.reason,
-            "window": [format_time(time, timestamps=clock) for time in times],
+            "window": [clock.format(time) for time in times],
             "group": show_payload(group) if self.layout.keys else None,
             "event": failure.event,
         }

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.expression import evaluate_all
+from anabranch.algebra.node import clock_of
 from anabranch.algebra.session_window import SessionWindow
-from anabranch.algebra.window_columns import bound_type, has_clock
 from anabranch.errors import StreamError
 from anabranch.kernels.columns import Ids, Ints, Mask
 from anabranch.kernels.element_trace import refuse_collisions
@@ -37,7 +37,7 @@ from anabranch.kernels.timeline_rows import COUNT
 from anabranch.kernels.window_columns import with_bounds
 from anabranch.model.batch import EventBatch, no_rows, take_rows
 from anabranch.model.netting import net
-from anabranch.model.time import FOREVER, Duration, Time, format_time
+from anabranch.model.time import FOREVER, Duration, Time
 
 POINTS: Final = "points"
 SESSIONS: Final = "sessions"
@@ -215,8 +215,8 @@ class SessionWindowKernel(Stateful):
         payload = payload_of(rows, self.layout.payload)
         if self.node.columns is not None:
             last = np.maximum(end, new_end)
-            kind = bound_type(self.node.input)
-            payload = with_bounds(payload, self.node.columns, kind, start, last)
+            clock = clock_of(self.node.input)
+            payload = with_bounds(payload, self.node.columns, clock, start, last)
         output = EventBatch(payload, start, end, new_end)
         # Points of one payload at several instants of a session are copies in the output.
         payloads = np.sort(revision.rows.column(ROW).to_numpy()[revision.place])
@@ -226,7 +226,7 @@ class SessionWindowKernel(Stateful):
         wrong = np.flatnonzero(revision.new < 0)
         if len(wrong):
             instant = int(revision.times[wrong[0]])
-            shown = format_time(instant, timestamps=has_clock(self.node.input))
+            shown = clock_of(self.node.input).format(instant)
             raise StreamError(
                 "a withdrawal of a point that was never inserted",
                 where=f"{self.label}: at instant {shown}",

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.layers import WAYS_OUT
+from anabranch.algebra.node import clock_of
 from anabranch.algebra.time_window import TimeWindow
-from anabranch.algebra.window_columns import Columns, bound_type
+from anabranch.algebra.window_columns import Columns
 from anabranch.errors import StreamError
 from anabranch.kernels.columns import positions_of
 from anabranch.kernels.kernel import Stateless
@@ -115,8 +116,8 @@ class TimeWindowKernel(Stateless):
         after = begin + 1
         too_early = after < np.int64(BEGINNING + self.node.size)
         first = np.where(too_early, np.int64(BEGINNING), after - np.int64(self.node.size))
-        kind = bound_type(self.node.input)
-        return shown.with_payload(with_bounds(batch.payload, columns, kind, first, after))
+        clock = clock_of(self.node.input)
+        return shown.with_payload(with_bounds(batch.payload, columns, clock, first, after))
 
     def _layer_end(self, last: TimeArray, depth: TimeArray) -> TimeArray:
         if int(self.node.size) == FOREVER:

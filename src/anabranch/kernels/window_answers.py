@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.window_columns import bound_type, has_clock
+from anabranch.algebra.node import clock_of
 from anabranch.kernels.columns import Ints
 from anabranch.kernels.kernel import ID, Run
 from anabranch.kernels.keys import ids_and_checks
@@ -22,7 +22,7 @@ from anabranch.kernels.window_bags import ROW, WEND, numbers
 from anabranch.kernels.window_events import SINCE, UNTIL, Layout, Windows
 from anabranch.kernels.window_planning import mixed_hash
 from anabranch.model.batch import EventBatch
-from anabranch.model.time import Time, format_time
+from anabranch.model.time import Time
 
 
 @final
@@ -71,8 +71,8 @@ def moves(node: ApplyModule, layout: Layout, rows: pa.RecordBatch, *, come: bool
     start, end = numbers(rows, SINCE), numbers(rows, UNTIL)
     columns = [rows.column(name) for name in layout.key_names]
     if node.columns is not None:
-        kind = bound_type(node.input)
-        columns += [pa.array(numbers(rows, name)).view(kind) for name in (TIME, WEND)]
+        clock = clock_of(node.input)
+        columns += [clock.column(numbers(rows, name)) for name in (TIME, WEND)]
     columns += [rows.column(f"result{place}") for place in range(len(layout.results))]
     payload = pa.RecordBatch.from_arrays(columns, schema=node.schema)
     return EventBatch(payload, start, start if come else end, end if come else start)
@@ -112,7 +112,7 @@ def within_bounds(
     if not wrong.any():
         return old, new
     name = node.calls[0].module.name
-    when = format_time(bound, timestamps=has_clock(node.input))
+    when = clock_of(node.input).format(bound)
     reason = f"{name} changed what holds before {when}, which was promised"
     own = np.flatnonzero(np.isin(told.windows.ids, ids[wrong]))
     # Of those that failed before that, it has been told.

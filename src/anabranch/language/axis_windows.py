@@ -26,7 +26,7 @@ from anabranch.language.context import Context
 from anabranch.language.scope import Scope, plan_column
 from anabranch.language.top_rows import TopText
 from anabranch.language.window_text import Amount, AxisWindowText
-from anabranch.model.time import Duration
+from anabranch.language.windows import bind_duration
 
 BOUNDS: Final = ("window_start", "window_end")
 """The columns with the bounds of a window."""
@@ -186,7 +186,7 @@ def _window(text: AxisWindowText, over: Node, context: Context) -> AxisWindow:
     if text.function == "COUNTING":
         count = _count(text.amounts[0], context)
         return CountByEnd(count) if text.by_end else CountByStart(count)
-    sizes = [_duration(amount, over, context) for amount in text.amounts]
+    sizes = [bind_duration(amount, over, context) for amount in text.amounts]
     if text.function == "SESSION":
         return Session(sizes[0])
     offset = 0 if text.offset is None else _offset(text.offset, over, context)
@@ -224,19 +224,12 @@ def bind_options(text: AxisWindowText, context: Context) -> dict[str, Any]:
     return found
 
 
-def _duration(amount: Amount, over: Node, context: Context) -> Duration:
-    try:
-        return context.catalog.duration(amount, over)
-    except AnabranchError as problem:
-        raise context.wrong(problem.what, amount.span, problem.hint) from None
-
-
 def _offset(amount: Amount, over: Node, context: Context) -> int:
     """An offset may be negative, or nothing."""
     text = amount.text.removeprefix("-")
     if text.strip("0") == "":
         return 0
-    size = _duration(Amount(text, amount.unit, amount.span), over, context)
+    size = bind_duration(Amount(text, amount.unit, amount.span), over, context)
     return -size if amount.text.startswith("-") else size
 
 

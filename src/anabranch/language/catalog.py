@@ -10,11 +10,7 @@ from typing import Literal, final
 
 from anabranch.algebra.module import Template
 from anabranch.algebra.node import Node
-from anabranch.algebra.source import Source
-from anabranch.errors import QueryError
 from anabranch.language.statements import CreateFunction
-from anabranch.language.window_text import Amount
-from anabranch.model.time import Duration, parse_duration
 
 
 @final
@@ -44,14 +40,10 @@ class Entry:
 @final
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Entries, functions and modules by name in small letters; `chronons` by that of a source.
-
-    A chronon is how many microseconds one step of an integer time stands for.
-    """
+    """Entries, functions and modules by name in small letters."""
 
     entries: Mapping[str, Entry] = field(default_factory=lambda: MappingProxyType({}))
     functions: Mapping[str, CreateFunction] = field(default_factory=lambda: MappingProxyType({}))
-    chronons: Mapping[str, Duration] = field(default_factory=lambda: MappingProxyType({}))
     modules: Mapping[str, Template] = field(default_factory=lambda: MappingProxyType({}))
 
     def nearest(self, name: str) -> str:
@@ -71,24 +63,3 @@ class Catalog:
         near = get_close_matches(name.lower(), [*self.modules, *more], 1)
         guess = f"did you mean '{near[0]}'? " if near else ""
         return f"{guess}modules are: {', '.join(sorted(self.modules)) or 'none'}"
-
-    def duration(self, amount: Amount, over: Node) -> Duration:
-        """How many chronons of a stream an amount is.
-
-        Raises:
-            QueryError: It is none, or no whole number of chronons.
-        """
-        text = f"{amount.text} {amount.unit or ''}".strip()
-        found = parse_duration(text)
-        if found < 1:
-            raise QueryError("a duration must be positive", hint="write 1 or more")
-        if amount.unit is None:
-            return found
-        names = [node.name for node in over.walk() if isinstance(node, Source)]
-        chronon = next((self.chronons[name] for name in names if name in self.chronons), 1)
-        if found % chronon:
-            raise QueryError(
-                f"{text} is not a whole number of chronons",
-                hint=f"one chronon of this stream is {chronon} microseconds",
-            )
-        return Duration(found // chronon)

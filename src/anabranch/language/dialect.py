@@ -355,7 +355,7 @@ class Anabranch(Spark):
                 self._advance()
                 return str(self._prev.text)
             amount = self._amount("a value")
-            return amount.text if amount.unit is None else f"{amount.text} {amount.unit}"
+            return amount.said
 
         def _argument_name(self) -> str | None:
             """`SIZE =>`."""

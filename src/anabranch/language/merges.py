@@ -9,11 +9,10 @@ from sqlglot import exp
 
 from anabranch.algebra.canonical import canonical
 from anabranch.algebra.merge import Merge, MergePolicy
-from anabranch.algebra.node import Node
+from anabranch.algebra.node import Node, clock_of
 from anabranch.language.context import Context
 from anabranch.language.scope import Item
 from anabranch.language.window_text import MergeText
-from anabranch.model.time import parse_duration
 
 _OPTIONS: Final = ("case", "inserts", "adjusts", "lag", "divergence")
 
@@ -36,11 +35,8 @@ def bind_merge(
 def _merge(nodes: list[Node], names: list[str], given: dict[str, str]) -> Node:
     case = given.pop("case", None)
     lag = given.pop("lag", None)
-    policy = MergePolicy.of(lag=0 if lag is None else parse_duration(_amount(lag)), **given)
+    behind = 0 if lag is None else clock_of(nodes[0]).duration(lag)
+    policy = MergePolicy.of(lag=behind, **given)
     inputs = tuple(canonical(node) for node in nodes)
     name = None if case is None else case.lower()
     return Merge(inputs=inputs, names=tuple(names), case=name, policy=policy)  # type: ignore[arg-type]
-
-
-def _amount(text: str) -> str | int:
-    return int(text) if text.isdigit() else text

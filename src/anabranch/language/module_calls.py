@@ -13,7 +13,7 @@ from anabranch.algebra.builtin_module import builtin_module
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.functions.names import AGGREGATES, SCALARS
 from anabranch.algebra.module import Module, Template
-from anabranch.algebra.node import Node
+from anabranch.algebra.node import Node, clock_of
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.language.axis_windows import apply_modules, own_parts
 from anabranch.language.context import Context
@@ -213,7 +213,9 @@ def bind_template(
     positional = [_constant(part, template, node, context) for part in given[template.arity :]]
     by_name = {name: _constant(part, template, node, context, name) for name, part in named.items()}
     try:
-        module = template.bind([each.type for each in arguments], positional, by_name)
+        module = template.bind(
+            [each.type for each in arguments], positional, by_name, clock_of(node)
+        )
     except AnabranchError as problem:
         raise context.wrong(problem.what, at, problem.hint) from None
     return module, arguments

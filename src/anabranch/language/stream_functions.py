@@ -15,7 +15,7 @@ from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.from_signed import FromSigned
-from anabranch.algebra.node import Node
+from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.split import Split
@@ -27,7 +27,7 @@ from anabranch.language.scope import Item
 from anabranch.language.set_operations import aligned
 from anabranch.language.stream_dialect import STREAM_FUNCTIONS, TWO_STREAMS
 from anabranch.language.window_text import Amount, ArgumentText, StreamFunctionText
-from anabranch.model.time import parse_time
+from anabranch.language.windows import bind_duration
 
 Bind: TypeAlias = Callable[[exp.Expr], tuple[Node, Item]]
 Read: TypeAlias = Callable[[ArgumentText, Node, Context], Any]
@@ -93,30 +93,28 @@ def _arguments(
 
 
 def _duration(argument: ArgumentText, over: Node, context: Context) -> int:
-    text, unit = argument.text.strip(), argument.unit
-    if unit is None and " " in text:
-        text, _, unit = text.partition(" ")
-    return int(context.catalog.duration(Amount(text, unit, argument.span), over))
+    amount = Amount(argument.text.strip(), argument.unit, argument.span)
+    return int(bind_duration(amount, over, context))
 
 
 def _signed_duration(argument: ArgumentText, over: Node, context: Context) -> int:
     """A duration, or one back in time: `-5 MINUTES`."""
     text = argument.text.strip()
     if not text.startswith("-"):
-        return _duration(argument, over, context)
+        said = Amount(text, argument.unit, argument.span).said
+        return clock_of(over).distance(said)
     back = ArgumentText(text.removeprefix("-").strip(), argument.unit, argument.span)
     return -_duration(back, over, context)
 
 
 def _instant(argument: ArgumentText, over: Node, context: Context) -> Any:
-    del over
     if argument.unit is not None:
         raise context.wrong(
             f"'{argument.text} {argument.unit}' is not an instant",
             argument.span,
             "write a number, 'forever', or a time such as '2026-11-15 10:00:00'",
         )
-    return parse_time(argument.text)
+    return clock_of(over).instant(argument.text, exact=True)
 
 
 def _flag(argument: ArgumentText, over: Node, context: Context) -> bool:

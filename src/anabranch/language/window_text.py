@@ -19,6 +19,11 @@ class Amount:
     unit: str | None
     span: Span
 
+    @property
+    def said(self) -> str:
+        """As a text: `10 MINUTES`."""
+        return self.text if self.unit is None else f"{self.text} {self.unit}"
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)

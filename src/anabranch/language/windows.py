@@ -10,10 +10,9 @@ from sqlglot import exp
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.granularity import Granularity
-from anabranch.algebra.node import Node
+from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.session_window import SessionWindow
-from anabranch.algebra.source import Source
-from anabranch.algebra.time_window import CHRONON, UNBOUNDED, TimeWindow, show_duration
+from anabranch.algebra.time_window import CHRONON, UNBOUNDED, TimeWindow
 from anabranch.errors import QueryError
 from anabranch.language.context import Context
 from anabranch.language.scope import Item, Scope
@@ -40,10 +39,10 @@ def bind_window(window: WindowText, over: Node, item: Item, context: Context) ->
         context.notes.append(
             "PARTITION BY has no effect on a RANGE: a window of time is the same for all groups"
         )
-    size = UNBOUNDED if window.size is None else _duration(window.size, over, context)
-    if window.least is not None and _duration(window.least, over, context) > size:
+    size = UNBOUNDED if window.size is None else bind_duration(window.size, over, context)
+    if window.least is not None and bind_duration(window.least, over, context) > size:
         raise _least(window, context)
-    slide = CHRONON if window.slide is None else _duration(window.slide, over, context)
+    slide = CHRONON if window.slide is None else bind_duration(window.slide, over, context)
     _check_granule(size, over, context)
     if size == 1 and slide == 1:
         return over
@@ -84,9 +83,9 @@ def _bind_rows(window: WindowText, over: Node, item: Item, context: Context) -> 
 
 def bind_granularity(granularity: GranularityText, over: Node, context: Context) -> Node:
     """`GRANULARITY(...)` behind a window."""
-    granule = _duration(granularity.granule, over, context)
+    granule = bind_duration(granularity.granule, over, context)
     if granularity.coarsest is not None:
-        coarsest = _duration(granularity.coarsest, over, context)
+        coarsest = bind_duration(granularity.coarsest, over, context)
         if coarsest < granule:
             raise context.wrong(
                 "the coarsest granule is finer than the finest",
@@ -123,7 +122,7 @@ def bind_axis(axis: AxisText, over: Node, item: Item, context: Context) -> Node:
             axis.span,
             lambda: SessionWindow(
                 input=over,
-                gap=_duration(gap, over, context),
+                gap=bind_duration(gap, over, context),
                 partition_by=partition,
                 columns=AXIS_COLUMNS,
             ),
@@ -140,8 +139,8 @@ def bind_axis(axis: AxisText, over: Node, item: Item, context: Context) -> Node:
         axis.span,
         lambda: TimeWindow(
             input=over,
-            size=_duration(size, over, context),
-            slide=_duration(slide, over, context),
+            size=bind_duration(size, over, context),
+            slide=bind_duration(slide, over, context),
             columns=AXIS_COLUMNS,
         ),
     )
@@ -198,12 +197,19 @@ def _distinct_names(
     return tuple({key.sql: (name, key) for name, key in keys}.values())
 
 
-def _duration(amount: Amount, over: Node, context: Context) -> Duration:
-    _positive(amount, context)
+def bind_duration(amount: Amount, over: Node, context: Context) -> Duration:
+    """How many chronons of a stream an amount is.
+
+    Raises:
+        QueryError: It is none, not a whole number of chronons, or nothing.
+    """
     try:
-        return context.catalog.duration(amount, over)
+        found = clock_of(over).duration(amount.said)
     except QueryError as problem:
         raise context.wrong(problem.what, amount.span, problem.hint) from None
+    if found < 1:
+        raise context.wrong("a duration must be positive", amount.span, "write 1 or more")
+    return found
 
 
 def _count(amount: Amount, context: Context) -> int:
@@ -233,8 +239,7 @@ def _least(window: WindowText, context: Context) -> QueryError:
 
 
 def _shown(duration: Duration, over: Node) -> str:
-    clock = any(each.timestamps for each in over.walk() if isinstance(each, Source))
-    return show_duration(duration, clock)
+    return clock_of(over).format_duration(duration)
 
 
 def _check_granule(size: Duration, over: Node, context: Context) -> None:

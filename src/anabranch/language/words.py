@@ -228,7 +228,7 @@ class Words:
         count = str(self.tokens[self.at].text)
         self.at += 1
         unit = self.word.lower().removesuffix("s")
-        if unit in ("microsecond", "millisecond", "second", "minute", "hour", "day"):
+        if unit in ("microsecond", "millisecond", "second", "minute", "hour", "day", "week"):
             self.at += 1
             return f"{count} {unit}"
         return count

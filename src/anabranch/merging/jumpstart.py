@@ -65,19 +65,19 @@ def jumpstart(
             )
     last = _copied(source, target)
     origin = LogFolder(str(old))
-    schema, timestamps = origin.about()
+    schema, clock = origin.about()
     stable, events = _alive(origin, last)
     fresh = LogFolder(str(new))
     fresh.create(
         schema,
         query=facts.query,
-        timestamps=timestamps,
+        clock=clock,
         since=int(stable),
         home=str(target.absolute()),
     )
     files = []
     if len(events):
-        files = [write_part(str(new), last, "begin", events, timestamps=timestamps)]
+        files = [write_part(str(new), last, "begin", events, clock=clock)]
     fresh.commit(last, stable, files)
     return stable
 

@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any, Final, final
 
 from anabranch.errors import PlanError
-from anabranch.model.time import Time, parse_duration
+from anabranch.model.clock import MICROSECONDS
+from anabranch.model.time import Time
 from anabranch.runtime.log_folder import LogFolder
 from anabranch.runtime.option import DURATION, Option, count, table_of
 
@@ -254,7 +255,7 @@ class Replication:
 
 def _text(trigger: Any) -> str:
     """A time between batches as a word of the command line."""
-    return trigger if isinstance(trigger, str) else f"{parse_duration(trigger)} us"
+    return trigger if isinstance(trigger, str) else f"{MICROSECONDS.duration(trigger)} us"
 
 
 def replicate(

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.payload import rows_of
-from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 
 Values: TypeAlias = Mapping[str, Any] | tuple[Any, ...]
 """A payload: by column name, or in the order of the columns."""
@@ -59,7 +60,7 @@ class Stable:
 Element: TypeAlias = Insert | Adjust | Stable
 
 
-def show_element(element: Element, *, timestamps: bool = False) -> str:
+def show_element(element: Element, *, clock: Clock = INTEGERS) -> str:
     """An element for people.
 
     >>> show_element(Adjust({"itemID": 1}, 5, 9, 7))
@@ -67,7 +68,7 @@ def show_element(element: Element, *, timestamps: bool = False) -> str:
     """
 
     def at(time: int) -> str:
-        return format_time(time, timestamps=timestamps)
+        return clock.format(time)
 
     if isinstance(element, Stable):
         return f"stable {at(element.time)}"
@@ -83,25 +84,25 @@ def show_element(element: Element, *, timestamps: bool = False) -> str:
     return f"adjust {payload} from {lifetime} to [{at(element.start)}, {at(element.new_end)})"
 
 
-def element_json(element: Element, *, timestamps: bool = False) -> dict[str, Any]:
+def element_json(element: Element, *, clock: Clock = INTEGERS) -> dict[str, Any]:
     """An element as in a stream file, as far as JSON can say its payload.
 
     >>> element_json(Insert({"itemID": 1}, 5))
     {'insert': {'itemID': 1}, 'start': 5, 'end': 'forever'}
     """
     if isinstance(element, Stable):
-        return {"stable": time_json(element.time, timestamps=timestamps)}
+        return {"stable": time_json(element.time, clock=clock)}
     kind = "insert" if isinstance(element, Insert) else "adjust"
     times = {"start": element.start, "end": element.end}
     if isinstance(element, Adjust):
         times["new_end"] = element.new_end
-    said = {name: time_json(time, timestamps=timestamps) for name, time in times.items()}
+    said = {name: time_json(time, clock=clock) for name, time in times.items()}
     return {kind: element.payload, **said}
 
 
-def time_json(time: int, *, timestamps: bool = False) -> int | str:
+def time_json(time: int, *, clock: Clock = INTEGERS) -> int | str:
     """An instant as in a stream file: a number, an ISO timestamp, or `forever`."""
-    return format_time(time, timestamps=timestamps) if timestamps or time == FOREVER else time
+    return clock.format(time) if clock.timestamps or time == FOREVER else time
 
 
 def elements_of(batch: EventBatch) -> list[Element]:

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.model.arrivals import Arrivals
+from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.elements import Adjust, Element, Insert, show_element
 from anabranch.model.hashing import stable_hash
 from anabranch.model.tally import Entries, Flags, Numbers, Tally
-from anabranch.model.time import BEGINNING, Time, TimeArray, format_time
+from anabranch.model.time import BEGINNING, Time, TimeArray
 
 Rule: TypeAlias = Literal[
     "empty-lifetime", "late-insert", "late-adjust", "frozen-withdrawal", "unknown-event"
@@ -51,14 +52,14 @@ class LegalityChecker:
     Memory holds one entry per event that may still be adjusted: payloads as their hashes only.
 
     Args:
-        timestamps: Say times as timestamps.
+        clock: How times are said.
         unit: What positions count, for the sentences.
     """
 
-    def __init__(self, *, timestamps: bool = False, unit: str = "line") -> None:
+    def __init__(self, *, clock: Clock = INTEGERS, unit: str = "line") -> None:
         self.stable: Time = BEGINNING
         self._stable_position = 0
-        self._timestamps = timestamps
+        self._clock = clock
         self._unit = unit
         self._events = Tally(self._may_move)
 
@@ -184,14 +185,14 @@ class LegalityChecker:
         return f"{promise}; with this payload and start there is one that ends at {shown}"
 
     def _time(self, time: int) -> str:
-        return format_time(time, timestamps=self._timestamps)
+        return self._clock.format(time)
 
 
 def first_violation(
-    pieces: Iterable[Arrivals], *, timestamps: bool = False, unit: str = "line"
+    pieces: Iterable[Arrivals], *, clock: Clock = INTEGERS, unit: str = "line"
 ) -> Violation | None:
     """The first element of a stream that breaks a promise, or None if the stream is legal."""
-    checker = LegalityChecker(timestamps=timestamps, unit=unit)
+    checker = LegalityChecker(clock=clock, unit=unit)
     for piece in pieces:
         for violation in checker.feed(piece):
             return violation
@@ -210,9 +211,9 @@ def check_elements(elements: Iterable[Element], schema: pa.Schema) -> Violation 
     return first_violation([Arrivals.of(elements, schema)], unit="element")
 
 
-def show_violation(violation: Violation, *, timestamps: bool = False) -> str:
+def show_violation(violation: Violation, *, clock: Clock = INTEGERS) -> str:
     """A violation for people, in two lines."""
-    shown = show_element(violation.element, timestamps=timestamps)
+    shown = show_element(violation.element, clock=clock)
     return f"{shown}\n{violation.promise}"
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.infer_schema import has_iso_times, infer_payload
 from anabranch.model.line_writer import write_lines
 from anabranch.model.stream_lines import LineReader
@@ -37,13 +38,18 @@ class StreamForm:
 
     Attributes:
         schema: The payload columns.
-        timestamps: Whether times are microseconds of timestamps, not plain numbers.
+        clock: How the file counts time: microseconds of timestamps, or plain numbers.
         unit: What positions count: `line` or `row`.
     """
 
     schema: pa.Schema
-    timestamps: bool
+    clock: Clock
     unit: str
+
+    @property
+    def timestamps(self) -> bool:
+        """Whether times are timestamps, not plain numbers."""
+        return self.clock.timestamps
 
 
 def describe(path: str | Path, *, whole: bool = False, name: str = "") -> StreamForm:
@@ -55,15 +61,16 @@ def describe(path: str | Path, *, whole: bool = False, name: str = "") -> Stream
     """
     file = _existing(path)
     if _is_parquet(file):
-        schema, timestamps = describe_parquet(file)
-        return StreamForm(schema=schema, timestamps=timestamps, unit="row")
+        schema, clock = describe_parquet(file)
+        return StreamForm(schema=schema, clock=clock, unit="row")
     schema, timestamps = pa.schema([]), False
     for data, first_line in _blocks(file, BLOCK_BYTES):
         schema = infer_payload(data, first_line, name or str(path), schema)
         timestamps = timestamps or has_iso_times(data)
         if len(schema) and not whole:
             break
-    return StreamForm(schema=schema, timestamps=timestamps, unit="line")
+    clock = MICROSECONDS if timestamps else INTEGERS
+    return StreamForm(schema=schema, clock=clock, unit="line")
 
 
 def read_batches(
@@ -131,27 +138,36 @@ def read_lines(
     return LineReader(schema=schema, name=name).read(data, first_line)
 
 
-def write_stream(path: str | Path, batches: Iterable[EventBatch], timestamps: bool = False) -> None:
+def write_stream(
+    path: str | Path,
+    batches: Iterable[EventBatch],
+    timestamps: bool = False,
+    *,
+    clock: Clock | None = None,
+) -> None:
     """Write a stream: rows in the order of the batches, each stable point behind its batch.
 
     Args:
         path: Ends in `.parquet` for a Parquet file of elements, anything else is JSON lines;
             `-` writes JSON lines to standard output. A file appears when it is complete.
         batches: What to write; moves of nothing to nothing are left out.
-        timestamps: Write times as ISO timestamps (Parquet: say so in the file).
+        timestamps: Times count microseconds: write them as ISO timestamps (Parquet: say so in the
+            file).
+        clock: How times are counted, where they are neither microseconds nor plain numbers.
     """
+    clock = clock or (MICROSECONDS if timestamps else INTEGERS)
     if str(path) == "-":
         with _standard_output() as out:
-            write_lines(out, batches, timestamps=timestamps)
+            write_lines(out, batches, clock=clock)
         return
     target = Path(path)
     partial = target.with_name(f".{target.name}.partial")
     try:
         with partial.open("wb") as out:
             if target.suffix == ".parquet":
-                write_parquet(out, batches, timestamps=timestamps)
+                write_parquet(out, batches, clock=clock)
             else:
-                write_lines(out, batches, timestamps=timestamps)
+                write_lines(out, batches, clock=clock)
         partial.replace(target)
     except OSError as problem:
         raise StreamError(

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock, clock_of_note, note_of_clock
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 ELEMENT_COLUMNS: Final = ("kind", "start", "end", "new_end")
@@ -25,7 +26,7 @@ ORDER_COLUMNS: Final = ("_batch", "_position")
 """In tables that have no order of their own: the batch of an element, and its position in it."""
 
 TIMES_KEY: Final = b"anabranch.times"
-"""The note that times are timestamps or integers: of a file, or of the column `start`."""
+"""The note how times are counted: of a file, or of the column `start`."""
 
 ROW_GROUP_ROWS: Final = 2**17
 """A row group is written from so many rows on."""
@@ -36,8 +37,8 @@ _SHAPE: Final = (
 )
 
 
-def describe_parquet(path: Path) -> tuple[pa.Schema, bool]:
-    """The payload columns, and whether times are timestamps."""
+def describe_parquet(path: Path) -> tuple[pa.Schema, Clock]:
+    """The payload columns, and how the file counts time."""
     schema = _open(path).schema_arrow
     missing = [name for name in ("kind", "start") if name not in schema.names]
     if missing:
@@ -48,8 +49,9 @@ def describe_parquet(path: Path) -> tuple[pa.Schema, bool]:
         pa.field(field.name, plain_type(field.type)) for field in schema if field.name not in taken
     ]
     kept = (schema.metadata or {}).get(TIMES_KEY) or _noted(schema)
-    is_timestamp = pa.types.is_timestamp(schema.field("start").type)
-    return pa.schema(payload), kept == b"timestamp" or (kept is None and is_timestamp)
+    if pa.types.is_timestamp(schema.field("start").type):
+        return pa.schema(payload), MICROSECONDS
+    return pa.schema(payload), INTEGERS if kept is None else clock_of_note(kept.decode())
 
 
 def read_parquet(path: Path, schema: pa.Schema, rows: int) -> Iterator[Arrivals]:
@@ -75,13 +77,11 @@ def read_parquet(path: Path, schema: pa.Schema, rows: int) -> Iterator[Arrivals]
         first += part.num_rows
 
 
-def write_parquet(
-    target: Path | IO[bytes], batches: Iterable[EventBatch], *, timestamps: bool
-) -> None:
+def write_parquet(target: Path | IO[bytes], batches: Iterable[EventBatch], *, clock: Clock) -> None:
     """Write elements; a stable point follows the rows of its batch where it says more."""
     source = iter(batches)
     first = next(source, EventBatch.empty(pa.schema([])))
-    metadata = {TIMES_KEY: b"timestamp" if timestamps else b"integer"}
+    metadata = {TIMES_KEY: note_of_clock(clock).encode()}
     schema = _file_schema(first.schema).with_metadata(metadata)
     reached = int(BEGINNING)
     try:
@@ -116,15 +116,17 @@ def has_order(schema: pa.Schema) -> bool:
     )
 
 
-def is_noted_as_timestamp(start: pa.Field) -> bool:
-    """Whether the column `start` has the note that its numbers are microseconds."""
-    return (start.metadata or {}).get(TIMES_KEY) == b"timestamp"
+def noted_clock(start: pa.Field) -> Clock | None:
+    """How the numbers of the column `start` are to be read, if there is a note at it."""
+    note = (start.metadata or {}).get(TIMES_KEY)
+    return None if note is None else clock_of_note(note.decode())
 
 
 def _noted(schema: pa.Schema) -> bytes | None:
     """The note at the column `start`, as Arrow or as Spark writes it down."""
-    if is_noted_as_timestamp(schema.field("start")):
-        return b"timestamp"
+    note_here: bytes | None = (schema.field("start").metadata or {}).get(TIMES_KEY)
+    if note_here is not None:
+        return note_here
     said = json.loads((schema.metadata or {}).get(_SPARK_KEY) or "{}")
     for field in said.get("fields", ()):
         if field["name"] == "start":

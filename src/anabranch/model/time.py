@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta, timezone
 from typing import Final, NewType
 
@@ -29,23 +28,7 @@ BEGINNING: Final = Time(-(2**63))
 MICROSECOND: Final = Duration(1)
 SECOND: Final = Duration(1_000_000)
 
-_UNITS: Final = {
-    "microsecond": 1,
-    "us": 1,
-    "millisecond": 1_000,
-    "ms": 1_000,
-    "second": 1_000_000,
-    "s": 1_000_000,
-    "minute": 60_000_000,
-    "m": 60_000_000,
-    "hour": 3_600_000_000,
-    "h": 3_600_000_000,
-    "day": 86_400_000_000,
-    "d": 86_400_000_000,
-    "week": 604_800_000_000,
-}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*")
 
 
 def add_saturating(times: TimeArray, amount: int | TimeArray) -> TimeArray:
@@ -65,39 +48,6 @@ def add_saturating(times: TimeArray, amount: int | TimeArray) -> TimeArray:
 def subtract_saturating(time: Time, amount: Duration) -> Time:
     """The instant `amount` before `time`, never before BEGINNING; FOREVER stays FOREVER."""
     return time if time == FOREVER else Time(max(int(time) - int(amount), BEGINNING))
-
-
-def parse_duration(text: str | int | timedelta) -> Duration:
-    """A duration as users write it: `"10 minutes"`, `"1.5 s"`, a timedelta, or chronons.
-
-    >>> parse_duration("10 minutes"), parse_duration(5), parse_duration("forever") == FOREVER
-    (600000000, 5, True)
-    """
-    if isinstance(text, timedelta):
-        count = text // timedelta(microseconds=1)
-    elif isinstance(text, str):
-        if text.strip().lower() in ("forever", "unbounded"):
-            return Duration(FOREVER)
-        match = _DURATION.fullmatch(text)
-        unit = match.group(2).lower() if match else ""
-        scale = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s")) if unit else 1
-        if match is None or scale is None:
-            raise QueryError(
-                f"'{text}' is not a duration",
-                hint="write a number and a unit, such as '10 minutes', or a count of chronons",
-            )
-        exact = float(match.group(1)) * scale
-        if exact != int(exact):
-            raise QueryError(
-                f"'{text}' is not a whole number of chronons",
-                hint="a chronon is one microsecond for timestamps; use a coarser duration",
-            )
-        count = int(exact)
-    else:
-        count = int(text)
-    if count < 0:
-        raise QueryError(f"a duration cannot be negative: {count}", hint="use a positive duration")
-    return Duration(min(count, FOREVER))
 
 
 def parse_time(text: str | int | datetime) -> Time:

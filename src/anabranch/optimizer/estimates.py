@@ -17,7 +17,7 @@ from anabranch.algebra.filter import Filter
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
-from anabranch.algebra.node import Node
+from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.rewriting import conjuncts
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
@@ -64,13 +64,14 @@ class Estimate:
 def of_source(source: Source, statistics: Statistics) -> Estimate:
     """What is known of a source, or else a guess: a hundred events per second, or per chronon."""
     known = statistics.get(source.name, _UNKNOWN)
-    second = SECOND if source.timestamps else 1
+    chronon = clock_of(source).chronon
+    second = 1.0 if chronon is None else SECOND / chronon
     rate = known.rate if known.rate is not None else 100 / second
     lifetime = known.lifetime
     if lifetime is None:
-        lifetime = 1.0 if source.only_points else 60.0 * second
+        lifetime = 1.0 if source.only_points else max(60.0 * second, 1.0)
     if source.relation and known.rate is None:
-        rate, lifetime = 0.1 / second, 10_000.0 * second
+        rate, lifetime = 0.1 / second, max(10_000.0 * second, 1.0)
     distinct = {column.name: _guess(column.type) for column in source.schema}
     distinct |= {name: count for name, count in known.distinct.items() if name in distinct}
     return Estimate(Characteristics(1 / rate, lifetime), distinct)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anabranch.algebra.node import Node
+from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.source import Source
 
 
@@ -18,7 +18,9 @@ def leaf_for(node: Node, name: str) -> Source:
         only_points=known.only_points,
         no_duplicates=known.no_duplicates,
         keyed=known.keyed,
-        timestamps=any(each.timestamps for each in node.walk() if isinstance(each, Source)),
+        timestamps=clock_of(node).timestamps,
+        chronon=clock_of(node).chronon,
+        timeless=node.clock is None,
     )
 
 

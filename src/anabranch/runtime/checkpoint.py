@@ -14,6 +14,8 @@ from typing import IO, Any, Final, final
 from anabranch.errors import EngineError, PlanError
 from anabranch.kernels.kernel import Stateful
 from anabranch.kernels.pipeline import PhysicalPlan, Stage, plan_fingerprint, tables_of
+from anabranch.model.clock import INTEGERS, Clock, clock_of_log, log_of_clock
+from anabranch.runtime.control import source_clocks
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.layout import Layout, changed_layout, first_layout
 from anabranch.runtime.phases import reached
@@ -32,7 +34,7 @@ class Facts:
     Attributes:
         query: The identity of the query.
         shards: How many shards it has.
-        timestamps: Whether its times are microseconds.
+        clocks: How its sources count time.
         operators: Per stage the operators that remember something.
         tables: The relations that it looks up in.
         sources: Its sources, and whether they are in files.
@@ -42,12 +44,25 @@ class Facts:
 
     query: str
     shards: int
-    timestamps: bool
+    clocks: Mapping[str, Clock]
     operators: Mapping[str, Sequence[str]]
     tables: Sequence[str]
     sources: Mapping[str, bool]
     copies: Sequence[str]
     folders: Mapping[str, str]
+
+    @property
+    def clock(self) -> Clock:
+        """How it counts time."""
+        return next(iter(self.clocks.values()), INTEGERS)
+
+
+def _clocks(about: Mapping[str, Any]) -> dict[str, Clock]:
+    """How the sources of a query count time; a checkpoint of before says it of all at once."""
+    if "clocks" in about:
+        return {name: clock_of_log(each) for name, each in about["clocks"].items()}
+    usual = {"timestamps": about.get("timestamps", False)}
+    return {name: clock_of_log(usual) for name in about.get("sources", {"": True})}
 
 
 def read_facts(path: str) -> Facts | None:
@@ -58,7 +73,7 @@ def read_facts(path: str) -> Facts | None:
     return Facts(
         query=about["query"],
         shards=about["shards"],
-        timestamps=about.get("timestamps", False),
+        clocks=_clocks(about),
         operators=about.get("operators", {}),
         tables=about.get("tables", ()),
         sources=about.get("sources", {}),
@@ -159,6 +174,7 @@ class Checkpoint:
             "format": _FORMAT,
             "plan": plan_fingerprint(plan),
             "timestamps": any(source.timestamps for source in plan.sources.values()),
+            "clocks": {name: log_of_clock(clock) for name, clock in source_clocks(plan).items()},
             "operators": {stage.name: _remembering(stage) for stage in plan.stages},
             "tables": sorted(tables_of(plan)),
             "sources": {name: name not in frames for name in plan.sources},

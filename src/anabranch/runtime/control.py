@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias, final, get_args
 
 from anabranch.errors import PlanError
-from anabranch.model.time import BEGINNING, FOREVER, parse_time
+from anabranch.kernels.stage import PhysicalPlan
+from anabranch.model.clock import MICROSECONDS, Clock
+from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.runtime.folder import Folder
 
 Verb: TypeAlias = Literal[
@@ -210,19 +212,20 @@ class Control:
     """How to tell a running query something; it takes effect in the next batch.
 
     `sources` are the query's, and whether they are in files; `copies` asks which of them have
-    copies, and which.
+    copies, and which; `clocks` are how the sources count time.
     """
 
     folder: ControlFolder
     sources: Mapping[str, bool]
     copies: Callable[[], Mapping[str, Sequence[str]]] = dict
+    clocks: Mapping[str, Clock] = field(default_factory=dict)
 
     def advance(self, source: str, to: Any) -> None:
         """Promise that a source has reached an instant: what comes before it is late.
 
         That helps where a source is silent for good, and everybody waits for it.
         """
-        self._put("advance", source, int(parse_time(to)))
+        self._put("advance", source, instant_of(self.clocks, source, to))
 
     def pause(self, source: str) -> None:
         """Read no more of a source in files, until it is resumed."""
@@ -241,7 +244,7 @@ class Control:
 
         It vouches for all events that end at or after `since`; None: for all events.
         """
-        value = None if since is None else int(parse_time(since))
+        value = None if since is None else instant_of(self.clocks, source, since)
         self._put("attach", source, value, copy)
 
     def detach(self, source: str, copy: str | None = None) -> None:
@@ -258,13 +261,25 @@ class Control:
         Rows that cannot matter to it are left out where they come in. What holds at the instant
         or later does not change.
         """
-        self._put("feedback", "", int(parse_time(end)))
+        self._put("feedback", "", instant_of(self.clocks, "", end))
 
     def _put(
         self, verb: str, source: str, value: int | None = None, copy: str | None = None
     ) -> None:
         content = {"verb": verb, "source": source, "value": value, "copy": copy}
         self.folder.put(command_of(content, self.sources, self.copies()))
+
+
+def source_clocks(plan: PhysicalPlan) -> dict[str, Clock]:
+    """How the sources of a plan count time, those that have one."""
+    every = {name: source.clock for name, source in plan.sources.items()}
+    return {name: clock for name, clock in every.items() if clock is not None}
+
+
+def instant_of(clocks: Mapping[str, Clock], source: str, when: Any) -> int:
+    """An instant of a source; without one that is known, of those that there are."""
+    clock = clocks.get(source) or next(iter(clocks.values()), MICROSECONDS)
+    return int(clock.instant(when))
 
 
 def _wrong(what: str, hint: str) -> PlanError:

@@ -12,8 +12,8 @@ from typing import Any, final
 import pyarrow as pa
 
 from anabranch.errors import StreamError
+from anabranch.model.clock import Clock, clock_of_log
 from anabranch.model.stream_parquet import describe_parquet, plain_type
-from anabranch.model.time import parse_time
 from anabranch.runtime.file_listing import (
     ABOUT,
     LOG,
@@ -76,7 +76,7 @@ def measure(path: Path) -> Measured:
             form="log",
             size=log_size(path),
             identity=f"log {about.get('query')}",
-            since=None if since is None else int(parse_time(since)),
+            since=None if since is None else int(since),
         )
     status = path.stat()
     form: FileForm = "parquet" if form_of(path) == "parquet" else "lines"
@@ -86,28 +86,39 @@ def measure(path: Path) -> Measured:
     return Measured(form=form, size=status.st_size, identity=f"{form}{made}")
 
 
-def columns_of(path: Path, form: FileForm) -> pa.Schema | None:
-    """The payload columns of a copy; None for JSON lines, whose types only reading tells.
+def form_of_copy(path: Path, form: FileForm) -> tuple[pa.Schema, Clock] | None:
+    """The payload columns of a copy, and how it counts time.
+
+    None for JSON lines: only reading tells their types; times are microseconds or numbers.
 
     Raises:
         OSError: It cannot be looked at.
         StreamError: It is not complete, or not a copy of a stream.
     """
     if form == "parquet":
-        return describe_parquet(path)[0]
+        return describe_parquet(path)
     if form != "log":
         return None
     try:
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(_about(path)["schema"])))
+        about = _about(path)
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
+        return schema, clock_of_log(about)
     except (KeyError, TypeError, ValueError, pa.ArrowInvalid) as problem:
         raise _unclear(path, problem) from None
 
 
-def misfit(found: pa.Schema | None, schema: pa.Schema) -> str:
-    """What is wrong with the columns of a copy; nothing where they are those of the stream."""
+def misfit(found: tuple[pa.Schema, Clock] | None, schema: pa.Schema, clock: Clock) -> str:
+    """What is wrong with a copy; nothing where columns and times are those of the stream."""
     if found is None:
         return ""
-    there = {field.name: plain_type(field.type) for field in found}
+    columns, counted = found
+    if counted.timestamps != clock.timestamps:
+        kinds = ("timestamps", "whole numbers")
+        first, other = kinds if counted.timestamps else kinds[::-1]
+        return f"its times are {first}, not {other}"
+    if counted.chronon != clock.chronon and (counted.chronon or counted.timestamps):
+        return f"its chronon is {counted.label}, not {clock.label or 'unknown'}"
+    there = {field.name: plain_type(field.type) for field in columns}
     for field in schema:
         if field.name not in there:
             return f"it has no column '{field.name}'"

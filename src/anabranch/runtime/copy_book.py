@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from anabranch.errors import AnabranchError
-from anabranch.runtime.copies import Measured, columns_of, list_copies, measure, misfit
+from anabranch.runtime.copies import Measured, form_of_copy, list_copies, measure, misfit
 from anabranch.runtime.file_reader import Split, read_split
 from anabranch.runtime.file_units import (
     START,
@@ -157,7 +157,9 @@ class CopyBook:
             found = measure(path)
             begins = self._begins(name, copy, found)
             if begins:
-                wrong = misfit(columns_of(path, found.form), self._source.schema)
+                wrong = misfit(
+                    form_of_copy(path, found.form), self._source.schema, self._source.promise.clock
+                )
                 if wrong:
                     return replace(copy, problem=wrong), None
         except (OSError, AnabranchError) as problem:

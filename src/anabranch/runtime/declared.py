@@ -8,8 +8,9 @@ from typing import Any, final, get_args
 import pyarrow as pa
 
 from anabranch.algebra.source import Source
-from anabranch.errors import PlanError
-from anabranch.model.time import MICROSECOND, Duration, parse_duration
+from anabranch.errors import PlanError, QueryError
+from anabranch.model.clock import Clock
+from anabranch.model.time import FOREVER, Duration
 from anabranch.runtime.source_options import SourceKind, refuse_misplaced
 from anabranch.runtime.source_spec import ARRIVAL, USUAL, LatePolicy, Limits, Promise, Shape
 
@@ -28,7 +29,7 @@ class Declared:
         delay: How late rows may be.
         late: What happens to those that are later.
         heartbeat: How long it may be silent before its time goes on with the clock.
-        chronon: How long one step of integer time is.
+        chronon: How many microseconds one step of its time is.
         ends: Whether what is there now is all.
         limits: How much of it goes into one batch.
         relation: Whether it is a table that is all there: without a start its rows hold always.
@@ -77,15 +78,39 @@ class Declared:
         """Whether rows get the time of their arrival."""
         return self.start == ARRIVAL
 
-    def promise(self, *, timestamps: bool) -> Promise:
-        """The promise, checked."""
+    def clock(self, found: Clock) -> Clock:
+        """How the stream counts time, if its data count it like `found`.
+
+        Whole numbers are what they are, and the chronon says how long one step is. Timestamps can
+        be counted in coarser steps than those of the data.
+
+        Raises:
+            PlanError: The chronon that is declared does not go with the data.
+        """
+        if self.chronon is None:
+            return found
+        declared = Clock(self.chronon, found.timestamps)
+        known = found.chronon
+        if known is not None and (self.chronon % known if found.timestamps else declared != found):
+            raise PlanError(
+                f"a chronon of {declared.label} does not go with the data, where it is "
+                f"{found.label}",
+                where=f"source '{self.name}'",
+                hint="leave CHRONON out, or declare that of the data"
+                + (" or a multiple of it" if found.timestamps else ""),
+            )
+        return declared
+
+    def promise(self, found: Clock) -> Promise:
+        """The promise of a stream whose data count time like `found`, checked."""
         if self.late not in get_args(LatePolicy):
             raise PlanError(
                 f"there is no policy '{self.late}' for late rows",
                 where=f"source '{self.name}'",
                 hint=f"policies are: {', '.join(get_args(LatePolicy))}",
             )
-        delay = None if self.delay is None else parse_duration(self.delay)
+        clock = self.clock(found)
+        delay = None if self.delay is None else self._span(clock, self.delay)
         if self.stamped:
             if delay is not None:
                 raise PlanError(
@@ -103,49 +128,64 @@ class Declared:
                 )
             # A row that starts before one in front of it is late, so what is left is in order.
             delay = Duration(0)
-        chronon = MICROSECOND if timestamps else self.chronon
         return Promise(
             source=self.name,
             delay=delay,
             late=self.late,
-            timestamps=timestamps,
-            heartbeat=self._heartbeat(chronon),
-            chronon=chronon or MICROSECOND,
+            clock=clock,
+            step=(clock.chronon or 1) // (found.chronon or 1) if clock.timestamps else 1,
+            heartbeat=self._heartbeat(clock),
             stamped=self.stamped,
         )
 
-    def _heartbeat(self, chronon: Duration | None) -> Duration | None:
+    def _span(self, clock: Clock, span: Any) -> Duration:
+        try:
+            return clock.duration(span)
+        except QueryError as problem:
+            problem.where = problem.where or f"source '{self.name}'"
+            raise
+
+    def _heartbeat(self, clock: Clock) -> Duration | None:
+        """In microseconds, as it is waited for by the clock on the wall."""
         if self.heartbeat is None:
             return None
-        if chronon is None:
+        if clock.chronon is None:
             raise PlanError(
                 "a heartbeat needs to know how long one step of time is",
                 where=f"source '{self.name}'",
                 hint="say CHRONON 1 SECOND in SQL, chronon='1 second' in Python; or use timestamps",
             )
-        heartbeat = parse_duration(self.heartbeat)
+        heartbeat = self._span(clock, self.heartbeat)
         if not heartbeat:
             raise PlanError(
                 "a heartbeat of no length",
                 where=f"source '{self.name}'",
                 hint="say how long a silent source is waited for, such as '10 seconds'",
             )
-        return heartbeat
+        return Duration(min(heartbeat * clock.chronon, FOREVER))
 
 
-def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, *, timestamps: bool) -> Source:
+def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, clock: Clock) -> Source:
     """The leaf of a plan."""
+    always = declared.relation and shape.start is None
+    if always and declared.chronon is not None:
+        raise PlanError(
+            "rows that hold always have no time, and no chronon",
+            where=f"relation '{declared.name}'",
+            hint="leave CHRONON out, or name the columns with the period of the rows",
+        )
     return Source(
         name=declared.name,
         schema=schema,
         insert_only=shape.kind is None,
         only_points=shape.kind is None and shape.end is None and shape.start is not None,
-        timestamps=timestamps,
+        timestamps=clock.timestamps,
+        chronon=None if clock.is_usual else clock.chronon,
         relation=declared.relation,
         unique=_known_sets(declared, schema),
         order="start" if declared.ordered else "none",
         keyed=declared.keyed,
-        always=declared.relation and shape.start is None,
+        always=always,
     )
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 from anabranch.errors import PlanError, StreamError
 from anabranch.language.statements import CreateSource
-from anabranch.model.time import Duration, parse_duration
+from anabranch.model.clock import chronon_of
 from anabranch.runtime.declared import Declared
 from anabranch.runtime.option import unknown_option
 from anabranch.runtime.source_options import IN_WITH, SOURCE_OPTIONS
 from anabranch.runtime.source_spec import Limits
 
 
-def declared_in_sql(statement: CreateSource, chronon: Duration | None) -> Declared:
-    """What a statement says of its source; times count in chronons.
+def declared_in_sql(statement: CreateSource) -> Declared:
+    """What a statement says of its source.
 
     Raises:
         QueryError: There is no such option, or it does not take this value.
@@ -38,10 +38,10 @@ def declared_in_sql(statement: CreateSource, chronon: Duration | None) -> Declar
         end=_spelled(statement, statement.end),
         kind=options.get("kind"),
         schema=statement.columns,
-        delay=_in_chronons(statement.delay, chronon),
+        delay=statement.delay,
         late=statement.late or "drop",  # type: ignore[arg-type]
-        heartbeat=_in_microseconds(statement.heartbeat, chronon),
-        chronon=chronon,
+        heartbeat=statement.heartbeat,
+        chronon=None if statement.chronon is None else chronon_of(statement.chronon),
         ends=options.get("ends", statement.relation),
         limits=limits,
         relation=statement.relation,
@@ -100,8 +100,8 @@ def _clauses(statement: CreateSource) -> list[str]:
     return [name for name, value in said.items() if value is not None]
 
 
-def checked_chronon(statement: CreateSource) -> Duration | None:
-    """How long one step of time is, once all durations of a statement have been checked.
+def checked_durations(statement: CreateSource) -> None:
+    """Check the durations of a statement one by one, before they meet the stream.
 
     Raises:
         QueryError: One of them is none.
@@ -119,21 +119,6 @@ def checked_chronon(statement: CreateSource) -> Duration | None:
             what = problem.what.replace(name, str(option.clause), 1)
             hint = f"write {option.clause} 5 SECONDS, or leave it out"
             raise statement.script.wrong(what, statement.span, hint) from None
-    return None if statement.chronon is None else parse_duration(statement.chronon)
-
-
-def _in_chronons(text: str | None, chronon: Duration | None) -> Duration | None:
-    """A duration in steps of the stream's time."""
-    if text is None or chronon is None or text.isdigit():
-        return None if text is None else parse_duration(text)
-    return Duration(parse_duration(text) // chronon)
-
-
-def _in_microseconds(text: str | None, chronon: Duration | None) -> Duration | None:
-    """A duration by the clock."""
-    if text is None or chronon is None or not text.isdigit():
-        return None if text is None else parse_duration(text)
-    return Duration(parse_duration(text) * chronon)
 
 
 def _spelled(statement: CreateSource, name: str | None) -> str | None:

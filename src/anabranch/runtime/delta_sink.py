@@ -10,6 +10,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from anabranch.errors import EngineError, PlanError
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS
 from anabranch.model.stream_parquet import ORDER_COLUMNS
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements import Place, element_schema, element_table
@@ -49,7 +50,7 @@ class DeltaSink(Sink):
         """Write to the table at this path or URI."""
         self.path = path
         self._keep = keep
-        self._begin = Begin(pa.schema([]), "", False, True)
+        self._begin = Begin(pa.schema([]), "", INTEGERS, True)
         self._stable = BEGINNING
 
     def open(self, begin: Begin) -> None:
@@ -94,7 +95,7 @@ class DeltaSink(Sink):
             if self._keep == "log":
                 self._append(table, rows, batch, promised_before(batch, self._begin, results))
             else:
-                changes = event_changes(rows, timestamps=self._begin.timestamps)
+                changes = event_changes(rows, clock=self._begin.clock)
                 self._merge(table, changes, batch)
         # A transaction of its own: if the query was killed before it, the batch comes again, is
         # found in the table, and only what is over is left to remove.
@@ -135,19 +136,17 @@ class DeltaSink(Sink):
         """An event that ended before the stable point never changes again."""
         if stable == FOREVER:
             over = f"{TO} IS NOT NULL"
-        elif self._begin.timestamps:
+        elif self._begin.clock.timestamps:
             kind = 'Timestamp(Microsecond, Some("UTC"))'
-            over = f"{TO} < arrow_cast({int(stable)}, '{kind}')"
+            over = f"{TO} < arrow_cast({int(stable) * (self._begin.clock.chronon or 1)}, '{kind}')"
         else:
             over = f"{TO} < {int(stable)}"
         table.delete(over)
 
     def _schema(self) -> pa.Schema:
         if self._keep == "log":
-            return element_schema(
-                self._begin.schema, ordered=True, timestamps=self._begin.timestamps
-            )
-        return event_schema(self._begin.schema, timestamps=self._begin.timestamps)
+            return element_schema(self._begin.schema, ordered=True, clock=self._begin.clock)
+        return event_schema(self._begin.schema, clock=self._begin.clock)
 
     def _transaction(self, batch: int) -> CommitProperties:
         return CommitProperties(

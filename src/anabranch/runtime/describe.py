@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError, StreamError
+from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.stream_file import describe as describe_stream
 from anabranch.model.stream_parquet import ORDER_COLUMNS, has_order, plain_type
 from anabranch.runtime.declared import Declared, leaf_of, with_times
@@ -30,7 +31,7 @@ from anabranch.runtime.file_listing import (
 )
 from anabranch.runtime.log_folder import LogFolder
 from anabranch.runtime.rows_shape import (
-    is_clock,
+    clock_at,
     order_of,
     payload_of,
     refuse_limits,
@@ -124,7 +125,7 @@ def _first_keys(file: Path) -> set[str]:
 
 def _stamped(path: str, declared: Declared, form: FileForm) -> tuple[FileSource, Source]:
     schema = payload_of(declared, Shape(start=ARRIVAL), _stored_schema(path, form, declared))
-    return _source(path, declared, form, schema, schema, Shape(start=ARRIVAL), timestamps=True)
+    return _source(path, declared, form, schema, schema, Shape(start=ARRIVAL), MICROSECONDS)
 
 
 def _source(
@@ -134,14 +135,15 @@ def _source(
     schema: pa.Schema,
     stored: pa.Schema,
     shape: Shape,
+    found: Clock | None = None,
     *,
-    timestamps: bool | None = None,
     ordered: bool = True,
 ) -> tuple[FileSource, Source]:
-    if timestamps is None:
-        timestamps = shape.start is not None and is_clock(stored.field(shape.start).type)
+    if found is None:
+        found = INTEGERS if shape.start is None else clock_at(stored.field(shape.start))
+    promise = declared.promise(found)
     source = FileSource(
-        promise=declared.promise(timestamps=timestamps),
+        promise=promise,
         path=str(Path(path).absolute()),
         form=form,
         schema=schema,
@@ -153,7 +155,7 @@ def _source(
     )
     if not ordered:
         refuse_limits(declared, path)
-    return source, leaf_of(declared, schema, shape, timestamps=timestamps)
+    return source, leaf_of(declared, schema, shape, promise.clock)
 
 
 def _lines(path: str, declared: Declared) -> tuple[FileSource, Source]:
@@ -168,8 +170,8 @@ def _lines(path: str, declared: Declared) -> tuple[FileSource, Source]:
             schema = describe_stream(found, whole=True).schema
         _refuse_missing_in(declared, schema, f"{found}")
         schema = declared.schema
-    timestamps = form is not None and form.timestamps
-    return _source(path, declared, "lines", schema, schema, ELEMENTS, timestamps=timestamps)
+    clock = INTEGERS if form is None else form.clock
+    return _source(path, declared, "lines", schema, schema, ELEMENTS, clock)
 
 
 def _element_table(path: str, declared: Declared) -> tuple[FileSource, Source]:
@@ -188,18 +190,18 @@ def _element_table(path: str, declared: Declared) -> tuple[FileSource, Source]:
         schema,
         with_times(schema),
         ELEMENTS,
-        timestamps=form.timestamps,
+        form.clock,
         ordered=not order,
     )
 
 
 def _log(path: str, declared: Declared) -> tuple[FileSource, Source]:
-    schema, timestamps = LogFolder(path).about()
+    schema, clock = LogFolder(path).about()
     if declared.schema is not None:
         _refuse_missing_in(declared, schema, path)
         schema = declared.schema
     stored = with_times(schema)
-    return _source(path, declared, "log", schema, stored, ELEMENTS, timestamps=timestamps)
+    return _source(path, declared, "log", schema, stored, ELEMENTS, clock)
 
 
 def _refuse_missing(path: str, declared: Declared, form: FileForm) -> None:

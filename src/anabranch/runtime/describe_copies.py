@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from anabranch.algebra.source import Source
 from anabranch.errors import StreamError
+from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.stream_file import describe as describe_stream
-from anabranch.runtime.copies import columns_of, list_copies, measure, misfit
+from anabranch.runtime.copies import form_of_copy, list_copies, measure, misfit
 from anabranch.runtime.declared import Declared, leaf_of, with_times
 from anabranch.runtime.log_folder import LogFolder
 from anabranch.runtime.source_spec import ELEMENTS, FileSource
@@ -25,11 +26,11 @@ def describe_copies(path: str, declared: Declared) -> tuple[FileSource, Source]:
     """
     declared.refuse_misplaced("table" if declared.relation else "copies", path)
     copies = list_copies(path)
-    schema, timestamps = declared.schema, False
+    schema, clock = declared.schema, INTEGERS
     if copies:
         # What a file says about its columns itself is surer than what JSON looks like.
         first = min(copies.values(), key=lambda each: measure(each).form == "lines")
-        found, timestamps = _columns(first)
+        found, clock = _columns(first)
         schema = found if schema is None else schema
     if schema is None:
         raise StreamError(
@@ -38,8 +39,9 @@ def describe_copies(path: str, declared: Declared) -> tuple[FileSource, Source]:
             hint="declare its columns if copies are still to come; a copy is a log folder or a "
             "stream file (.jsonl, .parquet)",
         )
+    promise = declared.promise(clock)
     for name, copy in copies.items():
-        wrong = misfit(columns_of(copy, measure(copy).form), schema)
+        wrong = misfit(form_of_copy(copy, measure(copy).form), schema, promise.clock)
         if wrong:
             raise StreamError(
                 f"copy '{name}' is not like the others: {wrong}",
@@ -48,7 +50,7 @@ def describe_copies(path: str, declared: Declared) -> tuple[FileSource, Source]:
                 "pattern",
             )
     source = FileSource(
-        promise=declared.promise(timestamps=timestamps),
+        promise=promise,
         path=str(Path(path).absolute()),
         form="copies",
         schema=schema,
@@ -56,13 +58,13 @@ def describe_copies(path: str, declared: Declared) -> tuple[FileSource, Source]:
         shape=ELEMENTS,
         limits=declared.limits,
     )
-    leaf = leaf_of(declared, schema, ELEMENTS, timestamps=timestamps)
+    leaf = leaf_of(declared, schema, ELEMENTS, promise.clock)
     return source, replace(leaf, copies=True)
 
 
-def _columns(copy: Path) -> tuple[pa.Schema, bool]:
-    """The payload columns of a copy, and whether its times are timestamps."""
+def _columns(copy: Path) -> tuple[pa.Schema, Clock]:
+    """The payload columns of a copy, and how it counts time."""
     if copy.is_dir():
         return LogFolder(str(copy)).about()
     form = describe_stream(copy)
-    return form.schema, form.timestamps
+    return form.schema, form.clock

@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError, StreamError
+from anabranch.model.clock import INTEGERS, MICROSECONDS
 from anabranch.model.stream_parquet import plain_type
 from anabranch.runtime.declared import Declared, leaf_of
 from anabranch.runtime.declared_columns import no_column
 from anabranch.runtime.delta_rows import END, KIND, NEW_END, OWN
 from anabranch.runtime.delta_table import DELTA_LOG, delta_schema
-from anabranch.runtime.rows_shape import are_instants, order_of, payload_of, refuse_limits, shape_of
+from anabranch.runtime.rows_shape import clock_at, order_of, payload_of, refuse_limits, shape_of
 from anabranch.runtime.source_spec import ARRIVAL, ELEMENTS, FileSource, Shape
 
 
@@ -44,15 +45,16 @@ def describe_delta(path: str, declared: Declared) -> tuple[FileSource, Source]:
     schema = pa.schema([field for field in schema if field.name not in order])
     if order:
         refuse_limits(declared, path)
-    timestamps = declared.stamped or (
-        shape.start is not None and are_instants(stored.field(shape.start))
-    )
+    found = MICROSECONDS if declared.stamped else INTEGERS
+    if shape.start is not None and not declared.stamped:
+        found = clock_at(stored.field(shape.start))
+    promise = declared.promise(found)
     if feed and shape.kind is None and shape.start not in (None, ARRIVAL):
         shape = replace(shape, kind=KIND, end=shape.end or END, new_end=NEW_END)
     known = {field.name: field for field in (*there, *OWN, *schema)}
     needed = [name for name in (*schema.names, *shape.columns) if name != ARRIVAL]
     source = FileSource(
-        promise=declared.promise(timestamps=timestamps),
+        promise=promise,
         path=str(Path(path).absolute()),
         form="delta",
         schema=schema,
@@ -63,7 +65,7 @@ def describe_delta(path: str, declared: Declared) -> tuple[FileSource, Source]:
         # Its versions are in order, but somebody may have rewritten files: then rows are not.
         ordered=not order,
     )
-    return source, leaf_of(declared, schema, shape, timestamps=timestamps)
+    return source, leaf_of(declared, schema, shape, promise.clock)
 
 
 def refuse_delta_inside(path: str, files: list[Path]) -> None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from anabranch.errors import PlanError
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, Clock, note_of_clock
 from anabranch.model.stream_parquet import ORDER_COLUMNS, TIMES_KEY
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
@@ -58,12 +59,11 @@ class Place:
 
 
 def element_schema(
-    payload: pa.Schema, *, ordered: bool = False, timestamps: bool = False
+    payload: pa.Schema, *, ordered: bool = False, clock: Clock = INTEGERS
 ) -> pa.Schema:
     """The columns of an element table, with `ordered` also those that tell the order.
 
-    With `timestamps` the times are microseconds: a note at `start` says so to whoever reads the
-    table as a stream again.
+    A note at `start` says how times are counted, to whoever reads the table as a stream again.
 
     Raises:
         PlanError: A payload column has one of the names that are taken.
@@ -78,9 +78,9 @@ def element_schema(
             hint=f"{', '.join(names[:-1])} and {names[-1]} are taken in tables of elements; select "
             "it under another name",
         )
-    note = {TIMES_KEY: b"timestamp"}
+    note = {TIMES_KEY: note_of_clock(clock).encode()}
     times = [
-        field.with_metadata(note) if timestamps and field.name == "start" else field
+        field.with_metadata(note) if clock != INTEGERS and field.name == "start" else field
         for field in ELEMENT_FIELDS
     ]
     return pa.schema([*times, *payload, *order])

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from anabranch.errors import PlanError
 from anabranch.model.batch import EventBatch, take_rows
+from anabranch.model.clock import Clock
 from anabranch.model.hashing import stable_hash
 from anabranch.model.time import FOREVER, TimeArray
 
@@ -18,7 +19,7 @@ TO: Final = "valid_to"
 COPIES: Final = "copies"
 
 
-def event_schema(payload: pa.Schema, *, timestamps: bool) -> pa.Schema:
+def event_schema(payload: pa.Schema, *, clock: Clock) -> pa.Schema:
     """The columns of a table of events.
 
     `event` identifies a payload with its period; `valid_to` is NULL where there is no end; equal
@@ -35,7 +36,7 @@ def event_schema(payload: pa.Schema, *, timestamps: bool) -> pa.Schema:
             hint=f"{EVENT}, {FROM}, {TO} and {COPIES} are taken in tables of events; select it "
             "under another name",
         )
-    time = pa.timestamp("us", tz="UTC") if timestamps else pa.int64()
+    time = clock.type
     return pa.schema(
         [
             *payload,
@@ -47,9 +48,9 @@ def event_schema(payload: pa.Schema, *, timestamps: bool) -> pa.Schema:
     )
 
 
-def event_changes(batch: EventBatch, *, timestamps: bool) -> pa.RecordBatch:
+def event_changes(batch: EventBatch, *, clock: Clock) -> pa.RecordBatch:
     """By how much the number of copies of each event changes; none is left that does not."""
-    schema = event_schema(batch.schema, timestamps=timestamps)
+    schema = event_schema(batch.schema, clock=clock)
     gone, come = batch.end > batch.start, batch.new_end > batch.start
     rows = np.r_[np.flatnonzero(gone), np.flatnonzero(come)]
     start = batch.start[rows]
@@ -65,8 +66,8 @@ def event_changes(batch: EventBatch, *, timestamps: bool) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [
             *take_rows(payload, chosen).columns,
-            _times(start[chosen], schema.field(FROM).type),
-            _times(end[chosen], schema.field(TO).type),
+            _times(start[chosen], clock),
+            _times(end[chosen], clock),
             pa.array(total[kept]),
             pa.array(found[kept]),
         ],
@@ -74,5 +75,5 @@ def event_changes(batch: EventBatch, *, timestamps: bool) -> pa.RecordBatch:
     )
 
 
-def _times(times: TimeArray, kind: pa.DataType) -> pa.Array:
-    return pa.array(times, mask=times == FOREVER).cast(kind)
+def _times(times: TimeArray, clock: Clock) -> pa.Array:
+    return clock.column(times, times == FOREVER)

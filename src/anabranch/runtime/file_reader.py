@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
+from anabranch.model.coarser import coarser
 from anabranch.model.json_decode import MisfitError, decode_value, from_wire, wire_type
 from anabranch.model.stream_file import read_lines
 from anabranch.model.time import BEGINNING, Time
@@ -84,7 +85,7 @@ def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iter
         came = read_lines(_bytes(split), source.schema, split.number, name=split.path)
         if len(schema) < len(source.schema):
             came = _pruned(came, schema)
-        yield came
+        yield coarser(came, _step(source, form))
         return
     assert source.shape is not None
     needed = dict.fromkeys([*columns, *source.shape.columns])
@@ -100,7 +101,8 @@ def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iter
         if split.stamp is not None:
             stamps = pa.array(np.full(rows.num_rows, split.stamp, np.int64))
             rows = rows.append_column(ARRIVAL, stamps)
-        yield arrivals_of(rows, schema, shape, first=number, where=split.path)
+        came = arrivals_of(rows, schema, shape, first=number, where=split.path)
+        yield coarser(came, _step(source, form))
         number += rows.num_rows
 
 
@@ -142,6 +144,14 @@ def _form(source: FileSource, split: Split) -> FileForm:
     if not source.copies:
         return source.form
     return "lines" if form_of(Path(split.path)) == "json" else "parquet"
+
+
+def _step(source: FileSource, form: FileForm) -> int:
+    """So many steps of the times in a file are one chronon; JSON lines have ISO timestamps."""
+    promise = source.promise
+    if source.copies:
+        return promise.clock.chronon or 1 if form == "lines" and promise.clock.timestamps else 1
+    return promise.step
 
 
 def _pruned(came: Arrivals, schema: pa.Schema) -> Arrivals:

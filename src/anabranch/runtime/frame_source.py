@@ -15,6 +15,8 @@ from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.kernels.columns import load_beside
 from anabranch.model.arrivals import Arrivals
+from anabranch.model.clock import INTEGERS
+from anabranch.model.coarser import coarser
 from anabranch.model.stream_parquet import TIMES_KEY
 from anabranch.runtime import file_reader
 from anabranch.runtime.batch_id import current_batch, current_partition, current_query
@@ -25,7 +27,7 @@ from anabranch.runtime.folder import Folder
 from anabranch.runtime.job import Job, seal, unseal
 from anabranch.runtime.rows import arrivals_of, latest_start
 from anabranch.runtime.rows_shape import (
-    are_instants,
+    clock_at,
     order_of,
     payload_of,
     refuse_limits,
@@ -97,13 +99,14 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
             where=str(problem)[:200],
             hint="select the columns you need, cast to other types",
         ) from problem
-    notes = {field.name: field.metadata.get(TIMES_KEY.decode()) for field in frame.schema.fields}
+    said = {field.name: field.metadata.get(TIMES_KEY.decode()) for field in frame.schema.fields}
+    notes = {name: {TIMES_KEY: note.encode()} for name, note in said.items() if note}
     return pa.schema(
         [
             pa.field(
                 field.name,
                 field.type,
-                metadata={TIMES_KEY: b"timestamp"} if notes[field.name] == "timestamp" else None,
+                metadata=notes.get(field.name),
             )
             for field in found
         ]
@@ -144,7 +147,8 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
             raise no_column(name, there.names, where=f"source '{declared.name}': a DataFrame")
     shape = shape_of(declared, there)
     schema = payload_of(declared, shape, there)
-    timestamps = shape.start is not None and are_instants(there.field(shape.start))
+    found = INTEGERS if shape.start is None else clock_at(there.field(shape.start))
+    promise = declared.promise(found)
     order = order_of(declared, shape, there)
     if shape.kind is not None and not order and not frame.isStreaming:
         refuse_limits(declared, "a DataFrame")
@@ -157,7 +161,7 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
     )
     times += [sf.col(name).alias(f"_{name}") for name in order]
     source = FrameSource(
-        promise=declared.promise(timestamps=timestamps),
+        promise=promise,
         frame=frame.select(*[_quoted(name) for name in schema.names], *times),
         schema=schema,
         stored=stored,
@@ -165,7 +169,7 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
         limits=declared.limits,
         order=tuple(f"_{name}" for name in order),
     )
-    return source, leaf_of(declared, schema, shape, timestamps=timestamps)
+    return source, leaf_of(declared, schema, shape, promise.clock)
 
 
 def send_frame(source: FrameSource, job: Job) -> DataFrame:
@@ -200,8 +204,9 @@ def _pieces(
 
     def together() -> Piece:
         rows = pa.concat_batches(waiting)
+        came = coarser(_arrivals(rows, schema, shape, number), job.promises[name].step)
         # Rows of a DataFrame have no order: a stable point holds after the batch.
-        return without_order(_arrivals(rows, schema, shape, number)), "DataFrame"
+        return without_order(came), "DataFrame"
 
     for rows in batches:
         if not rows.num_rows:

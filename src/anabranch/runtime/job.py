@@ -18,6 +18,7 @@ from anabranch.kernels.interest import interest
 from anabranch.kernels.kernel import COPY, Stateful
 from anabranch.kernels.stage import Edge, PhysicalPlan, Stage
 from anabranch.model.batch import EventBatch, no_rows
+from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.exchange import Parcel, address
 from anabranch.runtime.folder import Folder
@@ -69,7 +70,7 @@ class Job:
         promises: What each source promises.
         deliveries: What becomes of each output of the plan.
         outs: The folders for `log`.
-        timestamps: Whether times are microseconds.
+        clocks: How the results of each output count time.
         keep: How many versions of the state stay.
         homes: Where each stage keeps its state; where it is called, if nothing is said.
         tasks: How many tasks share the shards of a stage, at most; 0: as many as there are shards.
@@ -83,7 +84,7 @@ class Job:
     promises: Mapping[str, Promise]
     deliveries: tuple[Delivery, ...]
     outs: tuple[str, ...]
-    timestamps: bool = False
+    clocks: tuple[Clock, ...] = (INTEGERS,)
     keep: int = KEEP
     homes: Mapping[str, Home] = field(default_factory=dict)
     tasks: int = 0

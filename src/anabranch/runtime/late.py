@@ -16,7 +16,6 @@ from anabranch.model.time import (
     Time,
     TimeArray,
     add_saturating,
-    format_time,
     subtract_saturating,
 )
 from anabranch.runtime.source_spec import Promise
@@ -120,7 +119,7 @@ def _broken(
     promise: Promise, came: Arrivals, bound: TimeArray | np.int64, row: int, where: str
 ) -> StreamError:
     def at(time: int) -> str:
-        return format_time(int(time), timestamps=promise.timestamps)
+        return promise.clock.format(int(time))
 
     batch = came.batch
     is_insert = batch.end[row] == batch.start[row]

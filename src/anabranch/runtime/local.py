@@ -13,15 +13,16 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from anabranch.algebra.node import Node
+from anabranch.algebra.node import Node, clock_of
 from anabranch.errors import PlanError
 from anabranch.kernels.kernel import with_copy
 from anabranch.kernels.local_runner import LocalRunner
 from anabranch.kernels.pipeline import Emission
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import rows_of
-from anabranch.model.time import BEGINNING, FOREVER, Time, parse_time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.copy_task import CopyReader
 from anabranch.runtime.elements import element_table
 from anabranch.runtime.file_listing import demand_files
@@ -42,11 +43,18 @@ from anabranch.runtime.stage_task import as_rows, netted, ordered
 class LocalRun:
     """A query that has run to the end of what its sources had."""
 
-    def __init__(self, schema: pa.Schema, sink: Sink, metrics: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        sink: Sink,
+        metrics: list[dict[str, Any]],
+        clock: Clock = INTEGERS,
+    ) -> None:
         """Wrap what came out."""
         self._schema = schema
         self._sink = sink
         self._metrics = metrics
+        self._clock = clock
 
     @property
     def status(self) -> str:
@@ -85,7 +93,7 @@ class LocalRun:
 
     def snapshot(self, at: Any) -> pa.Table:
         """The answer at an instant."""
-        counts = LogicalStream.of_batches(self._sink.batches()).snapshot(parse_time(at))
+        counts = LogicalStream.of_batches(self._sink.batches()).snapshot(self._clock.instant(at))
         rows = rows_of(sorted(counts.elements(), key=repr), self._schema)
         return pa.Table.from_batches([rows])
 
@@ -109,8 +117,8 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
         # A file may come later; this run reads what is there, and then ends.
         if not source.copies and not glob.has_magic(source.path) and not Path(source.path).exists():
             demand_files(source.path)
-    timestamps = any(source.timestamps for source in runner.plan.sources.values())
-    sink.open(Begin(runner.plan.schema, "local", timestamps, fresh=True))
+    clock = clock_of(node)
+    sink.open(Begin(runner.plan.schema, "local", clock, fresh=True))
     in_order = ordered if all(source.ordered for source in files) else netted
     promised = dict.fromkeys(sources, BEGINNING)
     copies: dict[str, dict[int, tuple[str, Time]]] = {}
@@ -135,12 +143,12 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
             with own_settings(), _kept_clean(sink):
                 output = in_order(runner.step(arrived, copies, commands))
             last = metrics[-1]["stable"] if metrics else int(BEGINNING)
-            result = _result(sink, number, output, timestamps, last)
+            result = _result(sink, number, output, clock, last)
             sink.commit(number, output.stable, [result])
             metrics.append(_metrics(number, output, counts, runner))
             number = after
     sink.close()
-    return LocalRun(runner.plan.schema, sink, metrics)
+    return LocalRun(runner.plan.schema, sink, metrics, clock)
 
 
 def _kept_clean(sink: Sink) -> AbstractContextManager[object]:
@@ -199,10 +207,10 @@ def _copies(
     return EventBatch.concat([EventBatch.empty(with_copy(source.schema)), *rows])
 
 
-def _result(sink: Sink, batch: int, output: EventBatch, timestamps: bool, last: int) -> Result:
+def _result(sink: Sink, batch: int, output: EventBatch, clock: Clock, last: int) -> Result:
     head: dict[str, Any] = {"stable": int(output.stable), "stable_before": last, "files": []}
     if sink.delivery == "log" and len(output):
-        head["files"] = [write_part(sink.out, batch, 0, output, timestamps=timestamps)]
+        head["files"] = [write_part(sink.out, batch, 0, output, clock=clock)]
     return Result(0, json.loads(json.dumps(head)), as_rows(output) if len(output) else None)
 
 

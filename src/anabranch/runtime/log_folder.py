@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch, no_rows
+from anabranch.model.clock import Clock, clock_of_log, log_of_clock
 from anabranch.model.stream_parquet import write_parquet
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.file_listing import ABOUT, LOG
@@ -28,13 +29,13 @@ SENDER: Final = "sender"
 
 
 def write_part(
-    path: str, batch: int, shard: int | str, rows: EventBatch, *, timestamps: bool
+    path: str, batch: int, shard: int | str, rows: EventBatch, *, clock: Clock
 ) -> dict[str, Any]:
     """Write the elements of one shard or sender; they count once the batch is in the log."""
     part = f"{shard:03d}" if isinstance(shard, int) else shard
     name = f"part-{batch:06d}-{part}.parquet"
     data = io.BytesIO()
-    write_parquet(data, [rows.with_stable(BEGINNING)], timestamps=timestamps)
+    write_parquet(data, [rows.with_stable(BEGINNING)], clock=clock)
     Folder.at(path).write(name, data.getvalue(), mark=str(batch))
     return {"name": name, "rows": len(rows), "bytes": data.tell()}
 
@@ -55,7 +56,7 @@ class LogFolder:
         schema: pa.Schema,
         *,
         query: str,
-        timestamps: bool,
+        clock: Clock,
         since: int | None = None,
         home: str = "",
     ) -> None:
@@ -84,7 +85,7 @@ class LogFolder:
                 hint="choose a new folder for the output",
             )
         encoded = base64.b64encode(schema.serialize()).decode()
-        content = {"format": _FORMAT, "query": query, "timestamps": timestamps, "schema": encoded}
+        content = {"format": _FORMAT, "query": query, **log_of_clock(clock), "schema": encoded}
         if home:
             content["home"] = home
         if since is not None:
@@ -112,8 +113,8 @@ class LogFolder:
         home: str | None = about.get("home")
         return home
 
-    def about(self) -> tuple[pa.Schema, bool]:
-        """The payload columns, and whether times are timestamps."""
+    def about(self) -> tuple[pa.Schema, Clock]:
+        """The payload columns, and how the log counts time."""
         about = self._log.read_json(ABOUT)
         if about is None:
             raise StreamError(
@@ -122,7 +123,7 @@ class LogFolder:
                 hint="a log folder is what a query with to='<folder>' writes",
             )
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
-        return schema, about["timestamps"]
+        return schema, clock_of_log(about)
 
     def entries(self) -> list[dict[str, Any]]:
         """What is committed, in order."""

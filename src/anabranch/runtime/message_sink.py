@@ -8,6 +8,7 @@ from typing import TypeAlias, final
 
 import pyarrow as pa
 
+from anabranch.model.clock import INTEGERS
 from anabranch.model.line_writer import element_lines, stable_line
 from anabranch.model.time import Time
 from anabranch.runtime.sinks import (
@@ -44,7 +45,7 @@ class MessageSink(Sink):
     def __init__(self, place: Messages) -> None:
         """Send by this function."""
         self._send = place.send
-        self._begin = Begin(pa.schema([]), "", False, True)
+        self._begin = Begin(pa.schema([]), "", INTEGERS, True)
 
     def open(self, begin: Begin) -> None:
         """Remember how elements are written."""
@@ -52,10 +53,10 @@ class MessageSink(Sink):
 
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
         """Send the elements of the batch, then its stable point if it has moved."""
-        timestamps = self._begin.timestamps
-        data = element_lines(together(results, self._begin.schema), timestamps=timestamps)
+        clock = self._begin.clock
+        data = element_lines(together(results, self._begin.schema), clock=clock)
         if stable > promised_before(batch, self._begin, results):
-            data += stable_line(stable, timestamps=timestamps)
+            data += stable_line(stable, clock=clock)
         values = data.splitlines()
         keys = [f"{self._begin.query}/{batch:09}/{number:09}" for number in range(len(values))]
         if not values:

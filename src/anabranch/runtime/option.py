@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, final
 import pyarrow as pa
 
 from anabranch.errors import PlanError, QueryError
-from anabranch.model.time import parse_duration
+from anabranch.model.clock import read_span
 
 LARGEST: Final = 2**63 - 1
 """The largest count: as many rows or files as can be numbered."""
@@ -200,14 +200,14 @@ def _duration(value: Any) -> Any:
             raise UnfitError
         return value
     try:
-        parse_duration(value)
+        read_span(value)
     except QueryError:
         raise UnfitError from None
     return value
 
 
 def _positive_duration(value: Any) -> Any:
-    if not parse_duration(_duration(value)):
+    if not read_span(_duration(value))[0]:
         raise UnfitError
     return value
 

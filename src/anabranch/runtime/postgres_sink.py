@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from anabranch.errors import EngineError, PlanError
+from anabranch.model.clock import INTEGERS
 from anabranch.model.stream_parquet import ORDER_COLUMNS
 from anabranch.model.time import FOREVER, Time
 from anabranch.runtime.elements import Place, element_schema, element_table
@@ -94,7 +95,7 @@ class PostgresSink(Sink):
     def __init__(self, place: PostgresTable) -> None:
         """Write to this table."""
         self._place = place
-        self._begin = Begin(pa.schema([]), "", False, True)
+        self._begin = Begin(pa.schema([]), "", INTEGERS, True)
         self._connection: psycopg.Connection | None = None
 
     def open(self, begin: Begin) -> None:
@@ -155,7 +156,7 @@ class PostgresSink(Sink):
                 found = element_table([rows], self._begin.schema, after=after, place=place)
                 self._copy(cursor, self._name(), found)
             else:
-                changes = event_changes(rows, timestamps=self._begin.timestamps)
+                changes = event_changes(rows, clock=self._begin.clock)
                 self._merge(cursor, pa.Table.from_batches([changes]))
             if self._place.keep == "current":
                 self._forget(cursor, stable)
@@ -226,9 +227,9 @@ class PostgresSink(Sink):
         end = sql.Identifier(TO)
         if stable == FOREVER:
             over = sql.SQL("{} IS NOT NULL").format(end)
-        elif self._begin.timestamps:
+        elif self._begin.clock.timestamps:
             over = sql.SQL("{} < 'epoch'::timestamptz + {} * interval '1 microsecond'").format(
-                end, sql.Literal(int(stable))
+                end, sql.Literal(int(stable) * (self._begin.clock.chronon or 1))
             )
         else:
             over = sql.SQL("{} < {}").format(end, sql.Literal(int(stable)))
@@ -254,7 +255,7 @@ class PostgresSink(Sink):
     def _schema(self) -> pa.Schema:
         if self._place.keep == "log":
             return element_schema(self._begin.schema, ordered=True)
-        return event_schema(self._begin.schema, timestamps=self._begin.timestamps)
+        return event_schema(self._begin.schema, clock=self._begin.clock)
 
     def _type(self, field: pa.Field) -> str:
         kind = field.type

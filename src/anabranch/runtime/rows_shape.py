@@ -7,12 +7,8 @@ from difflib import get_close_matches
 import pyarrow as pa
 
 from anabranch.errors import PlanError
-from anabranch.model.stream_parquet import (
-    ORDER_COLUMNS,
-    has_order,
-    is_noted_as_timestamp,
-    plain_type,
-)
+from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
+from anabranch.model.stream_parquet import ORDER_COLUMNS, has_order, noted_clock, plain_type
 from anabranch.runtime.declared import Declared
 from anabranch.runtime.rows import time_type
 from anabranch.runtime.source_spec import ELEMENTS, USUAL, Shape
@@ -84,11 +80,8 @@ def refuse_limits(declared: Declared, where: str) -> None:
         )
 
 
-def are_instants(start: pa.Field) -> bool:
-    """Whether a column holds microseconds, by its type or by a note at it."""
-    return is_clock(start.type) or is_noted_as_timestamp(start)
-
-
-def is_clock(kind: pa.DataType) -> bool:
-    """Whether times of this type are microseconds."""
-    return not pa.types.is_integer(kind)
+def clock_at(start: pa.Field) -> Clock:
+    """How a column counts time: timestamps as microseconds, numbers as a note at it says."""
+    if not pa.types.is_integer(start.type):
+        return MICROSECONDS
+    return noted_clock(start) or INTEGERS

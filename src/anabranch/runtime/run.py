@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, final
 import pyarrow as pa
 
 from anabranch.errors import AnabranchError
-from anabranch.model.time import BEGINNING, Time, parse_time
+from anabranch.model.clock import INTEGERS, Clock
+from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.control import Control
 from anabranch.runtime.elements import element_table
 from anabranch.runtime.failures import original_error
@@ -123,11 +124,13 @@ class Run:
         schema: pa.Schema,
         committed: Committed,
         quarantine: Quarantine,
+        clock: Clock = INTEGERS,
     ) -> None:
         """One output of what Spark executes."""
         self.name = ""
         self.uses: frozenset[str] = frozenset()
         self._execution = execution
+        self._clock = clock
         self._sink = sink
         self._schema = schema
         self._committed = committed
@@ -261,7 +264,7 @@ class Run:
         """
         from anabranch.runtime.snapshots import snapshot_of
 
-        return snapshot_of(self.elements(), self._schema, parse_time(at))
+        return snapshot_of(self.elements(), self._schema, self._clock.instant(at))
 
     def elements(self) -> DataFrame:
         """All committed inserts and adjusts, as a DataFrame: kind, start, end, new_end, payload."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from anabranch.errors import AnabranchError, EngineError, OperatorError, PlanError
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.line_writer import element_lines, stable_line
 from anabranch.model.stream_file import read_batches
 from anabranch.model.time import BEGINNING, Time
@@ -66,7 +67,7 @@ class Begin:
 
     schema: pa.Schema
     query: str
-    timestamps: bool
+    clock: Clock
     fresh: bool
     first: int = 0
     home: str = ""
@@ -125,9 +126,7 @@ class LogSink(Sink):
                 where=self.out,
                 hint="use the same folder, or a new checkpoint",
             )
-        self.log.create(
-            begin.schema, query=begin.query, timestamps=begin.timestamps, home=begin.home
-        )
+        self.log.create(begin.schema, query=begin.query, clock=begin.clock, home=begin.home)
 
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
         """List the files."""
@@ -152,12 +151,12 @@ class StreamFileSink(Sink):
         self.path = Path(path).absolute()
         self._sizes = sizes
         self._schema = pa.schema([])
-        self._timestamps = False
+        self._clock = INTEGERS
         self._first = 0
 
     def open(self, begin: Begin) -> None:
         """Create the file, or take it up."""
-        self._schema, self._timestamps = begin.schema, begin.timestamps
+        self._schema, self._clock = begin.schema, begin.clock
         self._first = begin.first
         begun = self._sizes.read_json("file.json")
         if begun is None:
@@ -189,9 +188,9 @@ class StreamFileSink(Sink):
                 where=str(self.path),
                 hint="restore the file, or start the query with a new checkpoint and a new file",
             )
-        data = element_lines(together(results, self._schema), timestamps=self._timestamps)
+        data = element_lines(together(results, self._schema), clock=self._clock)
         if stable > before["stable"]:
-            data += stable_line(stable, timestamps=self._timestamps)
+            data += stable_line(stable, clock=self._clock)
         with self.path.open("r+b") as file:
             file.truncate(before["size"])
             file.seek(before["size"])
@@ -225,7 +224,7 @@ class LinesSink(Sink):
     def __init__(self, out: IO[bytes]) -> None:
         """Write to this."""
         self._out = out
-        self._begin = Begin(pa.schema([]), "", False, True)
+        self._begin = Begin(pa.schema([]), "", INTEGERS, True)
 
     def open(self, begin: Begin) -> None:
         """Remember how times are written."""
@@ -233,11 +232,11 @@ class LinesSink(Sink):
 
     def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
         """Write the batch."""
-        timestamps = self._begin.timestamps
+        clock = self._begin.clock
         rows = together(results, self._begin.schema)
-        self._out.write(element_lines(rows, timestamps=timestamps))
+        self._out.write(element_lines(rows, clock=clock))
         if stable > promised_before(batch, self._begin, results):
-            self._out.write(stable_line(stable, timestamps=timestamps))
+            self._out.write(stable_line(stable, clock=clock))
         self._out.flush()
 
 
@@ -278,7 +277,7 @@ class CallbackSink(Sink):
     def __init__(self, function: Callback) -> None:
         """Call this function."""
         self._function = function
-        self._begin = Begin(pa.schema([]), "", False, True)
+        self._begin = Begin(pa.schema([]), "", INTEGERS, True)
 
     def open(self, begin: Begin) -> None:
         """Check the names of the columns."""

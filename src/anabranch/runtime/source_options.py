@@ -104,9 +104,8 @@ SOURCE_OPTIONS: Final = table_of(
     Option(
         name="chronon",
         kind=POSITIVE_DURATION,
-        places=_EVERY - {"arrival"},
+        places=_EVERY,
         clause="CHRONON",
-        why_not="times of arrival count microseconds",
     ),
     Option(
         name="ordered",

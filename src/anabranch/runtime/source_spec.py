@@ -7,7 +7,8 @@ from typing import Final, Literal, TypeAlias, final
 
 import pyarrow as pa
 
-from anabranch.model.time import MICROSECOND, Duration
+from anabranch.model.clock import INTEGERS, Clock
+from anabranch.model.time import Duration
 
 LatePolicy: TypeAlias = Literal["drop", "adjust", "fail"]
 """What happens to a row that breaks a promise: leave it out, clip it, or stop the query."""
@@ -61,19 +62,19 @@ class Promise:
         delay: No row comes later than that behind the largest start seen; None: only explicit
             stable points count.
         late: What happens to rows that come after a promise all the same.
-        timestamps: Whether times are microseconds, for messages.
+        clock: How the stream counts time.
+        step: So many steps of the times in the data are one chronon of the stream.
         heartbeat: After so many microseconds without a row the source's time goes on with the
             clock; None: a silent source holds everyone.
-        chronon: The microseconds of one step of its time.
         stamped: Rows got their time here: a clock that goes back makes none of them late.
     """
 
     source: str
     delay: Duration | None = None
     late: LatePolicy = "drop"
-    timestamps: bool = False
+    clock: Clock = INTEGERS
+    step: int = 1
     heartbeat: Duration | None = None
-    chronon: Duration = MICROSECOND
     stamped: bool = False
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from anabranch.kernels.interest import without_interest
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
+from anabranch.model.coarser import coarser
 from anabranch.model.elements import Stable
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.exchange import Parcel, pack
@@ -161,4 +162,5 @@ def read_pieces(
                 yield came if source.ordered else without_order(came), split.path
         if split.stable is not None:
             schema = pa.schema([source.schema.field(name) for name in columns])
-            yield Arrivals.of([Stable(split.stable)], schema), source.path
+            promised = Arrivals.of([Stable(split.stable)], schema)
+            yield coarser(promised, source.promise.step), source.path

@@ -64,9 +64,10 @@ def source_progress(
         waited = 0 if source in speaking else silent.get(source, 0) + microseconds
         # Before its first word there is nothing to count from.
         if progress[source] > BEGINNING and waited >= (promise.heartbeat or FOREVER):
-            steps = waited // promise.chronon
+            chronon = promise.clock.chronon or 1
+            steps = waited // chronon
             progress[source] = min(progress[source] + steps, int(FOREVER))
-            waited -= steps * promise.chronon
+            waited -= steps * chronon
         silent[source] = waited
     copies = {
         name: _copies(before.copies.get(name, {}) if before else {}, name, parcels)

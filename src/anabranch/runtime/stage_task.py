@@ -144,7 +144,7 @@ def deliver_part(
         if job.deliveries[number] == "log" and len(output):
             out = job.outs[number]
             name = "-".join(map(str, sender))
-            file = write_part(out, batch, name, output, timestamps=job.timestamps)
+            file = write_part(out, batch, name, output, clock=job.clocks[number])
             found["files"][str(number)] = {**file, SENDER: [*sender]}
     return found
 
@@ -268,7 +268,7 @@ def _deliver(
         said["files"] = [each["files"][key] for each in there if key in each["files"]]
         if len(output):
             out = job.outs[number]
-            file = write_part(out, batch, shard, output, timestamps=job.timestamps)
+            file = write_part(out, batch, shard, output, clock=job.clocks[number])
             said["files"].append(file)
         reached("part written", batch)
     elif len(output) and delivery != "nothing":

@@ -15,9 +15,10 @@ from pyspark.sql.types import StructType
 from anabranch.errors import AnabranchError
 from anabranch.kernels.pipeline import PhysicalPlan, with_tables
 from anabranch.kernels.stage import with_one_promise
+from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.time import Time
 from anabranch.runtime.checkpoint import Checkpoint
-from anabranch.runtime.control import Control, ControlFolder
+from anabranch.runtime.control import Control, ControlFolder, source_clocks
 from anabranch.runtime.copy_book import known_copies
 from anabranch.runtime.elements import element_schema
 from anabranch.runtime.file_source import read_files
@@ -48,7 +49,7 @@ class Work:
         tables: The relations in files that are looked up in.
         parts: How many tasks run at once: into so many parts a batch of a file source is cut.
         least: The rows for which a part pays.
-        timestamps: Whether times are microseconds.
+        clocks: How the results of each output count time.
         keep: How many versions of the state stay.
         older: The stages of a query that began before its state told its shard.
     """
@@ -59,7 +60,7 @@ class Work:
     tables: Mapping[str, FileSource] = field(default_factory=dict)
     parts: int = 2
     least: int = 1
-    timestamps: bool = False
+    clocks: tuple[Clock, ...] = (INTEGERS,)
     keep: int = KEEP
     older: Callable[[], PhysicalPlan] | None = None
 
@@ -104,9 +105,10 @@ def start_query(
     try:
         sinks = [make(folder) for make, folder in zip(make_sinks, opened.outs, strict=True)]
         schemas = [work.plan.stages[place].schema for place in work.plan.outputs]
-        for sink, schema, home in zip(sinks, schemas, opened.layout.outputs, strict=True):
+        each = zip(sinks, schemas, work.clocks, opened.layout.outputs, strict=True)
+        for sink, schema, clock, home in each:
             fresh = opened.fresh or home.since >= opened.next_batch
-            sink.open(Begin(schema, home.identity, work.timestamps, fresh, home.since, opened.path))
+            sink.open(Begin(schema, home.identity, clock, fresh, home.since, opened.path))
         places = store_tables(work.plan, work.tables, opened.tables)
         work = replace(work, plan=with_tables(work.plan, places))
         files = _all_files(work, opened)
@@ -132,10 +134,14 @@ def start_query(
         known = {name: name not in streaming for name in work.plan.sources}
         several = [name for name, source in work.plan.sources.items() if source.copies]
         copies = partial(known_copies, Folder.at(opened.plans), several)
-        control = Control(ControlFolder(Folder.at(opened.control)), known, copies)
+        clocks = source_clocks(work.plan)
+        control = Control(ControlFolder(Folder.at(opened.control)), known, copies, clocks)
         execution = Execution(spark, writer.start, close, control)
-        every = zip(sinks, schemas, committed, strict=True)
-        return [Run(execution, sink, schema, done, quarantine) for sink, schema, done in every]
+        every = zip(sinks, schemas, committed, work.clocks, strict=True)
+        return [
+            Run(execution, sink, schema, done, quarantine, clock)
+            for sink, schema, done, clock in every
+        ]
     except BaseException:
         opened.close()
         raise
@@ -145,7 +151,7 @@ def stream_rows(
     spark: SparkSession, work: Work, *, checkpoint: str | None, shards: int
 ) -> tuple[DataFrame, Checkpoint]:
     """The elements of a query as a streaming DataFrame, and where its state is."""
-    rows = _spark_schema(element_schema(work.plan.schema, ordered=True, timestamps=work.timestamps))
+    rows = _spark_schema(element_schema(work.plan.schema, ordered=True, clock=work.clocks[0]))
     opened = Checkpoint(checkpoint, work.plan, shards, older=work.older)
     # One shard tells of the stable point of all, so it has to know it.
     work = replace(work, plan=with_one_promise(opened.plan))
@@ -190,7 +196,7 @@ def _job(
         promises=_promises(work),
         deliveries=deliveries,
         outs=outs,
-        timestamps=work.timestamps,
+        clocks=work.clocks,
         keep=work.keep,
         homes=opened.layout.stages,
         tasks=work.parts,

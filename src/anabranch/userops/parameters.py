@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from anabranch.errors import QueryError
 from anabranch.language.types import type_name
-from anabranch.model.time import parse_duration
+from anabranch.model.clock import ANY_CLOCK, Clock
 from anabranch.userops.declaration import Declaration, Parameter
 from anabranch.userops.types import resolved
 
@@ -29,6 +29,7 @@ def set_parameters(
     given: Sequence[Any],
     named: Mapping[str, Any],
     known: Mapping[str, pa.DataType],
+    clock: Clock = ANY_CLOCK,
 ) -> dict[str, Any]:
     """The value of every parameter.
 
@@ -37,6 +38,7 @@ def set_parameters(
         given: Values in order.
         named: Values by name; case does not count.
         known: The types that its arguments have brought.
+        clock: How the stream counts time.
 
     Raises:
         QueryError: There is no such parameter, one has no value or two, or the wrong one.
@@ -58,7 +60,9 @@ def set_parameters(
     if missing:
         raise misused(declared, f"{declared.name} needs the parameter '{missing[0]}'")
     return {
-        each.name: _value(declared, each, found[key], known) if key in found else each.default
+        each.name: _value(declared, each, found[key], known, clock)
+        if key in found
+        else each.default
         for key, each in parameters.items()
     }
 
@@ -69,20 +73,23 @@ def misused(declared: Declaration, what: str) -> QueryError:
 
 
 def _value(
-    declared: Declaration, parameter: Parameter, value: Any, known: Mapping[str, pa.DataType]
+    declared: Declaration,
+    parameter: Parameter,
+    value: Any,
+    known: Mapping[str, pa.DataType],
+    clock: Clock,
 ) -> Any:
     if value is None and parameter.nullable:
         return None
     kind = resolved(parameter.form, known)
+    where = f"the parameter '{parameter.name}' of {declared.name} is {value!r}, and must be a "
     try:
-        made = _duration(value) if parameter.is_duration else constant(value, kind)
-    except (ValueError, OverflowError, QueryError):
+        made = _duration(value, clock) if parameter.is_duration else constant(value, kind)
+    except QueryError as problem:
+        raise QueryError(f"{where}duration: {problem.what}", hint=problem.hint) from None
+    except (ValueError, OverflowError):
         wanted = "duration, such as '10 minutes'" if parameter.is_duration else type_name(kind)
-        raise misused(
-            declared,
-            f"the parameter '{parameter.name}' of {declared.name} is {value!r}, and must be a "
-            f"{wanted}",
-        ) from None
+        raise misused(declared, f"{where}{wanted}") from None
     if parameter.choices and made not in parameter.choices:
         choices = ", ".join(repr(each) for each in parameter.choices)
         raise misused(
@@ -93,10 +100,10 @@ def _value(
     return made
 
 
-def _duration(value: Any) -> int:
+def _duration(value: Any, clock: Clock) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str | datetime.timedelta):
         raise ValueError(value)
-    return int(parse_duration(value))
+    return int(clock.duration(value))
 
 
 def constant(value: Any, kind: pa.DataType) -> Any:

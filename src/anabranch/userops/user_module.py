@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.algebra.module import Code, Kind, Module, Row, Template
 from anabranch.language.types import type_name
+from anabranch.model.clock import ANY_CLOCK, Clock
 from anabranch.userops.answers import Answers
 from anabranch.userops.code import IncrementalCode, WholeCode
 from anabranch.userops.declaration import NOTHING, Declaration
@@ -75,6 +76,7 @@ class UserModule(Template, Generic[P, R]):
         types: Sequence[pa.DataType],
         given: Sequence[Any] = (),
         named: Mapping[str, Any] | None = None,
+        clock: Clock = ANY_CLOCK,
     ) -> Module:
         """The module for arguments of some types, with its parameters.
 
@@ -84,7 +86,7 @@ class UserModule(Template, Generic[P, R]):
         declared = self.declaration
         known: dict[str, pa.DataType] = {}
         takes = self._takes(types, known)
-        parameters = set_parameters(declared, given, named or {}, known)
+        parameters = set_parameters(declared, given, named or {}, known, clock)
         gives = pa.schema([(name, resolved(form, known)) for name, form in declared.given.columns])
         if declared.frame != "python":
             check_library(declared.frame, declared.name, declared.definition.place)

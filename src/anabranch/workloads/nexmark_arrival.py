@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from anabranch.errors import QueryError
 from anabranch.model.batch import EventBatch, no_rows
+from anabranch.model.clock import MICROSECONDS
 from anabranch.model.stream_parquet import write_parquet
 from anabranch.model.time import BEGINNING, FOREVER, SECOND, Duration, Time, TimeArray
 from anabranch.workloads.disturbance import (
@@ -147,7 +148,7 @@ def write_event_elements(
         # The end of the stream is said in the last file.
         last = [batches[-2].with_stable(FOREVER)] if len(batches) > 1 else batches
         for number, batch in enumerate([*batches[:-2], *last]):
-            write_parquet(_place(folder / view, number), [batch], timestamps=True)
+            write_parquet(_place(folder / view, number), [batch], clock=MICROSECONDS)
     _write_side_input(folder)
 
 
