@@ -44,8 +44,10 @@ def refuse_endless_layers(plan: Node, most: int = MOST_LAYERS_OF_A_ROW) -> None:
     Raises:
         PlanError: There is one.
     """
-    for node in plan.walk():
+    for node in _different(plan):
         if not isinstance(node, TimeWindow) or node.presence or node.columns is not None:
+            continue
+        if node.size <= most:
             continue
         length = None if node.input.properties.only_points else least_length(node.input)
         if length is not None and min(length, node.size) > most:
@@ -55,6 +57,18 @@ def refuse_endless_layers(plan: Node, most: int = MOST_LAYERS_OF_A_ROW) -> None:
                 where=f"{node.label} over {node.input.label}, whose rows hold for {held}",
                 hint=WAYS_OUT,
             )
+
+
+def _different(plan: Node) -> list[Node]:
+    """The nodes of a plan, each once: parts that several others read are not walked again."""
+    found: dict[int, Node] = {}
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            waiting += node.inputs
+    return list(found.values())
 
 
 def least_length(node: Node) -> int | None:

@@ -62,7 +62,9 @@ def _weighed(node: Aggregate) -> Node | None:
         and call.function in ("sum", "avg")
         for _, call in node.aggregates
     )
-    taken = {name.lower() for each in node.walk() for name in each.schema.names}
+    taken = _names_to_window(node)
+    if taken is None:
+        return None
     weight = _free("weight", taken)
     below = _below(node.input, weight, floats)
     if below is None:
@@ -72,6 +74,18 @@ def _weighed(node: Aggregate) -> Node | None:
     except QueryError:
         # Products of such values and weights do not fit into any type.
         return None
+
+
+def _names_to_window(node: Aggregate) -> set[str] | None:
+    """The names of all columns from an aggregate down to a time window; None if there is none."""
+    names = {name.lower() for name in node.schema.names}
+    below: Node = node.input
+    while isinstance(below, Filter | Map | Granularity):
+        names |= {name.lower() for name in below.schema.names}
+        below = below.input
+    if not isinstance(below, TimeWindow):
+        return None
+    return names | {name.lower() for name in below.schema.names}
 
 
 def _free(stem: str, taken: set[str]) -> str:
