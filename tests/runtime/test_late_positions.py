@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.runtime.conftest import ShardedRunner
+from tests.runtime.copies import append_log, copies_source, shown_plan
 from tests.runtime.late_sources import (
     FORMS,
     Effect,
@@ -25,6 +27,7 @@ from tests.runtime.late_sources import (
     leaf,
     moves_of,
     promise_of,
+    write_file,
     write_source,
 )
 
@@ -233,3 +236,74 @@ def test_elements_without_adjusts_need_no_column_for_them(tmp_path: Path) -> Non
     for file in (tmp_path / "in").iterdir():
         pq.write_table(pq.read_table(file).drop_columns(["new_end"]), file, row_group_size=1)
     assert Cut(source, tmp_path / "cut", parts=3, shards=2).run().late == 1
+
+
+@given(data=st.data(), delay=st.sampled_from([None, 0, 2]), rows=st.none() | st.integers(1, 3))
+@INDEPENDENT
+def test_the_batches_of_a_log_promise_something_behind_their_rows(
+    data: st.DataObject,
+    delay: int | None,
+    rows: int | None,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    # What a batch of a log promises stands behind it, wherever it stood among the elements.
+    content = [
+        sorted(one, key=lambda each: isinstance(each, Stable))
+        for one in data.draw(files("elements"))
+    ]
+    for one in content:
+        append_log(folder / "in", one)
+    source = replace(copies_source(folder / "in", rows=rows), form="log")
+    source = replace(source, promise=promise_of(delay, "drop"))
+    if not any(content):
+        return
+    right = expected([each for one in content for each in one], delay, "drop")
+    cut = Cut(source, folder / "cut", parts=data.draw(st.integers(1, 4)), shards=2)
+    with thresholds(CHUNK_ROWS=1, PREPARE_FROM_ROWS=data.draw(st.integers(1, 2))):
+        assert locally(source) == right
+        assert cut.run(data.draw(st.lists(st.booleans(), max_size=4))) == right
+
+
+@given(data=st.data(), rows=st.none() | st.integers(1, 4), parts=st.integers(1, 3))
+@INDEPENDENT
+def test_copies_are_late_by_their_own_positions(
+    data: st.DataObject,
+    rows: int | None,
+    parts: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("copies")
+    content = data.draw(files("lines"))
+    (folder / "in").mkdir()
+    for number, one in enumerate(content):
+        write_file(folder / "in" / str(number), "lines", one, group=1)
+    source = copies_source(folder / "in", rows=rows)
+    runner = ShardedRunner(shown_plan([]), folder, promises={"s": source.promise}, shards=2)
+    job = FileJob(
+        sources=(source,),
+        plan_folder=str(folder / "plan"),
+        parts=parts,
+        least=1,
+        job=seal(runner.job),
+    )
+    moves: list[tuple[int, int, int]] = []
+    late = 0
+    with thresholds(PREPARE_FROM_ROWS=1):
+        while (planner := job.planner()).latest(batch := runner.batch) > batch:
+            work = planner.parts(batch, batch + 1)
+            moves += moves_of(
+                runner.step({}, sent=[row for one in work for row in job.send(one, batch, "")])
+            )
+            every = [each["sources"].get("s", {}) for each in runner.heads[0]["counters"]]
+            late += sum(each.get("late", 0) for each in every)
+    right = [expected(one, None, "drop") for one in content]
+    assert late == sum(one.late for one in right)
+    assert effect_of(moves) == _added(one.effect for one in right)
+
+
+def _added(effects: Iterable[Effect]) -> Effect:
+    total: Counter[tuple[int, int]] = Counter()
+    for effect in effects:
+        total.update(effect)
+    return {key: count for key, count in total.items() if count}
