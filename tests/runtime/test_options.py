@@ -275,6 +275,12 @@ def test_a_table_refuses_what_only_streams_have(rows: Path, clause: str) -> None
     three_parts(raised.value)
 
 
+def test_a_table_without_times_has_no_chronon(rows: Path) -> None:
+    with pytest.raises(ab.PlanError, match="no meaning for a table without times") as raised:
+        ab.Engine().sql(f"CREATE TABLE t (item INT) SOURCE '{rows}' CHRONON 1 SECOND")
+    three_parts(raised.value)
+
+
 FITS_RUN: Final[Mapping[str, set[str]]] = {
     "to": {"none", "text"},
     "foreach": {"none"},

@@ -71,7 +71,14 @@ class Declared:
         """
         what = "relation" if self.relation else "source"
         behind = f": {path}" if path else ""
-        refuse_misplaced(self.given, kind, where=f"{what} '{self.name}'{behind}")
+        where = f"{what} '{self.name}'{behind}"
+        refuse_misplaced(self.given, kind, where=where)
+        if self.relation and self.start is None and "chronon" in self.given:
+            raise PlanError(
+                "CHRONON (chronon in Python) has no meaning for a table without times",
+                where=where,
+                hint="leave it out, or name the column with the time: ORDERED BY column",
+            )
 
     @property
     def stamped(self) -> bool:
