@@ -153,7 +153,8 @@ def _on_spark(
 ) -> Generator[tuple[str, str, int, float], None, int]:
     """Our own runs and Spark's, in one session; gives how many tasks run at once."""
     rows = root / "rows"
-    with Engine(report.spark, settings=_MEMORY) as engine:
+    own = None if report.spark is not None else _MEMORY
+    with Engine(report.spark, settings=own) as engine:
         tasks = parallelism(engine.spark)
         for query in queries:
             for repeat in range(size.repeats + 1):
