@@ -134,6 +134,7 @@ class Engine:
         max_rows_per_batch: int | None = MOST_ROWS,
         max_files_per_batch: int | None = None,
         copies: bool = False,
+        replace: bool = False,
     ) -> Stream:
         """A stream out of files or a DataFrame.
 
@@ -168,6 +169,8 @@ class Engine:
             max_files_per_batch: At most so many files go into a batch.
             copies: Every log folder and stream file that the path matches is a copy of one stream,
                 now or later; a merge makes one stream of them.
+            replace: It takes the place of another stream of this name; what SQL has derived from
+                that is bound anew. The same stream again needs none.
 
         Raises:
             StreamError: There is nothing to read, or it cannot be read.
@@ -219,7 +222,7 @@ class Engine:
         time = None if declared.stamped else start
         described, leaf = describe_source(source, declared)
         named = name is not None
-        return self._stream(described, leaf, known=named, time=time, edges=key)
+        return self._stream(described, leaf, known=named, time=time, edges=key, replace=replace)
 
     def relation(
         self,
@@ -232,6 +235,7 @@ class Engine:
         chronon: Span | None = None,
         unique: Sequence[str | Sequence[str]] | str | None = None,
         hide_times: bool = False,
+        replace: bool = False,
     ) -> Stream:
         """A table that is all there when a query starts, as a partner for streams.
 
@@ -245,6 +249,7 @@ class Engine:
             chronon: How long one step of time is, as for `stream`.
             unique: As for `stream`.
             hide_times: As for `stream`.
+            replace: As for `stream`.
 
         Raises:
             StreamError: There is nothing to read, or it cannot be read.
@@ -274,7 +279,8 @@ class Engine:
             relation=True,
             given=given,
         )
-        return self._stream(*describe_source(source, declared), known=name is not None)
+        described, leaf = describe_source(source, declared)
+        return self._stream(described, leaf, known=name is not None, replace=replace)
 
     def sql(self, text: str, *, name: str | None = None) -> Any:
         """Run the statements of a script; the last one gives the result.
@@ -361,7 +367,7 @@ class Engine:
                 return None
             case CreateDerived():
                 planned = self._plan(statement)
-                names.derive(statement, planned)
+                names.derive(statement, planned, lambda: self._plan(statement))
                 return self._planned(planned, statement.name)
             case CreateFunction():
                 return names.define(statement)
@@ -520,12 +526,13 @@ class Engine:
         known: bool,
         time: str | None = None,
         edges: Sequence[str] | None = None,
+        replace: bool = False,
     ) -> Stream:
         key = None if edges is None else tuple(edges)
         node = leaf if key is None else as_edges(leaf, key)
         if known:
             hidden = () if time is None or time in leaf.schema.names else (time,)
-            self._registry.add_leaf(leaf, source, hidden, time, key)
+            self._registry.add_leaf(leaf, source, hidden, time, key, replace=replace)
         return Stream(
             engine=self,
             node=node,

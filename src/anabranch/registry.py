@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 import pyarrow as pa
 from sqlglot import exp
@@ -63,6 +64,13 @@ class Planned:
     text: str
 
 
+class Wrong(Protocol):
+    """Makes an error out of what happened and a hint."""
+
+    def __call__(self, what: str, *, hint: str) -> AnabranchError:
+        """The error."""
+
+
 @final
 class Registry:
     """Streams, relations, views and functions by name; case does not count."""
@@ -73,6 +81,7 @@ class Registry:
         self._functions: dict[str, CreateFunction] = {}
         self._scalars: dict[str, ScalarFunction] = {}
         self._sources: dict[str, Any] = {}
+        self._again: dict[str, Callable[[], Planned]] = {}
         self.connectors: dict[str, Connect] = {}
         self._taken: set[str] = set()
         library = default_library if modules is None else lambda: modules
@@ -148,7 +157,7 @@ class Registry:
             source = str(source).removeprefix(DELTA)
             stem = Path(source).stem.strip("*.") or Path(source).parent.name or stem
         chosen, number = stem, 1
-        while chosen in self._taken:
+        while chosen in self._taken or chosen.lower() in self._entries:
             number += 1
             chosen = f"{stem}{number}"
         self._taken.add(chosen)
@@ -166,20 +175,108 @@ class Registry:
         hidden: tuple[str, ...] = (),
         time: str | None = None,
         edges: tuple[str, ...] | None = None,
+        *,
+        replace: bool = False,
+        wrong: Wrong = PlanError,
     ) -> None:
         """A stream or relation from outside gets its name.
 
-        `time` is the column of its start; its rows may be edges by a key.
+        `time` is the column of its start; its rows may be edges by a key. With `replace` it takes
+        the place of what has the name, and what is derived from that is bound anew. `wrong` makes
+        an error out of what happened and a hint.
+
+        Raises:
+            PlanError: Something else has the name; or something derived does not bind any more.
         """
         node = leaf if edges is None else as_edges(leaf, edges)
-        self._sources[leaf.name] = source
-        self._entries[leaf.name.lower()] = Entry(
+        entry = Entry(
             name=leaf.name,
             kind="table" if leaf.relation else "stream",
             node=node,
             hidden=hidden,
             time=time,
         )
+        known = self._entries.get(leaf.name.lower())
+        if known is not None and not replace:
+            if known == entry and self._sources.get(leaf.name) == source:
+                return
+            raise wrong(
+                f"there is a {known.kind} '{known.name}' already",
+                hint="give it another name: name='...'; or let it take the place of the other one: "
+                "replace=True",
+            )
+        with self._changed(leaf.name, wrong):
+            if known is not None:
+                self._sources.pop(known.name, None)
+            self._again.pop(leaf.name.lower(), None)
+            self._sources[leaf.name] = source
+            self._entries[leaf.name.lower()] = entry
+
+    @contextmanager
+    def _changed(self, name: str | None, wrong: Wrong) -> Iterator[None]:
+        """Change names, then bind anew what is derived from one of them; all of it, or nothing.
+
+        Without a name everything that is derived is bound anew.
+        """
+        kept: tuple[dict[str, Any], ...] = (
+            self._entries,
+            self._sources,
+            self._functions,
+            self._scalars,
+            self._again,
+        )
+        before = [dict(names) for names in kept]
+        try:
+            yield
+            self._bind_anew(name, wrong)
+        except BaseException:
+            for names, old in zip(kept, before):
+                names.clear()
+                names.update(old)
+            raise
+
+    def _bind_anew(self, name: str | None, wrong: Wrong) -> None:
+        waiting = set(self._again) if name is None else self._users_of(name)
+        if name is not None and name.lower() in waiting:
+            raise wrong(
+                f"'{name}' would be derived from itself",
+                hint="write its query over other streams, or give the new one another name",
+            )
+        while waiting:
+            # One that is derived from none of those that still wait; there are no circles.
+            key = next(
+                each
+                for each in self._entries
+                if each in waiting
+                and waiting.isdisjoint(used.lower() for used in self._entries[each].uses)
+            )
+            entry = self._entries[key]
+            try:
+                planned = self._again[key]()
+            except AnabranchError as problem:
+                of = "" if name is None else f" '{name}'"
+                raise wrong(
+                    f"{entry.kind} '{entry.name}' uses{of or ' it'} and does not bind any more: "
+                    f"{problem.what}",
+                    hint=f"drop {entry.name} first, or keep what it needs",
+                ) from problem
+            self._entries[key] = replaced(
+                entry, node=planned.node, query=planned.text, uses=planned.uses
+            )
+            waiting.discard(key)
+
+    def _users_of(self, name: str) -> set[str]:
+        """What is derived from a name, directly or not."""
+        found: set[str] = set()
+        new = {name.lower()}
+        while new:
+            new = {
+                key
+                for key, entry in self._entries.items()
+                if key in self._again and new & {used.lower() for used in entry.uses}
+            } - found
+            found |= new
+        return found
 
     def declare(
         self, statement: CreateSource, describe: Callable[[Declared], tuple[Any, Source]]
@@ -194,10 +291,17 @@ class Registry:
             raise
         times = [name for name in (statement.start, statement.end) if name is not None]
         hidden = tuple(name for name in times if name not in leaf.schema.names)
-        self.add_leaf(leaf, source, hidden, statement.start, statement.edges)
+        edges = statement.edges
+        wrong = _at(statement)
+        self.add_leaf(leaf, source, hidden, statement.start, edges, replace=True, wrong=wrong)
 
-    def derive(self, statement: CreateDerived, planned: Planned) -> Entry:
-        """`CREATE STREAM ... AS` and `CREATE VIEW`."""
+    def derive(
+        self,
+        statement: CreateDerived,
+        planned: Planned,
+        again: Callable[[], Planned] | None = None,
+    ) -> Entry:
+        """`CREATE STREAM ... AS` and `CREATE VIEW`; `again` plans the query anew."""
         self._refuse_taken(statement)
         entry = Entry(
             name=statement.name,
@@ -206,7 +310,9 @@ class Registry:
             query=planned.text,
             uses=planned.uses,
         )
-        self._entries[statement.name.lower()] = entry
+        with self._changed(statement.name, _at(statement)):
+            self._entries[statement.name.lower()] = entry
+            self._again[statement.name.lower()] = again or (lambda: planned)
         return entry
 
     def define(self, statement: CreateFunction) -> None:
@@ -231,8 +337,9 @@ class Registry:
                 statement.span,
                 "choose another name",
             )
-        self._scalars.pop(key, None)
-        self._functions[key] = statement
+        with self._changed(None, _at(statement)):
+            self._scalars.pop(key, None)
+            self._functions[key] = statement
 
     def register(self, module: Any, name: str | None = None, *, replace: bool = False) -> None:
         """A module or a function written in Python gets its name; case does not count.
@@ -261,12 +368,19 @@ class Registry:
             )
         if not replace:
             self._refuse_known(wanted, module, where)
-        self._functions.pop(wanted, None)
-        if isinstance(module, ScalarFunction):
-            named = module if module.name == wanted else replaced(module, name=wanted)
-            self._scalars[wanted] = named
-        else:
-            self.modules.add(wanted, module)
+        before = self.modules.get(wanted)
+        try:
+            with self._changed(None, PlanError):
+                self._functions.pop(wanted, None)
+                if isinstance(module, ScalarFunction):
+                    named = module if module.name == wanted else replaced(module, name=wanted)
+                    self._scalars[wanted] = named
+                else:
+                    self.modules.add(wanted, module)
+        except AnabranchError:
+            if before is not None:
+                self.modules.add(wanted, before)
+            raise
 
     def _refuse_known(self, name: str, module: Template | ScalarFunction, where: str) -> None:
         found = self._scalars.get(name) or self.modules.get(name)
@@ -287,7 +401,8 @@ class Registry:
         """`DROP`, unless something depends on the name: an entry, or a query that runs."""
         key, script = statement.name.lower(), statement.script
         if statement.kind == "FUNCTION":
-            found = self._functions.pop(key, None) or self._scalars.pop(key, None)
+            with self._changed(None, _at(statement)):
+                found = self._functions.pop(key, None) or self._scalars.pop(key, None)
             if found is None and not statement.if_exists:
                 made = [each.name for each in self._functions.values()] + list(self._scalars)
                 names = ", ".join(made) or "none"
@@ -319,6 +434,8 @@ class Registry:
                 f"stop {busy[0]} first",
             )
         del self._entries[key]
+        self._again.pop(key, None)
+        self._sources.pop(entry.name, None)
 
     def show(self, statement: Show) -> pa.Table:
         """`SHOW STREAMS`, `SHOW TABLES`, `SHOW VIEWS`, `SHOW FUNCTIONS`."""
@@ -378,6 +495,15 @@ def _refuse_other_kind(statement: Drop | Describe, entry: Entry) -> None:
             statement.span,
             f"write {kind} {entry.name}",
         )
+
+
+def _at(statement: CreateSource | CreateDerived | CreateFunction | Drop) -> Wrong:
+    """Errors that point at a statement."""
+
+    def wrong(what: str, *, hint: str) -> AnabranchError:
+        return statement.script.wrong(what, statement.span, hint)
+
+    return wrong
 
 
 def _columns(schema: pa.Schema) -> str:
