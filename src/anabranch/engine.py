@@ -402,7 +402,7 @@ class Engine:
             node=planned.node,
             sources=self._registry.sources_of(planned.node),
             name=name,
-            notes=planned.notes,
+            remarks=planned.notes,
             uses=planned.uses,
             functions=self._registry.scalars,
         )

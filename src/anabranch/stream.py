@@ -22,6 +22,7 @@ from anabranch.runtime.explanation import Explanation, spark_plan
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.local import LocalRun, run_locally
 from anabranch.runtime.message_sink import Messages
+from anabranch.runtime.notes import notes_of, say
 from anabranch.runtime.run import Run
 from anabranch.runtime.run_options import check_run
 from anabranch.runtime.shared_results import Published, reuse
@@ -79,13 +80,26 @@ class Stream(Fluent):
 
     engine: Host
     name: str | None = None
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     uses: frozenset[str] = frozenset()
 
     @property
     def modules(self) -> Mapping[str, Template]:
         """Modules that can be called by name: those that the engine knows."""
         return self.engine.modules
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Where the answer is hardly what was meant; empty for a query as it should be.
+
+        `start` and `run_local` log them once, to `logging.getLogger("anabranch.notes")`.
+        """
+        return self.notes_on("speculative")
+
+    def notes_on(self, emit: Emission) -> tuple[str, ...]:
+        """The notes for one way to emit: with `final` nothing may ever be written."""
+        found = notes_of(self.node, self.sources, emit)
+        return (*self.remarks, *(str(note) for note in found))
 
     def explain(self, *, emit: Emission = "speculative") -> str:
         """The plan, the rules applied to it, the stages it runs in, what Spark does itself."""
@@ -115,7 +129,7 @@ class Stream(Fluent):
             optimized=optimized,
             physical=compile_plan(node, emit=emit, tables=lookup_tables(self.sources, None)),
             leaves=self.node.properties.emitted(emit).label,
-            notes=(*self.notes, *orders),
+            notes=(*self.notes_on(emit), *orders),
             spark=tuple(spark),
         )
 
@@ -230,6 +244,7 @@ class Stream(Fluent):
         """Run the query in this process, without Spark, over everything its files have."""
         check_run("run_local", to=to, foreach=foreach, emit=emit, allow_unbounded=allow_unbounded)
         refuse_unbounded(self.node, allow=allow_unbounded)
+        say(self.notes_on(emit))
         make_sink, place = choose_sink(to, foreach)
         files = [each for each in self.sources.values() if isinstance(each, FileSource)]
         sink = make_sink(Folder.at(f"{place}/out") if place else Folder.at("."))
@@ -257,6 +272,8 @@ def start_together(
     from anabranch.runtime.start import start_query
 
     streams = [stream for stream, _ in queries]
+    for stream in streams:
+        say(stream.notes_on(emit))
     every = None if trigger is None else f"{MICROSECONDS.duration(trigger)} microseconds"
     tables = lookup_tables(_sources(streams), checkpoint)
     runs = start_query(

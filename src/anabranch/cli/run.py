@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from anabranch.cli.running import announced, wait_for
-from anabranch.cli.scripts import Modules, all_queries, last_query, register_modules
+from anabranch.cli.scripts import Modules, all_queries, last_query, register_modules, tell_notes
 from anabranch.errors import PlanError
 
 
@@ -100,15 +100,17 @@ def run(
         register_modules(own, modules)
         options: dict[str, Any] = {"emit": emit, "allow_unbounded": allow_unbounded}
         if engine == "local":
-            query = last_query(own, file)
+            query = last_query(own, file, emit)
             query = query.canonical() if canonical else query
             _report(query.run_local(to, **options).metrics())
             return
         options |= {"checkpoint": checkpoint, "trigger": trigger, "available_now": not follow}
         if every:
             queries = all_queries(own, file)
+            for query in queries:
+                tell_notes(query, emit)
         else:
-            queries = [last_query(own, file)]
+            queries = [last_query(own, file, emit)]
         if canonical:
             queries = [query.canonical() for query in queries]
         if metrics_port is not None:

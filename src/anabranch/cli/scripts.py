@@ -47,12 +47,20 @@ def read_text(file: str) -> tuple[str, str | None]:
         ) from None
 
 
-def last_query(engine: Engine, file: str) -> Stream:
+def last_query(engine: Engine, file: str, emit: str = "speculative") -> Stream:
     """Run a script; its last SELECT, or the last stream that it derives, is the query."""
     query = all_queries(engine, file)[-1]
-    for note in query.notes:
-        typer.echo(f"note: {note}", err=True)
+    tell_notes(query, emit)
     return query
+
+
+def tell_notes(query: Stream, emit: str = "speculative") -> None:
+    """Print the notes on a query to standard error; its run does not repeat them."""
+    from anabranch.runtime.notes import LOGGER
+
+    LOGGER.disabled = True
+    for note in query.notes_on(emit):  # type: ignore[arg-type]
+        typer.echo(f"note: {note}", err=True)
 
 
 def all_queries(engine: Engine, file: str) -> list[Stream]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 import typer
 
 from anabranch.cli.entries import state_folder
-from anabranch.cli.scripts import read_text
+from anabranch.cli.scripts import read_text, tell_notes
 from anabranch.cli.shell_commands import run_command
 from anabranch.cli.shell_names import Names
 from anabranch.cli.shell_text import cut, only
@@ -187,8 +187,7 @@ class Session:
 
     def run_query(self, query: Stream) -> None:
         """Run a SELECT: to the end of what is there, or on and on before the eyes of its author."""
-        for note in query.notes:
-            typer.echo(f"note: {note}", err=True)
+        tell_notes(query)
         to, self.to = self.to, None
         if self._on_spark and self._interactive:
             self._run_live(query, to)
