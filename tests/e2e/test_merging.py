@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 SCHEMA = pa.schema([("payload", pa.string())])
 QUERY = """
 CREATE OR REPLACE STREAM rows (k INT, v INT, ts INT)
-  SOURCE '{folder}/rows/*.jsonl' ORDERED BY ts DELAY 5;
+  SOURCE '{folder}/rows/*.jsonl' ORDERED BY ts DELAY 12;
 SELECT k, COUNT(*) AS n, SUM(v) AS total FROM rows WINDOW(RANGE 20 SLIDE 10) GROUP BY k
 """
 

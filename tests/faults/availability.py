@@ -27,7 +27,7 @@ from anabranch.model.stream_file import read_batches
 from anabranch.runtime.log_folder import LogFolder
 from anabranch.testing.physical import PhysicalState, elements_of, stable, violations
 
-DELAY = 20
+DELAY = 30
 STEP = 10
 SCRIPT = f"""
 CREATE STREAM rows (k INT, v INT, ts INT) SOURCE '{{folder}}/rows/*.jsonl'
