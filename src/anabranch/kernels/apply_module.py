@@ -204,7 +204,14 @@ class ApplyModuleKernel(Stateful):
         """The windows that wait and can be told of now."""
         which = TIME if self._shows_open else WEND
         bag, known = self.layout.windows, runs.get(WAITING, ())
-        rows = bag.where(known, lambda rows: numbers(rows, which) <= frontier.seen[1])
+
+        def is_due(rows: pa.RecordBatch) -> Mask:
+            # What was settled before is over, though a run that was not merged since still has it:
+            # the row that takes it away may have been dropped for the same reason.
+            settled = numbers(rows, END) <= frontier.stable[0]
+            return np.asarray((numbers(rows, which) <= frontier.seen[1]) & ~settled)
+
+        rows = bag.where(known, is_due)
         return rows.take(pa.array(np.flatnonzero(numbers(rows, COUNT) > 0)))
 
     def _shown(self, windows: Windows, frontier: Frontier, runs: Runs) -> Mask:
