@@ -16,8 +16,10 @@ from deltalake import DeltaTable, write_deltalake
 import anabranch as ab
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
-from anabranch.model.time import Time
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.earlier_parts import promises_within
 from anabranch.runtime.file_planner import FilePlanner
+from anabranch.runtime.file_reader import read_times
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.source_spec import FileSource
 from anabranch.runtime.source_task import read_pieces
@@ -281,6 +283,28 @@ def test_a_table_of_elements_is_read_as_elements(tmp_path: Path) -> None:
     run = engine.stream(f"delta:{tmp_path / 'out'}").run_local()
     assert (run.snapshot(6).to_pylist(), run.snapshot(7).num_rows) == ([{"item": 1}], 0)
     assert run.stable == 6
+
+
+def test_stable_points_in_a_table_of_elements_hold_within_a_batch(tmp_path: Path) -> None:
+    path = str(tmp_path / "elements")
+    names = ["kind", "start", "end", "new_end", "item"]
+    for row in (
+        ["insert", 5, 9, None, 1],
+        ["stable", 8, None, None, None],
+        ["insert", 3, 4, None, 2],
+    ):
+        types = [pa.string(), *[pa.int64()] * 4]
+        columns = [pa.array([value], kind) for value, kind in zip(row, types, strict=True)]
+        write_deltalake(path, pa.table(columns, names=names), mode="append")
+    stream = ab.Engine().stream(f"delta:{path}")
+    source = files_of(stream)
+    planner = FilePlanner([source], Folder.at(str(tmp_path / "plans")), parts=1)
+    splits = [split for part in planner.parts(0, planner.latest(0)) for split in part.splits]
+    assert promises_within(source)
+    assert [read_times(source, split)[1] for split in splits] == [BEGINNING, 8, BEGINNING]
+    run = stream.run_local()
+    assert sum(batch["late"] for batch in run.metrics()) == 1
+    assert {row["item"] for row in run.table().to_pylist() if row["kind"] == "insert"} == {1}
 
 
 def test_a_misspelt_column_is_refused(table: str) -> None:

@@ -8,6 +8,7 @@ from typing import Final, final
 from urllib.parse import quote
 
 from anabranch.model.time import BEGINNING, Time, subtract_saturating
+from anabranch.runtime.delta_rows import KIND
 from anabranch.runtime.file_reader import Split, read_times
 from anabranch.runtime.folder import Folder
 from anabranch.runtime.source_spec import FileSource
@@ -92,7 +93,8 @@ class PartPromises:
 
 def promises_within(source: FileSource) -> bool:
     """Whether rows of a source can be late because of others of the same batch."""
-    has_kinds = source.form != "delta" and source.shape is not None and source.shape.kind
+    # What a Delta table says of its changes holds no stable points; a table of elements does.
+    has_kinds = source.shape is not None and source.shape.kind not in (None, KIND)
     holds_stables = source.form == "lines" or has_kinds
     is_judged = source.ordered and not source.stamped and not source.copies
     return is_judged and (source.promise.delay is not None or bool(holds_stables))

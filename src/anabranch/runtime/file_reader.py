@@ -24,7 +24,7 @@ from anabranch.model.json_decode import MisfitError, decode_value, from_wire, wi
 from anabranch.model.stream_file import read_lines
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.declared_columns import no_column
-from anabranch.runtime.delta_rows import Change, read_delta
+from anabranch.runtime.delta_rows import KIND, Change, read_delta
 from anabranch.runtime.file_listing import form_of
 from anabranch.runtime.rows import arrivals_of, latest_times
 from anabranch.runtime.source_spec import ARRIVAL, FileForm, FileSource, Shape
@@ -120,8 +120,8 @@ def read_times(source: FileSource, split: Split) -> tuple[Time, Time]:
         return Time(int(came.batch.start.max(initial=BEGINNING))), came.batch.stable
     shape = source.shape
     assert shape is not None
-    # What a Delta table says of changes holds no stable points.
-    times = Shape(start=shape.start, kind=None if source.form == "delta" else shape.kind)
+    # What a Delta table says of its changes holds no stable points.
+    times = Shape(start=shape.start, kind=None if shape.kind == KIND else shape.kind)
     stored = pa.schema([source.stored.field(name) for name in times.columns])
     read = partial(_delta, shape=times) if source.form == "delta" else _READERS[source.form]
     found = [latest_times(rows, times, where=split.path) for rows in read(split, stored)]
