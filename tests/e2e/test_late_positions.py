@@ -37,7 +37,7 @@ def whole(files: Sequence[Sequence[Element]]) -> list[Element]:
 
 
 def run_in(engine: Engine, folder: Path, work: Path, **options: Any) -> Run:
-    stream = engine.stream(folder, name="late_rows", **options)
+    stream = engine.stream(folder, name="late_rows", replace=True, **options)
     run = stream.select("a").start(work, available_now=True)
     assert run.await_end(120)
     return run
