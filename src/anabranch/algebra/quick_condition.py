@@ -59,10 +59,10 @@ def _condition(tree: exp.Expr, schema: pa.Schema) -> Condition | None:
             inner = _condition(tree.this, schema)
             return None if inner is None else lambda rows: pc.invert(inner(rows))
         case exp.Is(this=exp.Column(), expression=exp.Null()):
-            name = _column(tree.this, schema)
+            name = column_of(tree.this, schema)
             return None if name is None else lambda rows: pc.is_null(rows.column(name))
         case exp.Column():
-            name = _column(tree, schema)
+            name = column_of(tree, schema)
             if name is None or not pa.types.is_boolean(schema.field(name).type):
                 return None
             return lambda rows: rows.column(name)
@@ -74,11 +74,11 @@ def _comparison(function: str, tree: exp.Expr, schema: pa.Schema) -> Condition |
     left, right = tree.args["this"], tree.args["expression"]
     if not isinstance(left, exp.Column):
         left, right, function = right, left, _MIRRORED.get(function, function)
-    name = _column(left, schema) if isinstance(left, exp.Column) else None
+    name = column_of(left, schema) if isinstance(left, exp.Column) else None
     if name is None:
         return None
     kind = schema.field(name).type
-    value = _constant(right, kind)
+    value = constant_of(right, kind)
     if value is None:
         return None
     constant = pa.scalar(value, kind)
@@ -92,12 +92,13 @@ def _comparison(function: str, tree: exp.Expr, schema: pa.Schema) -> Condition |
     return lambda rows: pc.call_function(function, [rows.column(name), constant])
 
 
-def _column(tree: exp.Expr, schema: pa.Schema) -> str | None:
+def column_of(tree: exp.Expr, schema: pa.Schema) -> str | None:
+    """The name of the column that a reference means, if there is one of that name."""
     name = str(tree.name)
     return name if schema.names.count(name) == 1 and not tree.args.get("table") else None
 
 
-def _constant(tree: exp.Expr, kind: pa.DataType) -> Any | None:
+def constant_of(tree: exp.Expr, kind: pa.DataType) -> Any | None:
     """The value of a literal that compares with a type as it is."""
     sign = 1
     if isinstance(tree, exp.Neg):

@@ -1,8 +1,14 @@
-"""Filters and projections right above a DataFrame stay with Spark."""
+"""Conditions and projections right above a DataFrame stay with Spark.
+
+All other expressions stay with the workers, to which settings of the user's session mean nothing.
+But what only Spark can evaluate is pushed down with all that is below it, under settings of ours
+(see `session_free`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Final
 
@@ -16,10 +22,12 @@ from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.rewriting import conjoin, conjuncts, rebind
 from anabranch.algebra.source import Source
-from anabranch.runtime.frame_source import FrameSource
+from anabranch.runtime.frame_source import FrameSource, frame_schema
+from anabranch.runtime.session_free import native_condition, pinned
 
 Frames = dict[str, FrameSource]
 _KEEP: Final = "__keep"
+_FITS: Final = "__fits"
 
 
 def push_down(
@@ -55,8 +63,9 @@ def _visited(
                 return _adopt(node, node, frame, pushed)
             return node
         case Filter() | Map():
-            if _calls_own(node) and _head(node.input, frames) is not None:
-                node = apart(node)
+            below = _head(node.input, frames, by_spark=_needs_spark(node))
+            if below is not None:
+                node = apart(node, below[1])
             head = _head(node, frames)
             if head is not None:
                 return _adopt(node, *head, pushed)
@@ -64,36 +73,91 @@ def _visited(
     return node.with_inputs(*(_visit(each, frames, pushed, known) for each in node.inputs))
 
 
-def _head(node: Node, frames: Mapping[str, FrameSource]) -> tuple[Source, FrameSource] | None:
-    """The source and its DataFrame with this node done by Spark, if all below is done so too."""
+def _head(
+    node: Node, frames: Mapping[str, FrameSource], *, by_spark: bool = False
+) -> tuple[Source, FrameSource] | None:
+    """The source and its DataFrame with this node done by Spark, if all below is done so too.
+
+    With `by_spark`, for the sake of something above that only Spark evaluates, Spark does all that
+    it can, under settings of ours.
+    """
     if isinstance(node, Source):
         return (node, frames[node.name]) if node.name in frames else None
-    if not isinstance(node, Filter | Map) or _calls_own(node):
+    if not isinstance(node, Filter | Map):
         return None
-    below = _head(node.input, frames)
+    by_spark = by_spark or _needs_spark(node)
+    below = _head(node.input, frames, by_spark=by_spark)
     if below is None:
         return None
     source, frame = below
+    if not _all_native(node, frame, by_spark=by_spark):
+        return None
     if isinstance(node, Filter):
         return source, _filtered(node, frame)
     return source, _mapped(node, frame)
 
 
-def _calls_own(node: Filter | Map) -> bool:
-    """Whether a function of a user is in it, which Spark does not know."""
-    parts = [node.predicate] if isinstance(node, Filter) else [part for _, part in node.columns]
-    return any(part.functions for part in parts)
+def _parts(node: Filter | Map) -> list[Expression]:
+    """The expressions of a node."""
+    return [node.predicate] if isinstance(node, Filter) else [part for _, part in node.columns]
 
 
-def apart(node: Filter | Map) -> Filter | Map:
-    """The same, as one node over another that holds what Spark can do of it."""
+def _needs_spark(node: Filter | Map) -> bool:
+    """Whether something is in it that workers cannot evaluate."""
+    return any(part.spark_only for part in _parts(node))
+
+
+def _all_native(node: Filter | Map, frame: FrameSource | None, *, by_spark: bool) -> bool:
+    """Whether Spark does a node as a whole."""
+    if isinstance(node, Filter):
+        return _is_condition(node.predicate, frame, by_spark=by_spark)
+    return all(_is_projection(part, by_spark=by_spark) for part in _parts(node))
+
+
+def _is_projection(part: Expression, *, by_spark: bool) -> bool:
+    """Whether Spark computes a column: only if it is there, or if nobody else can."""
+    return not part.functions and (by_spark or part.is_column is not None)
+
+
+def _is_condition(part: Expression, frame: FrameSource | None, *, by_spark: bool) -> bool:
+    """Whether Spark judges a condition: no setting changes its meaning, or nobody else can."""
+    if part.functions or by_spark:
+        return not part.functions
+    types = part.schema if frame is None else _types(frame)
+    return native_condition(part.sql, types) is not None
+
+
+def _types(source: FrameSource) -> pa.Schema:
+    """The columns of a DataFrame that hold what is declared; workers convert the others."""
+    there = frame_schema(source.frame)
+    spark = {field.name: field.dataType.simpleString() for field in source.frame.schema.fields}
+    return pa.schema(
+        [
+            field
+            for field in source.schema
+            if field.name in there.names
+            and there.field(field.name).type == field.type
+            # A text with a collation is compared in another way.
+            and (spark[field.name] == "string" or not pa.types.is_string(field.type))
+        ]
+    )
+
+
+def apart(node: Filter | Map, frame: FrameSource | None = None) -> Filter | Map:
+    """The same, as one node over another that holds what Spark does of it, if there is something.
+
+    What is declared of columns is trusted where there is no DataFrame.
+    """
+    by_spark = _needs_spark(node)
+    if _all_native(node, frame, by_spark=by_spark):
+        return node
     if isinstance(node, Map):
-        return _map_apart(node)
+        return _map_apart(node) if by_spark else node
     first: list[Expression] = []
     rest: list[Expression] = []
     for each in conjuncts(node.predicate):
         # What stands behind a call may be guarded by it.
-        native = not each.functions and not (rest and each.may_fail)
+        native = _is_condition(each, frame, by_spark=by_spark) and not (rest and each.may_fail)
         (first if native else rest).append(each)
     if not first:
         return node
@@ -137,7 +201,17 @@ def _unlike(name: str, names: Sequence[str]) -> str:
 
 def _filtered(node: Filter, source: FrameSource) -> FrameSource:
     """Only the rows that fit; with a declared delay the others still tell how late it is."""
-    keep = sf.expr(node.predicate.sql)
+    keep = native_condition(node.predicate.sql, _types(source))
+    if keep is None:
+        with pinned(source.frame.sparkSession):
+            # Analysed here and now, under our settings; the rows are read later.
+            frame = source.frame.withColumn(_FITS, sf.expr(node.predicate.sql))
+        fitting = _kept(sf.col(_FITS), replace(source, frame=frame))
+        return replace(fitting, frame=fitting.frame.drop(_FITS))
+    return _kept(keep(), source)
+
+
+def _kept(keep: Column, source: FrameSource) -> FrameSource:
     if source.promise.delay is not None and source.frame.isStreaming:
         return _marked(keep, source)
     if source.shape.kind is not None:
@@ -170,12 +244,20 @@ def _quoted(name: str) -> str:
 
 
 def _mapped(node: Map, source: FrameSource) -> FrameSource:
-    columns = [sf.expr(part.sql).alias(name) for name, part in node.columns]
+    columns = [
+        sf.col(_quoted(part.is_column)).alias(name)
+        if part.is_column is not None
+        else sf.expr(part.sql).alias(name)
+        for name, part in node.columns
+    ]
     times = [sf.col(name) for name in (*source.shape.columns, *source.order)]
     stored = [*node.schema, *(source.stored.field(name) for name in source.shape.columns)]
+    simple = all(part.is_column is not None for _, part in node.columns)
+    with nullcontext() if simple else pinned(source.frame.sparkSession):
+        frame = source.frame.select(*columns, *times)
     return replace(
         source,
-        frame=source.frame.select(*columns, *times),
+        frame=frame,
         schema=node.schema,
         stored=pa.schema(stored),
     )

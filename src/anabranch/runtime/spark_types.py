@@ -14,6 +14,7 @@ from anabranch.algebra.evaluation import plain_type
 from anabranch.algebra.expression import TypeOracle
 from anabranch.algebra.functions.value import type_in_spark
 from anabranch.errors import QueryError
+from anabranch.runtime.session_free import pinned
 
 
 def spark_type(session: SparkSession) -> TypeOracle:
@@ -24,7 +25,8 @@ def spark_type(session: SparkSession) -> TypeOracle:
         columns = pa.schema([(name, kind) for name, kind in known if kind is not None])
         there = from_arrow_schema(columns, prefer_timestamp_ntz=True)
         try:
-            found = session.createDataFrame([], there).select(sf.expr(text).alias("v")).schema
+            with pinned(session):
+                found = session.createDataFrame([], there).select(sf.expr(text).alias("v")).schema
             return plain_type(to_arrow_schema(found, timezone="UTC").field("v").type)
         except PySparkException as problem:
             raise QueryError(
