@@ -196,6 +196,7 @@ class Engine:
                 "max_rows_per_batch": max_rows_per_batch,
                 "max_files_per_batch": max_files_per_batch,
                 "copies": copies,
+                "replace": replace,
             },
             where=f"engine.stream({shown(source)})",
         )
@@ -263,6 +264,7 @@ class Engine:
                 "schema": schema,
                 "unique": unique,
                 "hide_times": hide_times,
+                "replace": replace,
             },
             where=f"engine.relation({shown(source)})",
         )

@@ -54,6 +54,7 @@ FITS: Final[Mapping[str, set[str]]] = {
     "unique": {"none"},
     "edges": {"none"},
     "hide_times": {"flag"},
+    "replace": {"flag"},
 }
 """Which of them are values of an option; a chronon of no length is not."""
 
@@ -105,12 +106,12 @@ def test_a_wrong_value_in_python_is_an_error_in_three_parts(
         _takes(fits, partial(engine.stream, rows, **given), f"{option}={value!r}")
 
 
-@pytest.mark.parametrize("option", ["name", "start", "end", "schema"])
+@pytest.mark.parametrize("option", ["name", "start", "end", "schema", "replace"])
 def test_a_wrong_value_for_a_relation_is_an_error_in_three_parts(
     engine: ab.Engine, rows: Path, option: str
 ) -> None:
     for name, value in WRONG.items():
-        given = {option: value}
+        given = {"replace": True, option: value}
         fits = name in FITS[option]
         _takes(fits, partial(engine.relation, rows, **given), f"{option}={value!r}")
 

@@ -169,6 +169,15 @@ SOURCE_OPTIONS: Final = table_of(
         why_not="it does not come file by file",
     ),
     Option(
+        name="replace",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=_EVERY,
+        # In SQL it is CREATE OR REPLACE.
+        in_sql=False,
+    ),
+    Option(
         name="copies",
         kind=FLAG,
         default=False,
