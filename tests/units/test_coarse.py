@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -27,7 +29,9 @@ from anabranch.model.elements import Adjust, Insert, Stable, batch_of
 from anabranch.model.legality import first_violation
 from anabranch.model.stream_file import describe, write_stream
 from anabranch.model.time import BEGINNING, FOREVER, Duration
+from anabranch.runtime import earlier_parts
 from anabranch.runtime.event_table import event_changes
+from anabranch.runtime.file_reader import Split, read_times
 from anabranch.testing.oracle import assert_agrees
 from anabranch.testing.physical import Move, PhysicalStream
 from anabranch.testing.strategies import streams
@@ -289,3 +293,33 @@ def test_instants_beyond_microseconds_saturate() -> None:
     far = np.array([FOREVER - 1, BEGINNING + 1, 0, FOREVER], np.int64)
     assert days.microseconds(far).tolist() == [FOREVER, BEGINNING, 0, FOREVER]
     assert INTEGERS.microseconds(far).tolist() == far.tolist()
+
+
+@pytest.mark.parametrize("form", ["parquet", "json", "lines"])
+def test_earlier_parts_of_a_file_promise_in_chronons(form: str, tmp_path: Path) -> None:
+    starts = [datetime(2026, 11, 15, 10, 0, second, tzinfo=timezone.utc) for second in (1, 5, 9)]
+    stream_of: dict[str, Any] = {"chronon": "1 second", "delay": "3 seconds"}
+    if form == "parquet":
+        path = tmp_path / "s.parquet"
+        table = pa.table({"k": [1, 2, 3], "at": pa.array(starts, pa.timestamp("us", tz="UTC"))})
+        pq.write_table(table, path, row_group_size=1)
+        stream_of["start"] = "at"
+    elif form == "json":
+        path = clicks(tmp_path, 1, 5, 9)
+        stream_of |= {"start": "at", "schema": table_schema()}
+    else:
+        path = tmp_path / "s.jsonl"
+        batch = batch_of(
+            [Insert((n,), TEN + s, TEN + s + 1) for n, s in enumerate((1, 5, 9))], SCHEMA
+        )
+        write_stream(path, [batch], clock=COARSE)
+    (source,) = Engine().stream(str(path), **stream_of).sources.values()
+    units = [Split(str(path), 0, 1 if form == "parquet" else -1)]
+    latest, _ = read_times(source, units[0])
+    assert latest == TEN + (1 if form == "parquet" else 9)
+    known = replace(units[0], latest=(TEN + 9) * 1_000_000)
+    assert earlier_parts._known(source, known) == TEN + 6
+
+
+def table_schema() -> pa.Schema:
+    return pa.schema([("k", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])

@@ -47,6 +47,11 @@ def coarser(came: Arrivals, step: int) -> Arrivals:
     )
 
 
+def chronon_of_time(time: Time, step: int) -> Time:
+    """The chronon that one instant lies in where `step` instants are one."""
+    return time if time in (FOREVER, BEGINNING) else Time(int(time) // step)
+
+
 def in_microseconds(batch: EventBatch, clock: Clock) -> EventBatch:
     """The same rows with times in microseconds, where they are timestamps."""
     if not clock.timestamps or clock.chronon == 1:

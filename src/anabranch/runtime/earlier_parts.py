@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, final
 from urllib.parse import quote
 
+from anabranch.model.coarser import chronon_of_time
 from anabranch.model.time import BEGINNING, Time, subtract_saturating
 from anabranch.runtime.delta_rows import KIND
 from anabranch.runtime.file_reader import Split, read_times
@@ -103,14 +104,15 @@ def promises_within(source: FileSource) -> bool:
 def _known(source: FileSource, split: Split) -> Time | None:
     """What a piece promises, as far as that can be told without reading it."""
     if not split.path:
-        return Time(split.stable if split.stable is not None else BEGINNING)
+        stable = Time(split.stable if split.stable is not None else BEGINNING)
+        return chronon_of_time(stable, source.promise.step)
     delay = source.promise.delay
     if delay is None and (source.form == "log" or split.latest is not None):
         # The promises of a log stand behind its files, not in them.
         return BEGINNING
     if delay is None or split.latest is None:
         return None
-    return subtract_saturating(Time(split.latest), delay)
+    return subtract_saturating(chronon_of_time(Time(split.latest), source.promise.step), delay)
 
 
 def _read(source: FileSource, split: Split) -> Time:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
-from anabranch.model.coarser import coarser
+from anabranch.model.coarser import chronon_of_time, coarser
 from anabranch.model.json_decode import MisfitError, decode_value, from_wire, wire_type
 from anabranch.model.stream_file import read_lines
 from anabranch.model.time import BEGINNING, Time
@@ -112,12 +112,14 @@ def read_times(source: FileSource, split: Split) -> tuple[Time, Time]:
     Raises:
         StreamError: The file cannot be read.
     """
+    step = _step(source, source.form)
     if source.form == "lines":
         data = _bytes(split)
         if source.promise.delay is None:
             data = _lines_with_stables(data)
         came = read_lines(data, source.schema, split.number, name=split.path)
-        return Time(int(came.batch.start.max(initial=BEGINNING))), came.batch.stable
+        latest_start = Time(int(came.batch.start.max(initial=BEGINNING)))
+        return chronon_of_time(latest_start, step), chronon_of_time(came.batch.stable, step)
     shape = source.shape
     assert shape is not None
     # What a Delta table says of its changes holds no stable points.
@@ -126,7 +128,8 @@ def read_times(source: FileSource, split: Split) -> tuple[Time, Time]:
     read = partial(_delta, shape=times) if source.form == "delta" else _READERS[source.form]
     found = [latest_times(rows, times, where=split.path) for rows in read(split, stored)]
     latest, stable = zip(*found, strict=True) if found else ((), ())
-    return max(latest, default=BEGINNING), max(stable, default=BEGINNING)
+    both = (max(latest, default=BEGINNING), max(stable, default=BEGINNING))
+    return chronon_of_time(both[0], step), chronon_of_time(both[1], step)
 
 
 def _lines_with_stables(data: bytes) -> bytes:
