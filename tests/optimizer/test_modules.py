@@ -24,6 +24,7 @@ from anabranch.algebra.union import Union
 from anabranch.errors import StreamError
 from anabranch.kernels.pruning import needed_columns
 from anabranch.language.nulls import is_never_null
+from anabranch.model.clock import INTEGERS
 from anabranch.model.time import FOREVER, Duration
 from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.driver import optimize
@@ -328,7 +329,7 @@ def test_equal_plans_with_modules_are_one() -> None:
     assert common_subplans([select(one, "n"), select(again, "told")]) == [one]
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=lambda window: str(window.label(clock=False)))
+@pytest.mark.parametrize("window", WINDOWS, ids=lambda window: str(window.label(INTEGERS)))
 def test_a_plan_with_modules_has_a_price(window: Any) -> None:
     statistics = {"S": SourceStatistics(rate=2.0, lifetime=5.0, distinct={"k": 4.0})}
     model = CostModel(statistics)

@@ -50,7 +50,7 @@ DOUBLE, BIGINT, STRING = pa.float64(), pa.int64(), pa.string()
         ([DOUBLE, BIGINT], [0.5], {"Q": 0.5}, "the parameter 'Q' of weighted is set twice"),
         ([DOUBLE, BIGINT], [0.5], {"modus": 1}, "no parameter 'modus'; did you mean 'mode'?"),
         ([DOUBLE, BIGINT], [0.5, "mid"], {}, "must be one of 'low', 'high'"),
-        ([DOUBLE, BIGINT], [0.5, "low", "soon"], {}, "must be a duration, such as"),
+        ([DOUBLE, BIGINT], [0.5, "low", "soon"], {}, "must be a duration"),
         ([DOUBLE, BIGINT], [1, "low", 1, 1], {}, "weighted has 3 parameters, not 4"),
     ],
 )

@@ -42,6 +42,7 @@ def bind_window(window: WindowText, over: Node, item: Item, context: Context) ->
     size = UNBOUNDED if window.size is None else bind_duration(window.size, over, context)
     if window.least is not None and bind_duration(window.least, over, context) > size:
         raise _least(window, context)
+    _note_least(window, context)
     slide = CHRONON if window.slide is None else bind_duration(window.slide, over, context)
     _check_granule(size, over, context)
     if size == 1 and slide == 1:
@@ -53,6 +54,7 @@ def _bind_rows(window: WindowText, over: Node, item: Item, context: Context) -> 
     rows = UNBOUNDED if window.size is None else _count(window.size, context)
     if window.least is not None and _count(window.least, context) > rows:
         raise _least(window, context)
+    _note_least(window, context)
     slide = 1 if window.slide is None else _count(window.slide, context)
     scope = Scope((item,))
     keys = tuple(_key(column, over, scope, context) for column in window.partition_by)
@@ -92,6 +94,9 @@ def bind_granularity(granularity: GranularityText, over: Node, context: Context)
                 granularity.span,
                 "write COARSEST the larger size, FINEST the smaller one",
             )
+        context.notes.append(
+            "COARSEST has no effect yet: the stream always has its finest granule, that of FINEST"
+        )
     for node in over.walk():
         if isinstance(node, Granularity) and granule % node.granule:
             raise context.wrong(
@@ -227,6 +232,13 @@ def _positive(amount: Amount, context: Context) -> None:
     if not re.fullmatch(r"[0-9]+", amount.text) or int(amount.text) < 1:
         raise context.wrong(
             f"'{amount.text}' is no positive whole number", amount.span, "write 1 or more"
+        )
+
+
+def _note_least(window: WindowText, context: Context) -> None:
+    if window.least is not None:
+        context.notes.append(
+            "MIN has no effect yet: the window always has its largest size, that of MAX"
         )
 
 
