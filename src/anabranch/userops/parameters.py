@@ -86,7 +86,7 @@ def _value(
     try:
         made = _duration(value, clock) if parameter.is_duration else constant(value, kind)
     except QueryError as problem:
-        raise QueryError(f"{where}duration: {problem.what}", hint=problem.hint) from None
+        raise misused(declared, f"{where}duration: {problem.what}") from None
     except (ValueError, OverflowError):
         wanted = "duration, such as '10 minutes'" if parameter.is_duration else type_name(kind)
         raise misused(declared, f"{where}{wanted}") from None
