@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -122,9 +123,14 @@ def test_an_interrupt_is_exit_code_130() -> None:
     # More than a pipe holds: when it is written, the command is at work.
     process.stdin.write(LEGAL.encode() * 10_000)
     process.stdin.flush()
-    process.send_signal(signal.SIGINT)
+    # Python drops an interrupt that comes while it runs a finalizer; a person presses it again.
+    for _ in range(30):
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=2)
+            break
+    assert process.wait(timeout=0) == 130
     assert process.stderr.read() == b"interrupted\n"
-    assert process.wait(timeout=30) == 130
     process.stdin.close()
     process.stderr.close()
 
