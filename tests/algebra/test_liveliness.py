@@ -11,6 +11,7 @@ from tests.language.modules import FOLLOWED_BY, HELD, MEDIAN, Small
 from anabranch.algebra.apply_module import ApplyModule, Call
 from anabranch.algebra.axis_window import tumbling
 from anabranch.algebra.ended_windows import only_ended
+from anabranch.algebra.event_identity import events_in_words
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.liveliness import cleanup, liveliness, warning
@@ -82,7 +83,8 @@ def test_explain_says_all_of_it() -> None:
     said = Explanation(
         written=node, optimized=optimize(node), physical=compile_plan(EVENTS), leaves="any"
     )
-    assert f"Windows\n  {node.label}\n    results are settled" in said.text()
+    events = f"Windows\n  {node.label}\n    {events_in_words(node.input)}\n"
+    assert f"{events}    results are settled" in said.text()
     assert "    WARNING: held may see an end that lies behind its window" in said.text()
     (found,) = said.json()["windows"]
     assert found["settled"] == liveliness(node)

@@ -1,4 +1,4 @@
-"""One engine with a Spark of its own for all tests of a process."""
+"""One Spark for all tests of a process, and an engine with names of its own for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[Engine]:
+def first_engine() -> Iterator[Engine]:
+    """The engine that has started the Spark of the others."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with Engine(shards=2) as engine:
+        yield engine
+
+
+@pytest.fixture
+def engine(first_engine: Engine) -> Iterator[Engine]:
+    with Engine(first_engine.spark, shards=2) as engine:
         yield engine

@@ -176,7 +176,9 @@ class Scenario:
             ends=True,
             max_files_per_batch=1,
         )
-        b = engine.stream(folder / "b", name="b", schema=B, max_files_per_batch=1)
+        b = engine.stream(
+            folder / "b", name="b", schema=B, chronon="1 second", max_files_per_batch=1
+        )
         random = np.random.default_rng(self.seed + 1)
         first = SHAPES[self.shape](a, b, random)
         if random.integers(3):

@@ -191,7 +191,7 @@ def _await(condition: Callable[[], bool]) -> None:
 
 
 def _anabranch(engine: Engine, rows: Path, work: Path, reader: Reader) -> Callable[[], None]:
-    stream = engine.stream(rows, name="rows", start="ts", delay="1 second")
+    stream = engine.stream(rows, name="rows", replace=True, start="ts", delay="1 second")
     query = (
         stream.window("10 seconds", slide="10 seconds")
         .group_by("k")

@@ -97,6 +97,7 @@ def _measure(engine: Engine, root: Path, live: int, report: Report, size: Size) 
     stream = engine.stream(
         f"{rows}/*/*.parquet",
         name="rows",
+        replace=True,
         start="ts",
         delay="1000 days",
         max_files_per_batch=1,

@@ -48,7 +48,9 @@ def latency(report: Report) -> None:
 
 
 def _anabranch(engine: Engine, folder: Path, work: Path) -> list[dict[str, float]]:
-    stream = engine.stream(folder, name="rows", start="ts", delay="1 second", max_files_per_batch=1)
+    stream = engine.stream(
+        folder, name="rows", replace=True, start="ts", delay="1 second", max_files_per_batch=1
+    )
     query = stream.window("10 seconds").group_by("k").agg(n="COUNT(*)")
     run = query.start(to=work / "log", checkpoint=work / "checkpoint", available_now=True)
     run.await_end()

@@ -77,6 +77,7 @@ def answer(engine: Engine, rows: Path, work: Path, shape: str, size: Size) -> in
     stream = engine.stream(
         rows,
         name="rows",
+        replace=True,
         start="ts",
         delay="1 second",
         max_files_per_batch=size.files_per_batch,

@@ -102,6 +102,7 @@ def _anabranch(
     stream = engine.stream(
         folder,
         name="rows",
+        replace=True,
         start="ts" if ordered else None,
         delay="5 seconds" if ordered else None,
         max_files_per_batch=size.files_per_batch,

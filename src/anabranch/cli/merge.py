@@ -124,6 +124,7 @@ def _follow(
     from anabranch.cli.running import announced, wait_for
     from anabranch.engine import Engine
     from anabranch.merging.logs import merge_logs
+    from anabranch.model.clock import INTEGERS
     from anabranch.runtime.run_options import check_flags
     from anabranch.runtime.sink_choice import choose_sink
 
@@ -141,7 +142,7 @@ def _follow(
             feedback=feedback,
             **options,  # type: ignore[arg-type]
         )
-        with announced(run, script="merge", to=to) as announcement:
+        with announced(run, script="merge", to=to, clock=INTEGERS) as announcement:
             code = wait_for(run, announcement)
     if code:
         raise typer.Exit(code)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, final
 import typer
 
 from anabranch.cli.entries import Entries, Entry
-from anabranch.model.clock import INTEGERS, Clock
 
 if TYPE_CHECKING:
+    from anabranch.model.clock import Clock
     from anabranch.runtime.run import Run
 
 _LOOK: Final = 1.0
@@ -137,7 +137,7 @@ class Announcement:
 
 
 @contextmanager
-def announced(run: Run, *, script: str, to: str, clock: Clock = INTEGERS) -> Iterator[Announcement]:
+def announced(run: Run, *, script: str, to: str, clock: Clock) -> Iterator[Announcement]:
     """Let other processes know of a run while the block lasts, by the name of its script."""
     name = run.name if script == "-" else Path(script).stem
     announcement = Announcement(run, name, script=script, to=to, clock=clock)
