@@ -172,7 +172,7 @@ def test_a_streaming_dataframe_is_a_source(engine: Engine, tmp_path: Path) -> No
 
     files = Engine().stream(rows, start="t", delay=20, max_files_per_batch=1)
     for delay in (20, None):
-        stream = engine.stream(frame, name="frame", start="t", delay=delay)
+        stream = engine.stream(frame, name="frame", replace=True, start="t", delay=delay)
         run = finish(query(stream).start(available_now=True))
         assert meaning(run._sink.batches()) == local(query(files))
         assert (run.stable > 0) == (delay is not None)
