@@ -17,6 +17,7 @@ from anabranch.algebra.node import Node
 from anabranch.kernels.pipeline import Emission, PhysicalPlan, compile_plan
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.file_planner import CLOCK, CONTROL
 from anabranch.runtime.folder import Folder
@@ -74,6 +75,7 @@ class ShardedRunner:
             promises={**known, **(promises or {})},
             deliveries=(deliver,) * len(plan.outputs),
             outs=tuple(str(folder / f"out{number}") for number in range(len(plan.outputs))),
+            clocks=(INTEGERS,) * len(plan.outputs),
             keep=3,
             unordered=frozenset(unordered),
         )

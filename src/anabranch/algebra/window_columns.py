@@ -59,6 +59,7 @@ def check_points(over: Node, *, where: str) -> None:
 def bounds(start: int, end: int, clock: Clock) -> Payload:
     """The values of both columns; what begins before all time begins with it.
 
+    >>> from anabranch.model.clock import INTEGERS
     >>> bounds(5, 7, INTEGERS)
     (5, 7)
     """
