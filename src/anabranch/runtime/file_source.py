@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -41,7 +42,7 @@ def read_files(spark: SparkSession, job: FileJob, folder: str) -> DataFrame:
 
     In an option it would be too long for Spark, which searches options for secrets.
     """
-    spark.dataSource.register(FileDataSource)
+    _register(spark)
     data = pickle.dumps(job)
     name = f"files-{hashlib.sha256(data).hexdigest()}.pickle"
     place = Folder.at(folder)
@@ -50,6 +51,15 @@ def read_files(spark: SparkSession, job: FileJob, folder: str) -> DataFrame:
             place.remove(old)
     place.write(name, data)
     return spark.readStream.format(_FORMAT).option("folder", folder).option("job", name).load()
+
+
+def _register(spark: SparkSession) -> None:
+    """Make the source known to a session; one made by `newSession` may know it already."""
+    try:
+        spark.dataSource.register(FileDataSource)
+    except AnalysisException as problem:
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(problem):
+            raise
 
 
 @lru_cache(maxsize=16)
