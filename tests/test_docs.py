@@ -115,7 +115,15 @@ def needs_spark(page: str) -> bool:
     return any(note["note"] == "spark" for note in notes)
 
 
+# Spark's daemon of Python workers may say this when Spark stops before its workers have.
+DAEMON = re.compile(
+    r'Traceback \(most recent call last\):\n(?:  File "[^"]*pyspark[^"]*daemon\.py".*\n)+'
+    r"BrokenPipeError: .*\n?"
+)
+
+
 def check_output(page: str, line: int, expected: str, actual: str) -> None:
+    actual = DAEMON.sub("", actual)
     if not matches(expected, actual):
         wanted, got = textwrap.indent(expected, "    "), textwrap.indent(actual, "    ")
         pytest.fail(f"{page}, line {line}: the page shows\n{wanted}\n  but it is\n{got}")

@@ -41,11 +41,13 @@ def contents(log: Path) -> Contents:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Contents]:
+def undisturbed(
+    first_engine: Engine, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Contents]:
     """The input, and what a run that nobody disturbs makes of it."""
     folder = tmp_path_factory.mktemp("undisturbed")
     write_input(folder / "in")
-    query(engine, folder / "in").start(folder / "log", available_now=True).await_end()
+    query(first_engine, folder / "in").start(folder / "log", available_now=True).await_end()
     found = contents(folder / "log")
     assert len(found) == FILES
     return folder / "in", found

@@ -92,9 +92,9 @@ def moves(found: Contents) -> list[tuple[int, int, list[Any]]]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+def undisturbed(first_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     folder = tmp_path_factory.mktemp("undisturbed")
-    go_on(engine, folder, FILES, shards=2)
+    go_on(first_engine, folder, FILES, shards=2)
     found = moves(contents(folder / "log"))
     assert len(found) == FILES
     assert sum(len(rows) for _, _, rows in found) > 50

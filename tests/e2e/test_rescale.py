@@ -48,10 +48,12 @@ def go_on(engine: Engine, shards: int | None, folder: Path, batches: int) -> Non
 
 
 @pytest.fixture(scope="module")
-def expected(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Counter[tuple[Any, ...]]:
+def expected(
+    first_engine: Engine, tmp_path_factory: pytest.TempPathFactory
+) -> Counter[tuple[Any, ...]]:
     """What a query gives that has three shards all the time."""
     folder = tmp_path_factory.mktemp("steady")
-    go_on(engine, 3, folder, BATCHES)
+    go_on(first_engine, 3, folder, BATCHES)
     found = elements(folder / "log")
     assert len(found) > 100
     return found

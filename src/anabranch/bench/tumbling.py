@@ -105,6 +105,7 @@ def _anabranch(
         replace=True,
         start="ts" if ordered else None,
         delay="5 seconds" if ordered else None,
+        chronon=None if ordered else "1 microsecond",
         max_files_per_batch=size.files_per_batch,
     )
     query = stream.window("10 seconds", slide="10 seconds").group_by("k").agg(n="COUNT(*)")
