@@ -23,6 +23,7 @@ COMMAND = [sys.executable, "-m", "anabranch.cli.app"]
 QUERY = """
 import signal, sys, threading
 from anabranch.cli.running import announced, wait_for
+from anabranch.model.clock import INTEGERS
 
 # Whoever runs the tests may ignore some.
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -50,7 +51,7 @@ class Run:
         self.ended.set()
 
 run = Run(sys.argv[1:] == ["busy"])
-with announced(run, script="/in/highest.sql", to="out.jsonl") as announcement:
+with announced(run, script="/in/highest.sql", to="out.jsonl", clock=INTEGERS) as announcement:
     announcement.refresh()
     code = wait_for(run, announcement)
 sys.exit(code)
