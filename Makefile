@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Where Java 17 or newer is missing, the extra `java` brings one. The same order as runtime/java.py.
+# Where Java 17 or newer is missing, the extra `java` brings one. The same order as runtime/spark/java.py.
 EXTRAS = $(shell \
   for java in "$${JAVA_HOME:-/none}/bin/java" java; do \
     version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \

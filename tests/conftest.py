@@ -67,7 +67,7 @@ def spark() -> Iterator[SparkSession]:
     """One local Spark for all tests; only tests marked `spark` may ask for it."""
     from pyspark.sql import SparkSession
 
-    from anabranch.runtime.java import use_java
+    from anabranch.runtime.spark.java import use_java
 
     use_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import anabranch as ab
-from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.axis_window import (
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
     CountByStart,

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anabranch.algebra.module import Event, Window
+    from anabranch.algebra.modules.module import Event, Window
     from anabranch.engine import Engine, GroupedStream, LocalRun, Run, Stream
     from anabranch.errors import (
         AnabranchError,
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from anabranch.merging.logs import merge_logs
     from anabranch.merging.replicate import Replication, replicate
     from anabranch.model.batch import EventBatch
+    from anabranch.model.files.stream_file import read_batches, write_stream
     from anabranch.model.logical import LogicalStream
-    from anabranch.model.stream_file import read_batches, write_stream
     from anabranch.model.time import FOREVER, Duration
-    from anabranch.runtime.message_sink import Messages
-    from anabranch.runtime.source_spec import ARRIVAL
+    from anabranch.runtime.sinks.message_sink import Messages
+    from anabranch.runtime.sources.spec import ARRIVAL
     from anabranch.userops.bases import (
         Aggregate,
         IncrementalAggregate,
@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "anabranch.algebra.module": ("Event", "Window"),
+    "anabranch.algebra.modules.module": ("Event", "Window"),
     "anabranch.engine": ("Engine", "GroupedStream", "LocalRun", "Run", "Stream"),
     "anabranch.errors": (
         "AnabranchError",
@@ -94,10 +94,10 @@ _MODULES = {
     "anabranch.merging.replicate": ("Replication", "replicate"),
     "anabranch.model.batch": ("EventBatch",),
     "anabranch.model.logical": ("LogicalStream",),
-    "anabranch.model.stream_file": ("read_batches", "write_stream"),
+    "anabranch.model.files.stream_file": ("read_batches", "write_stream"),
     "anabranch.model.time": ("FOREVER", "Duration"),
-    "anabranch.runtime.message_sink": ("Messages",),
-    "anabranch.runtime.source_spec": ("ARRIVAL",),
+    "anabranch.runtime.sinks.message_sink": ("Messages",),
+    "anabranch.runtime.sources.spec": ("ARRIVAL",),
     "anabranch.userops.bases": (
         "Aggregate",
         "IncrementalAggregate",

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from anabranch.algebra.edges import as_edges
-from anabranch.algebra.module import Template
-from anabranch.algebra.scalar_function import ScalarFunction
+from anabranch.algebra.analysis.edges import as_edges
+from anabranch.algebra.modules.module import Template
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
+from anabranch.expressions.scalar_function import ScalarFunction
 from anabranch.fluent import GroupedStream
-from anabranch.kernels.explain import explain_stages
-from anabranch.kernels.pipeline import Emission
-from anabranch.language.statements import (
+from anabranch.kernels.plan.compile import Emission
+from anabranch.kernels.plan.explain import explain_stages
+from anabranch.language.text.statements import (
     CreateDerived,
     CreateFunction,
     CreateSource,
@@ -32,17 +32,17 @@ from anabranch.language.statements import (
 from anabranch.model.clock import chronon_of
 from anabranch.registry import Planned, Registry
 from anabranch.runs import Runs, places, unlike
-from anabranch.runtime.declared import Declared, column_sets
-from anabranch.runtime.local import LocalRun
 from anabranch.runtime.option import FUNCTION, NAME, Option, shown
-from anabranch.runtime.run import Run
-from anabranch.runtime.run_options import check_engine, check_run
-from anabranch.runtime.shared_results import Published
-from anabranch.runtime.sink_choice import choose_sink
-from anabranch.runtime.source_functions import Connect, connect, describe_source
-from anabranch.runtime.source_options import MOST_ROWS, checked_options
-from anabranch.runtime.source_spec import LatePolicy, Limits
-from anabranch.runtime.state_store import KEEP
+from anabranch.runtime.query.local import LocalRun
+from anabranch.runtime.query.options import check_engine, check_run
+from anabranch.runtime.query.run import Run
+from anabranch.runtime.sinks.choice import choose_sink
+from anabranch.runtime.sources.declare.declared import Declared, column_sets
+from anabranch.runtime.sources.declare.shared_results import Published
+from anabranch.runtime.sources.options import MOST_ROWS, checked_options
+from anabranch.runtime.sources.spec import LatePolicy, Limits
+from anabranch.runtime.spark.source_functions import Connect, connect, describe_source
+from anabranch.runtime.store.state_store import KEEP
 from anabranch.stream import Place, Query, Stream, Target, plan_together, start_together
 from anabranch.userops.module_files import modules_in
 from anabranch.windowed import Span
@@ -107,7 +107,7 @@ class Engine:
     def spark(self) -> Any:
         """The Spark session."""
         if self._spark is None:
-            from anabranch.runtime.session import local_session
+            from anabranch.runtime.spark.session import local_session
 
             self._spark = local_session(self._cores, self._settings)
         return self._spark
@@ -394,7 +394,7 @@ class Engine:
 
     def _spark_type(self, text: str, schema: pa.Schema) -> pa.DataType:
         """The type that Spark gives an expression which workers cannot evaluate."""
-        from anabranch.runtime.spark_types import spark_type
+        from anabranch.runtime.spark.spark_types import spark_type
 
         return spark_type(self.spark)(text, schema)
 
@@ -489,7 +489,7 @@ class Engine:
         Gives the port, which is any that is free where 0 is asked for.
         """
         check_run("serve_metrics", port=port, host=host)
-        from anabranch.runtime.prometheus import serve_metrics
+        from anabranch.runtime.query.prometheus import serve_metrics
 
         port, close = serve_metrics(lambda: self._runs.each, port, host)
         self.closes(close)
@@ -551,7 +551,7 @@ class Engine:
         """Into how many shards keyed state is cut."""
         if self._shards is not None:
             return self._shards
-        from anabranch.runtime.session import parallelism
+        from anabranch.runtime.spark.session import parallelism
 
         return parallelism(self.spark)
 

@@ -10,38 +10,38 @@ import pyarrow as pa
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.alter_lifetime import AlterLifetime
-from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.canonical import canonical
-from anabranch.algebra.cleanse import Cleanse
+from anabranch.algebra.analysis.canonical import canonical
 from anabranch.algebra.clip import Clip
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
-from anabranch.algebra.from_signed import FromSigned
+from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.from_signed import FromSigned
+from anabranch.algebra.forms.split import Split
+from anabranch.algebra.forms.to_signed import SIGN, ToSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import JoinKind, Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.merge import Case, Merge, MergePolicy
+from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import Node, clock_of
-from anabranch.algebra.scalar_function import Functions
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import CHRONON, UNBOUNDED, TimeWindow
-from anabranch.algebra.to_signed import SIGN, ToSigned
 from anabranch.algebra.to_stream import Anchor, ToStream
 from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
 from anabranch.algebra.window_columns import Columns
 from anabranch.errors import PlanError
-from anabranch.language.aggregate_text import parse_aggregate, parse_column
-from anabranch.language.join_text import plan_asof_join, plan_join
-from anabranch.language.module_text import calls_module
-from anabranch.language.order_text import parse_order
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.scalar_function import Functions
+from anabranch.language.fragments.join import plan_asof_join, plan_join
+from anabranch.language.fragments.module import calls_module
+from anabranch.language.fragments.order import parse_order
+from anabranch.language.text.aggregate_text import parse_aggregate, parse_column
 from anabranch.windowed import ModuleCall, Span, Windowing
 
 S = TypeVar("S", bound="Fluent")

@@ -14,21 +14,21 @@ from typing import Any, Final, Protocol, final
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.algebra.edges import as_edges
-from anabranch.algebra.expression import Expression, TypeOracle
-from anabranch.algebra.module import Template
+from anabranch.algebra.analysis.edges import as_edges
+from anabranch.algebra.modules.module import Template
 from anabranch.algebra.node import Node
-from anabranch.algebra.scalar_function import Functions, ScalarFunction
 from anabranch.algebra.source import Source
 from anabranch.errors import AnabranchError, PlanError
-from anabranch.language.axis_dialect import AXIS_WINDOWS
-from anabranch.language.catalog import Catalog, Entry
-from anabranch.language.context import Context
-from anabranch.language.modules import Modules, show_functions
-from anabranch.language.read_statements import read_script
-from anabranch.language.script import Script
-from anabranch.language.select import bind_query
-from anabranch.language.statements import (
+from anabranch.expressions.expression import Expression, TypeOracle
+from anabranch.expressions.scalar_function import Functions, ScalarFunction
+from anabranch.language.bind.select import bind_query
+from anabranch.language.names.catalog import Catalog, Entry
+from anabranch.language.names.context import Context
+from anabranch.language.names.modules import Modules, show_functions
+from anabranch.language.text.axis_dialect import AXIS_WINDOWS
+from anabranch.language.text.read_statements import read_script
+from anabranch.language.text.script import Script
+from anabranch.language.text.statements import (
     CreateDerived,
     CreateFunction,
     CreateSource,
@@ -38,13 +38,13 @@ from anabranch.language.statements import (
     Show,
     Statement,
 )
-from anabranch.language.stream_dialect import STREAM_FUNCTIONS
-from anabranch.language.types import type_name
-from anabranch.runtime.declared import Declared
-from anabranch.runtime.declared_in_sql import checked_durations, declared_in_sql
-from anabranch.runtime.delta_table import DELTA
+from anabranch.language.text.stream_dialect import STREAM_FUNCTIONS
+from anabranch.language.text.types import type_name
 from anabranch.runtime.option import NAME, Option, shown
-from anabranch.runtime.source_functions import Connect, resolve_path
+from anabranch.runtime.sources.declare.declared import Declared
+from anabranch.runtime.sources.declare.declared_in_sql import checked_durations, declared_in_sql
+from anabranch.runtime.sources.files.delta_table import DELTA
+from anabranch.runtime.spark.source_functions import Connect, resolve_path
 from anabranch.userops.bases import module_of
 from anabranch.userops.library import default_library
 

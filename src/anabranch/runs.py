@@ -10,10 +10,10 @@ from typing import Any, final
 import pyarrow as pa
 
 from anabranch.errors import PlanError
-from anabranch.runtime.place import folder_for_all
-from anabranch.runtime.run import Run
-from anabranch.runtime.run_options import RUN_OPTIONS
-from anabranch.runtime.shared_results import Published, publish
+from anabranch.runtime.query.options import RUN_OPTIONS
+from anabranch.runtime.query.run import Run
+from anabranch.runtime.sources.declare.shared_results import Published, publish
+from anabranch.runtime.sources.location import folder_for_all
 from anabranch.stream import Place, Stream, Target
 
 

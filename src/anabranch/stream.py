@@ -8,33 +8,33 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
-from anabranch.algebra.cleanse import Cleanse
-from anabranch.algebra.module import Template
+from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.modules.module import Template
 from anabranch.algebra.node import clock_of
 from anabranch.errors import PlanError
 from anabranch.fluent import Fluent
-from anabranch.kernels.pipeline import Emission, PhysicalPlan, compile_plan
+from anabranch.kernels.plan.compile import Emission, PhysicalPlan, compile_plan
 from anabranch.model.clock import MICROSECONDS
 from anabranch.optimizer.driver import optimize
 from anabranch.optimizer.together import optimize_together
-from anabranch.runtime.bounded import refuse_unbounded
-from anabranch.runtime.explanation import Explanation, spark_plan
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.local import LocalRun, run_locally
-from anabranch.runtime.message_sink import Messages
-from anabranch.runtime.notes import notes_of, say
-from anabranch.runtime.run import Run
-from anabranch.runtime.run_options import check_run
-from anabranch.runtime.shared_results import Published, reuse
-from anabranch.runtime.sink_choice import choose_sink
-from anabranch.runtime.sinks import Callback, Sink
-from anabranch.runtime.source_spec import FileSource
-from anabranch.runtime.tables import lookup_tables
-from anabranch.runtime.workers_can import refuse_spark_only
+from anabranch.runtime.query.bounded import refuse_unbounded
+from anabranch.runtime.query.explanation import Explanation, spark_plan
+from anabranch.runtime.query.local import LocalRun, run_locally
+from anabranch.runtime.query.notes import notes_of, say
+from anabranch.runtime.query.options import check_run
+from anabranch.runtime.query.run import Run
+from anabranch.runtime.query.tables import lookup_tables
+from anabranch.runtime.query.workers_can import refuse_spark_only
+from anabranch.runtime.sinks.choice import choose_sink
+from anabranch.runtime.sinks.message_sink import Messages
+from anabranch.runtime.sinks.sinks import Callback, Sink
+from anabranch.runtime.sources.declare.shared_results import Published, reuse
+from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.store.folder import Folder
 from anabranch.windowed import Span
 
 if TYPE_CHECKING:
-    from anabranch.runtime.start import Work
+    from anabranch.runtime.query.start import Work
 
 Place: TypeAlias = str | Path
 Target: TypeAlias = str | Path | Messages
@@ -119,7 +119,7 @@ class Stream(Fluent):
         node, spark = optimized.node, list[tuple[str, str]]()
         frames = {n: s for n, s in self.sources.items() if not isinstance(s, FileSource)}
         if frames:
-            from anabranch.runtime.native_head import push_down
+            from anabranch.runtime.spark.native_head import push_down
 
             (node,), pushed = push_down([node], frames)
             spark = [(name, spark_plan(source.frame)) for name, source in pushed.items()]
@@ -215,7 +215,7 @@ class Stream(Fluent):
         `stable` row has its time in `start`.
         """
         check_run("to_df", emit=emit, checkpoint=checkpoint, allow_unbounded=allow_unbounded)
-        from anabranch.runtime.start import stream_rows
+        from anabranch.runtime.query.start import stream_rows
 
         if any(isinstance(each, Cleanse) and not each.cut for each in self.node.walk()):
             raise PlanError(
@@ -269,7 +269,7 @@ def start_together(
     changed: bool = False,
 ) -> list[Run]:
     """Run queries, each with its sink, as one query of Spark; options as for `Engine.start_all`."""
-    from anabranch.runtime.start import start_query
+    from anabranch.runtime.query.start import start_query
 
     streams = [stream for stream, _ in queries]
     for stream in streams:
@@ -303,9 +303,9 @@ def _work(
     allow_unbounded: bool,
     tables: frozenset[str] = frozenset(),
 ) -> Work:
-    from anabranch.runtime.native_head import push_down
-    from anabranch.runtime.session import parallelism, rows_per_task
-    from anabranch.runtime.start import Work
+    from anabranch.runtime.query.start import Work
+    from anabranch.runtime.spark.native_head import push_down
+    from anabranch.runtime.spark.session import parallelism, rows_per_task
 
     for stream in streams:
         refuse_unbounded(stream.node, allow=allow_unbounded)

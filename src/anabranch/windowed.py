@@ -8,8 +8,8 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, Generic, TypeAlias, TypeVar, final
 
-from anabranch.algebra.apply_module import ApplyModule, Call
-from anabranch.algebra.axis_window import (
+from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
     CountByStart,
@@ -18,14 +18,14 @@ from anabranch.algebra.axis_window import (
     Snapshot,
     tumbling,
 )
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.module import Module, Template
-from anabranch.algebra.module_results import Clip, Errors, Timestamps
+from anabranch.algebra.modules.module import Module, Template
+from anabranch.algebra.modules.results import Clip, Errors, Timestamps
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.window_columns import Columns
 from anabranch.errors import PlanError
-from anabranch.language.aggregate_text import parse_column
-from anabranch.language.module_text import parse_module_call
+from anabranch.expressions.expression import Expression
+from anabranch.language.fragments.module import parse_module_call
+from anabranch.language.text.aggregate_text import parse_column
 from anabranch.userops.bases import module_of
 
 Span: TypeAlias = str | int | timedelta

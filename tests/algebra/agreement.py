@@ -13,13 +13,13 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from anabranch.algebra import evaluation
-from anabranch.algebra.evaluation import numbered, plain_type, select
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.functions.every import FUNCTIONS
-from anabranch.algebra.functions.value import type_in_duckdb
-from anabranch.algebra.scalar_sql import DIALECT
 from anabranch.errors import QueryError, StreamError
+from anabranch.expressions import evaluation
+from anabranch.expressions.evaluation import numbered, plain_type, select
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.functions.every import FUNCTIONS
+from anabranch.expressions.functions.value import type_in_duckdb
+from anabranch.expressions.scalar_sql import DIALECT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

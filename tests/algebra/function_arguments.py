@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from anabranch.algebra.functions.every import FUNCTIONS
-from anabranch.algebra.functions.signature import Function, Signature
+from anabranch.expressions.functions.every import FUNCTIONS
+from anabranch.expressions.functions.signature import Function, Signature
 
 NAN, INF = math.nan, math.inf
 DOUBLES = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 3.5, 1.005, -0.3, 1e-9, 123456.789, 1e15, -1e15,

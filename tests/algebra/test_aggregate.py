@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.source import Source
 from anabranch.errors import StreamError
+from anabranch.expressions.expression import Expression
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import rows_of
 from anabranch.model.time import FOREVER

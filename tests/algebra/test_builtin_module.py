@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
-from anabranch.algebra.apply_module import ApplyModule, Call
-from anabranch.algebra.axis_window import tumbling
-from anabranch.algebra.builtin_module import VALUE, builtin_module
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.module import WINDOW
+from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.axis_window import tumbling
+from anabranch.algebra.modules.builtin import VALUE, builtin_module
+from anabranch.algebra.modules.module import WINDOW
 from anabranch.algebra.source import Source
 from anabranch.errors import OperatorError, PlanError, StreamError
+from anabranch.expressions.expression import Expression
 from anabranch.model.time import Duration
 from anabranch.testing.arrow_values import arrow_types, arrow_values
 

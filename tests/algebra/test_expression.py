@@ -16,10 +16,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from anabranch.algebra.evaluation import plain_type
-from anabranch.algebra.expression import Expression, evaluate_all
-from anabranch.algebra.refusals import UNSTABLE
 from anabranch.errors import QueryError, StreamError
+from anabranch.expressions.evaluation import plain_type
+from anabranch.expressions.expression import Expression, evaluate_all
+from anabranch.expressions.refusals import UNSTABLE
 from anabranch.model.batch import no_rows
 
 SCHEMA = pa.schema(
@@ -215,7 +215,7 @@ def test_plain_columns_and_constants_do_not_call_duckdb(monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise AssertionError("DuckDB was called")
 
-    monkeypatch.setattr("anabranch.algebra.expression.select", fail)
+    monkeypatch.setattr("anabranch.expressions.expression.select", fail)
     found = evaluate_all(expressions, ROWS, 2)
     assert [column.to_pylist() for column in found] == [[2.5, None], [2, 2], ["a", "a"]]
 
@@ -232,7 +232,7 @@ def test_many_expressions_are_one_call_and_keep_their_order(
         calls.append(len(sql))
         return original(sql, rows, functions)
 
-    monkeypatch.setattr("anabranch.algebra.expression.select", count)
+    monkeypatch.setattr("anabranch.expressions.expression.select", count)
     found = [column[0].as_py() for column in evaluate_all(expressions, ROWS, 2)]
     assert found == [8, 2.5, 7, 5.0, "x", 6]
     assert calls == [3]

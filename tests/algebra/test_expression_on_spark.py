@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from anabranch.algebra.expression import Expression
 from anabranch.errors import QueryError, StreamError
+from anabranch.expressions.expression import Expression
 from anabranch.model.payload import freeze
 
 if TYPE_CHECKING:

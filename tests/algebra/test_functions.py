@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from tests.algebra.function_arguments import rows, written
 
-from anabranch.algebra.evaluation import numbered, select
-from anabranch.algebra.expression import Expression, evaluate_all
-from anabranch.algebra.functions.every import FUNCTIONS, GROUPS
-from anabranch.algebra.functions.names import AGGREGATES, GENERATORS, SCALARS, WINDOW_FUNCTIONS
-from anabranch.algebra.functions.value import duckdb_name
-from anabranch.algebra.refusals import UNSTABLE
 from anabranch.errors import PlanError, QueryError
+from anabranch.expressions.evaluation import numbered, select
+from anabranch.expressions.expression import Expression, evaluate_all
+from anabranch.expressions.functions.every import FUNCTIONS, GROUPS
+from anabranch.expressions.functions.names import AGGREGATES, GENERATORS, SCALARS, WINDOW_FUNCTIONS
+from anabranch.expressions.functions.value import duckdb_name
+from anabranch.expressions.refusals import UNSTABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = pa.schema(

@@ -22,10 +22,10 @@ from tests.algebra.function_arguments import (
     written,
 )
 
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.functions.every import FUNCTIONS
 from anabranch.errors import QueryError
-from anabranch.runtime.spark_types import spark_type
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.functions.every import FUNCTIONS
+from anabranch.runtime.spark.spark_types import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,19 +10,19 @@ import pyarrow as pa
 import pytest
 
 from anabranch.algebra.alter_lifetime import AlterLifetime
-from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
-from anabranch.algebra.from_signed import FromSigned
+from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.forms.from_signed import FromSigned
+from anabranch.algebra.forms.split import Split
+from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.node import Node, Properties
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
-from anabranch.algebra.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.errors import PlanError
-from anabranch.kernels.explain import explain_stages
-from anabranch.kernels.pipeline import compile_plan
+from anabranch.kernels.plan.compile import compile_plan
+from anabranch.kernels.plan.explain import explain_stages
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 
 BIDS = pa.schema([("itemID", pa.int64()), ("price", pa.float64())])

@@ -8,19 +8,19 @@ import pyarrow as pa
 import pytest
 from tests.language.modules import FOLLOWED_BY, HELD, MEDIAN, Small
 
-from anabranch.algebra.apply_module import ApplyModule, Call
-from anabranch.algebra.axis_window import tumbling
-from anabranch.algebra.ended_windows import only_ended
-from anabranch.algebra.event_identity import events_in_words
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.analysis.ended_windows import only_ended
+from anabranch.algebra.analysis.liveliness import cleanup, liveliness, warning
 from anabranch.algebra.filter import Filter
-from anabranch.algebra.liveliness import cleanup, liveliness, warning
+from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.axis_window import tumbling
+from anabranch.algebra.modules.event_identity import events_in_words
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
-from anabranch.kernels.pipeline import compile_plan
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.plan.compile import compile_plan
 from anabranch.model.time import Duration
 from anabranch.optimizer.driver import optimize
-from anabranch.runtime.explanation import Explanation
+from anabranch.runtime.query.explanation import Explanation
 
 SCHEMA = pa.schema([("value", pa.int64())])
 EVENTS = Source(name="s", schema=SCHEMA)

@@ -8,12 +8,12 @@ from collections import Counter
 import pyarrow as pa
 from hypothesis import given
 
-from anabranch.algebra.coalesce import Coalesce
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.map import Map
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
+from anabranch.expressions.expression import Expression
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
 from anabranch.testing import PhysicalStream, meaning, payload_schemas, streams

@@ -11,16 +11,16 @@ import pytest
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.explain import explain_tree
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node, Properties
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import UNBOUNDED, TimeWindow
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
+from anabranch.expressions.expression import Expression
 from anabranch.model.time import FOREVER, Duration
 
 BIDS = pa.schema([("itemID", pa.int64()), ("price", pa.float64())])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.expression import Expression, _compute
-from anabranch.algebra.quick_condition import quick_condition
+from anabranch.expressions.expression import Expression, _compute
+from anabranch.expressions.quick_condition import quick_condition
 
 SCHEMA = pa.schema(
     [

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.analysis.join_keys import JoinKeys
 from anabranch.algebra.join import Join
-from anabranch.algebra.join_keys import JoinKeys
-from anabranch.algebra.rewriting import conjoin, conjuncts, rename, substitute
-from anabranch.algebra.scalar_function import ScalarFrame, ScalarFunction
 from anabranch.algebra.source import Source
 from anabranch.errors import OperatorError, QueryError
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjoin, conjuncts, rename, substitute
+from anabranch.expressions.scalar_function import ScalarFrame, ScalarFunction
 from anabranch.optimizer.failing import may_fail
 from anabranch.optimizer.simplify import simplified
 

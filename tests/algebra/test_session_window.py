@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.source import Source
 from anabranch.algebra.to_stream import ToStream
 from anabranch.errors import PlanError
+from anabranch.expressions.expression import Expression
 from anabranch.model.logical import LogicalStream, Payload
 from anabranch.model.time import BEGINNING, FOREVER, Duration
 from anabranch.testing import PhysicalStream, durations, points

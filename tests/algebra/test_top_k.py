@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.source import Source
 from anabranch.algebra.top_k import TopK
 from anabranch.errors import PlanError
+from anabranch.expressions.expression import Expression
 from anabranch.model.logical import LogicalStream
 from anabranch.testing import PhysicalStream, streams
 

@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anabranch.bench.demo_answer import (
+from anabranch.bench.demo.answer import (
     check_promises,
     compare,
     query_plan,
     right_answer,
 )
-from anabranch.bench.demo_feeds import BIDS, PARTS, STEP, TAMPERED, Feed, feed_of, tampered
-from anabranch.bench.demo_replica import PLANS
+from anabranch.bench.demo.feeds import BIDS, PARTS, STEP, TAMPERED, Feed, feed_of, tampered
+from anabranch.bench.demo.replica import PLANS
 from anabranch.errors import EngineError
 from anabranch.fluent import Fluent
-from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER

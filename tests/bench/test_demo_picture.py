@@ -13,9 +13,9 @@ import pytest
 from matplotlib.axis import Axis
 from matplotlib.text import Text
 
-from anabranch.bench.demo_picture import draw, write_picture
-from anabranch.bench.demo_replicas import caught_in, heir_of, in_words, leader_of
-from anabranch.bench.demo_timeline import (
+from anabranch.bench.demo.picture import draw, write_picture
+from anabranch.bench.demo.replicas import caught_in, heir_of, in_words, leader_of
+from anabranch.bench.demo.timeline import (
     Lane,
     Mark,
     Step,
@@ -26,8 +26,8 @@ from anabranch.bench.demo_timeline import (
 )
 from anabranch.model.clock import MICROSECONDS
 from anabranch.model.time import FOREVER, SECOND, format_time
-from anabranch.runtime.file_listing import LOG
-from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.sources.files.listing import LOG
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.workloads.nexmark import Nexmark
 
 BEGIN = int(Nexmark().begin)

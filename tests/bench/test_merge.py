@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from anabranch.bench.merge import run_experiments
-from anabranch.bench.merge_lab import MERGERS, Size, feeds, race
-from anabranch.bench.merge_page import ROWS
-from anabranch.bench.merge_plots import PLOTS, write_plots
+from anabranch.bench.merge.lab import MERGERS, Size, feeds, race
+from anabranch.bench.merge.merge import run_experiments
+from anabranch.bench.merge.page import ROWS
+from anabranch.bench.merge.plots import PLOTS, write_plots
 from anabranch.bench.report import Report
 from anabranch.workloads.lmerge import LMerge
 

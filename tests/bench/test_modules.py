@@ -13,16 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from anabranch.bench.cpu_time import cpu_seconds
-from anabranch.bench.modules import run_experiments
-from anabranch.bench.modules_lab import ROWS, SECOND, SHAPES, Size, feed, plan, run
-from anabranch.bench.modules_spark import answer
+from anabranch.bench.modules.lab import ROWS, SECOND, SHAPES, Size, feed, plan, run
+from anabranch.bench.modules.modules import run_experiments
+from anabranch.bench.modules.spark import answer
 from anabranch.bench.report import Report
 from anabranch.bench.rows import write_rows
 from anabranch.engine import Engine
-from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
-from anabranch.runtime import peers
+from tests.bench import peers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,10 +8,12 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.bench import nexmark_flink, nexmark_flink_sql, nexmark_spark
 from anabranch.bench.catalog import BENCHES
-from anabranch.bench.nexmark import PEERS, _figures, nexmark
-from anabranch.bench.nexmark_scripts import QUERIES, examples, script_of
+from anabranch.bench.nexmark import flink as nexmark_flink
+from anabranch.bench.nexmark import flink_sql as nexmark_flink_sql
+from anabranch.bench.nexmark import spark as nexmark_spark
+from anabranch.bench.nexmark.nexmark import PEERS, _figures, nexmark
+from anabranch.bench.nexmark.scripts import QUERIES, examples, script_of
 from anabranch.bench.report import Report
 from anabranch.errors import QueryError
 from anabranch.workloads.nexmark_arrival import write_event_rows

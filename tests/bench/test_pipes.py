@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from anabranch.bench.pipes import run_experiments
-from anabranch.bench.pipes_lab import Size
-from anabranch.bench.pipes_plots import PLOTS, write_plots
-from anabranch.bench.pipes_reference import load_reference
-from anabranch.bench.pipes_workload import Feed, numbers
+from anabranch.bench.pipes.lab import Size
+from anabranch.bench.pipes.pipes import run_experiments
+from anabranch.bench.pipes.plots import PLOTS, write_plots
+from anabranch.bench.pipes.reference import load_reference
+from anabranch.bench.pipes.workload import Feed, numbers
 from anabranch.bench.report import Report
 from anabranch.errors import QueryError
 from tests.bench.probes import waiting

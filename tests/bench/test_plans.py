@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.bench.pipes_queries import BIDS, CLOSED, OPENED, QUERIES, count_window
-from anabranch.bench.pipes_workload import Feed, Points, auction, numbers, steady_numbers
-from anabranch.kernels.local_runner import LocalRunner
+from anabranch.bench.pipes.queries import BIDS, CLOSED, OPENED, QUERIES, count_window
+from anabranch.bench.pipes.workload import Feed, Points, auction, numbers, steady_numbers
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import rows_of
 from anabranch.testing.oracle import meaning

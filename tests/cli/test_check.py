@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from anabranch.cli.app import app
 from anabranch.model.batch import EventBatch
-from anabranch.model.stream_file import read_arrivals, write_stream
+from anabranch.model.files.stream_file import read_arrivals, write_stream
 
 RUNNER = CliRunner()
 LATE = """{"stable": 10}
@@ -92,7 +92,7 @@ def test_parquet_is_checked_by_row(tmp_path: Path) -> None:
 def test_columns_that_show_up_late_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("anabranch.model.stream_file.BLOCK_BYTES", 20)
+    monkeypatch.setattr("anabranch.model.files.stream_file.BLOCK_BYTES", 20)
     path = tmp_path / "s.jsonl"
     path.write_text(
         '{"insert": {"a": 1}, "start": 5}\n'

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anabranch.cli.app import app
-from anabranch.model.stream_file import read_batches, write_stream
+from anabranch.model.files.stream_file import read_batches, write_stream
 
 RUNNER = CliRunner()
 ONE = """{"insert": {"item": 1, "price": 80.0}, "start": 5, "end": 9}

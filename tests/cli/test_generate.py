@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
 from anabranch.cli.app import app
-from anabranch.model.stream_file import describe
+from anabranch.model.files.stream_file import describe
 from anabranch.workloads.nexmark import BID
 
 RUNNER = CliRunner()

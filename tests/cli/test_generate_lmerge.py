@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anabranch.cli.app import app
-from anabranch.model.stream_file import read_batches
+from anabranch.model.files.stream_file import read_batches
 
 RUNNER = CliRunner()
 SMALL = ("--events", "200", "--text", "12", "--adjusts", "0.3", "--stables", "0.1")

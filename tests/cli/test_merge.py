@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from anabranch.cli.app import app
 from anabranch.merging import files
+from anabranch.model.files.stream_file import read_batches
 from anabranch.model.logical import LogicalStream
-from anabranch.model.stream_file import read_batches
 
 RUNNER = CliRunner()
 PHY1 = """{"insert": {"p": "B"}, "start": 8}

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from anabranch.cli.app import app
 from anabranch.cli.flags import RULES
-from anabranch.runtime.run_options import RUN_OPTIONS
+from anabranch.runtime.query.options import RUN_OPTIONS
 
 SCRIPT: Final = """
 CREATE STREAM Bid (item INT) SOURCE 'bids.jsonl';
@@ -216,7 +216,7 @@ def test_a_permission_that_is_missing_is_told(
     def scandir(path: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("anabranch.runtime.file_listing.os.scandir", scandir)
+    monkeypatch.setattr("anabranch.runtime.sources.files.listing.os.scandir", scandir)
     (folder / "in").mkdir()
     (folder / "q.sql").write_text("CREATE STREAM b SOURCE 'in' ORDERED BY at; SELECT * FROM b;")
     output = refused(["run", "q.sql", "--engine", "local"])

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.cli.entries import Entries, Entry, began, state_folder
+from anabranch.cli.queries.entries import Entries, Entry, began, state_folder
 
 COMMAND = [sys.executable, "-m", "anabranch.cli.app"]
 QUERY = """
 import signal, sys, threading
-from anabranch.cli.running import announced, wait_for
+from anabranch.cli.queries.running import announced, wait_for
 from anabranch.model.clock import INTEGERS
 
 # Whoever runs the tests may ignore some.

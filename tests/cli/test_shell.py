@@ -234,8 +234,8 @@ def test_a_session_on_a_terminal(folder: Path) -> None:
 def test_the_prompt_is_there_before_the_engine(folder: Path) -> None:
     code = (
         "import sys\n"
-        "import anabranch.cli.shell, anabranch.cli.shell_session\n"
-        "import anabranch.cli.shell_complete, anabranch.cli.shell_keys\n"
+        "import anabranch.cli.shell.command, anabranch.cli.shell.session\n"
+        "import anabranch.cli.shell.complete, anabranch.cli.shell.keys\n"
         "for name in ('pyarrow', 'numpy', 'sqlglot', 'pyspark'):\n"
         "    assert name not in sys.modules, name\n"
     )

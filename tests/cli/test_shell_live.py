@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from anabranch.cli.live import View, watch
-from anabranch.cli.live_answer import Answer
-from anabranch.cli.live_query import LiveQueries, LiveQuery
+from anabranch.cli.queries.live import View, watch
+from anabranch.cli.queries.live_answer import Answer
+from anabranch.cli.queries.live_query import LiveQueries, LiveQuery
 from anabranch.errors import QueryError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
 from anabranch.model.elements import Adjust, Element, Insert, Stable, batch_of
 from anabranch.model.history import History
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.elements import element_table
+from anabranch.runtime.elements.elements import element_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -213,7 +213,7 @@ def test_unknown_queries_get_a_hint() -> None:
 def test_a_query_goes_on_in_the_background_and_ends_when_asked(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anabranch.cli.entries import Entries
+    from anabranch.cli.queries.entries import Entries
     from anabranch.engine import Engine
 
     monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path / "home"))

@@ -8,9 +8,9 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from anabranch.cli.shell_complete import WordCompleter
-from anabranch.cli.shell_names import Names
-from anabranch.cli.shell_text import cut, is_complete, only
+from anabranch.cli.shell.complete import WordCompleter
+from anabranch.cli.shell.names import Names
+from anabranch.cli.shell.text import cut, is_complete, only
 
 NAMES = Names(
     columns={"Bid": ("itemID", "price"), "Item": ("id", "title"), "Late bids": ("itemID",)},

@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from anabranch.cli.app import app
-from anabranch.cli.entries import Entries, Entry
-from anabranch.cli.top import Rates
+from anabranch.cli.queries.entries import Entries, Entry
+from anabranch.cli.queries.top import Rates
 
 ENTRY = Entry.here(name="highest", script="h.sql", to="out.jsonl", started="2026-11-15T10:00:00")
 

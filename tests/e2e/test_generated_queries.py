@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from anabranch import Engine, LogicalStream, read_batches, write_stream
 from anabranch.algebra.source import Source
 from anabranch.model.time import FOREVER
-from anabranch.runtime.run import Run
+from anabranch.runtime.query.run import Run
 from anabranch.testing import PhysicalStream, assert_identical, meaning
-from anabranch.testing.sql_cases import SOURCES, Case, cases, difference_from_text
+from anabranch.testing.sql.cases import SOURCES, Case, cases, difference_from_text
 
 pytestmark = pytest.mark.spark
 

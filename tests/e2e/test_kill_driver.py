@@ -16,8 +16,8 @@ from tests.e2e.two_stage_query import FILES, query, write_input
 
 from anabranch.engine import Engine
 from anabranch.model.time import BEGINNING
-from anabranch.runtime.log_folder import LogFolder
-from anabranch.runtime.phases import HALT, PHASES
+from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.runtime.store.phases import HALT, PHASES
 
 pytestmark = pytest.mark.spark
 

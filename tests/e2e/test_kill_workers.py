@@ -13,7 +13,7 @@ from tests.e2e.two_stage_query import query, write_input
 
 from anabranch.engine import Engine
 from anabranch.model.logical import LogicalStream
-from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_folder import LogFolder
 
 pytestmark = pytest.mark.spark
 

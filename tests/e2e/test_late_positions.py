@@ -12,7 +12,7 @@ from tests.runtime.late_sources import Outcome, effect_of, expected, moves_of, w
 
 from anabranch.engine import Engine
 from anabranch.model.elements import Element, Insert, Stable
-from anabranch.runtime.run import Run
+from anabranch.runtime.query.run import Run
 
 pytestmark = pytest.mark.spark
 

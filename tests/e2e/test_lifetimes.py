@@ -14,7 +14,7 @@ from tests.size.oracle import check_legal
 
 from anabranch import Engine, LogicalStream, write_stream
 from anabranch.model.time import FOREVER
-from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.testing import PhysicalStream, meaning
 
 pytestmark = pytest.mark.spark

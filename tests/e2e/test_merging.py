@@ -19,11 +19,11 @@ from anabranch.algebra.merge import CASES, Case
 from anabranch.merging.feedback import tell
 from anabranch.merging.logs import merge_logs
 from anabranch.model.elements import Adjust, Insert, Stable, element_json
-from anabranch.model.stream_file import read_batches
+from anabranch.model.files.stream_file import read_batches
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.testing import MERGE_CASES, MergeCase, MergeScript, MergeWatch, make_script
-from anabranch.testing.merge_oracle import unsettled
+from anabranch.testing.merge.oracle import unsettled
 from anabranch.testing.physical import Element, Move, elements_of, stable
 
 pytestmark = pytest.mark.spark

@@ -18,7 +18,7 @@ import anabranch as ab
 from anabranch.cli.app import app
 from anabranch.engine import Engine, Stream
 from anabranch.errors import OperatorError
-from anabranch.runtime.run import Run
+from anabranch.runtime.query.run import Run
 
 pytestmark = pytest.mark.spark
 

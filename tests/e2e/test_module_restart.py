@@ -15,8 +15,8 @@ from tests.e2e.test_kill_driver import Contents, contents, kill, wait_for
 import anabranch as ab
 from anabranch.engine import Engine
 from anabranch.errors import OperatorError
-from anabranch.runtime.checkpoint import read_facts
-from anabranch.runtime.phases import HALT
+from anabranch.runtime.query.checkpoint import read_facts
+from anabranch.runtime.store.phases import HALT
 
 pytestmark = pytest.mark.spark
 

@@ -14,12 +14,12 @@ import pytest
 from tests.e2e import module_shapes as shapes
 
 from anabranch import LogicalStream, write_stream
-from anabranch.algebra.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.engine import Engine, Stream
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER
-from anabranch.runtime.log_folder import LogFolder
-from anabranch.runtime.run import Run
+from anabranch.runtime.query.run import Run
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.testing import PhysicalState, PhysicalStream, meaning, violations
 from anabranch.testing.oracle import history_of
 from anabranch.testing.physical import Move, Stable, adjust, insert

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from anabranch import ARRIVAL, Engine, Messages, Run
 from anabranch.cli.app import app
 from anabranch.errors import EngineError
-from anabranch.runtime.state_view import view_state
+from anabranch.runtime.query.state_view import view_state
 
 pytestmark = pytest.mark.spark
 

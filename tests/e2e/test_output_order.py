@@ -12,7 +12,7 @@ from anabranch.cli.streams import opened
 from anabranch.engine import Engine, Run, Stream
 from anabranch.model.legality import LegalityChecker
 from anabranch.model.logical import LogicalStream
-from anabranch.runtime import session
+from anabranch.runtime.spark import session
 
 pytestmark = pytest.mark.spark
 

@@ -15,10 +15,10 @@ import pytest
 from anabranch.engine import Engine, Run, Stream
 from anabranch.errors import OperatorError, PlanError, StreamError
 from anabranch.model.batch import EventBatch
+from anabranch.model.files.stream_file import read_batches
 from anabranch.model.logical import LogicalStream
-from anabranch.model.stream_file import read_batches
-from anabranch.runtime.log_folder import LogFolder
-from anabranch.runtime.session import ROWS_PER_TASK
+from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.runtime.spark.session import ROWS_PER_TASK
 
 pytestmark = pytest.mark.spark
 

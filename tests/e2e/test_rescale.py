@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 from anabranch.cli.app import app
 from anabranch.engine import Engine
-from anabranch.runtime.checkpoint import read_facts
-from anabranch.runtime.log_folder import LogFolder
-from anabranch.runtime.phases import HALT, STARTING
-from anabranch.runtime.state_view import view_state
+from anabranch.runtime.query.checkpoint import read_facts
+from anabranch.runtime.query.state_view import view_state
+from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.runtime.store.phases import HALT, STARTING
 
 pytestmark = pytest.mark.spark
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from anabranch.engine import Engine
 from anabranch.errors import AnabranchError
 from anabranch.model.logical import LogicalStream
-from anabranch.runtime.session_free import SETTINGS, pinned
+from anabranch.runtime.spark.session_free import SETTINGS, pinned
 
 pytestmark = pytest.mark.spark
 

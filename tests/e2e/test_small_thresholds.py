@@ -13,7 +13,7 @@ from tests.size.data import Shape, write
 from tests.size.oracle import check_legal
 
 from anabranch import Engine, read_batches
-from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.thresholds import VARIABLE
 from anabranch.testing import assert_identical
 

@@ -15,7 +15,7 @@ from anabranch.engine import Engine, Stream
 from anabranch.errors import PlanError, QueryError
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
-from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_folder import LogFolder
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from anabranch.engine import Engine, Run, Stream
 from anabranch.model.logical import LogicalStream
-from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_folder import LogFolder
 
 pytestmark = pytest.mark.spark
 

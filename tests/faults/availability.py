@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import final
 
 from anabranch import Engine, LogicalStream, Replication, replicate
-from anabranch.model.stream_file import read_batches
-from anabranch.runtime.log_folder import LogFolder
+from anabranch.model.files.stream_file import read_batches
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.testing.physical import PhysicalState, elements_of, stable, violations
 
 DELAY = 30

@@ -22,7 +22,7 @@ from typing import Final
 
 import pyspark
 
-from anabranch.runtime.java import use_java
+from anabranch.runtime.spark.java import use_java
 
 PATIENCE: Final = 240.0
 _HERE: Final = Path(__file__).resolve().parents[2]

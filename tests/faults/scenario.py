@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from anabranch import FOREVER, Engine, LogicalStream, Stream, read_batches, write_stream
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Adjust, Element, Insert, Stable, batch_of
-from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.testing import meaning
 
 Random: TypeAlias = np.random.Generator

@@ -9,8 +9,8 @@ from tests.kernels.plans import SOURCE
 from tests.kernels.test_apply_module import BOUNDS, call
 from tests.kernels.test_module_failures import stream
 
-from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.axis_window import (
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
     CountByStart,
@@ -19,7 +19,7 @@ from anabranch.algebra.axis_window import (
     Snapshot,
     tumbling,
 )
-from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.time import FOREVER, Duration
 
 THREE = ((1, 1, 7), (2, 3, 9), (3, 9, 11))

@@ -17,14 +17,14 @@ import pytest
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
-from anabranch.algebra.coalesce import Coalesce
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import UNBOUNDED, TimeWindow
 from anabranch.algebra.union import Union
+from anabranch.expressions.expression import Expression
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER, Duration
 from anabranch.testing import (

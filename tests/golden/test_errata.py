@@ -41,14 +41,14 @@ from tests.golden.test_operator_tables import (
     steps_of,
 )
 
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.node import Node
-from anabranch.algebra.split import Split
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.union import Union
-from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.top_k import TopK
-from anabranch.language.aggregate_text import parse_aggregate
+from anabranch.expressions.expression import Expression
+from anabranch.language.text.aggregate_text import parse_aggregate
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
 from anabranch.testing import (

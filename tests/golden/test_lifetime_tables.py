@@ -11,14 +11,14 @@ import pytest
 from tests.golden.test_book_tables import L1, P1, P2, P3, S, in_order, lifetimes, read
 
 from anabranch.algebra.alter_lifetime import AlterLifetime
-from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
-from anabranch.algebra.from_signed import FromSigned
+from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.forms.from_signed import FromSigned
+from anabranch.algebra.forms.split import Split
+from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.node import Node
 from anabranch.algebra.shift import Shift
-from anabranch.algebra.split import Split
-from anabranch.algebra.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER, Duration, Time

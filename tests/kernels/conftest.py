@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.kernels import columns, interval_trace, runs
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.join import interval_trace
+from anabranch.kernels.trace import runs
 
 
 @pytest.fixture(params=["many runs", "few runs, compiled loops", "one run"])

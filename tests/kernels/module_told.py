@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from anabranch.algebra.apply_module import ApplyModule, Call, Lifetimed
-from anabranch.algebra.expression import Expression
-from anabranch.kernels.local_runner import LocalRunner
-from anabranch.kernels.pipeline import compile_plan
+from anabranch.algebra.modules.apply_module import ApplyModule, Call, Lifetimed
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.plan.compile import compile_plan
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch, concat_rows
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.exchange import split
+from anabranch.runtime.elements.exchange import split
 from anabranch.testing.oracle import history_of
 from anabranch.testing.physical import Move, PhysicalState, Stable, elements_of, violations
 from tests.kernels.modules import PLAIN

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 import anabranch as ab
-from anabranch.algebra.module import Code, Module, Result, Row, Window
+from anabranch.algebra.modules.module import Code, Module, Result, Row, Window
 
 V = pa.int64()
 TEXT = pa.schema([("said", pa.string())])

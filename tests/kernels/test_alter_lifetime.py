@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.algebra.alter_lifetime import AlterLifetime
-from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from anabranch.algebra.apply_module import ApplyModule, Call
-from anabranch.algebra.axis_window import (
+from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
     CountByStart,
@@ -16,10 +16,10 @@ from anabranch.algebra.axis_window import (
     Session,
     Snapshot,
 )
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.module import Module
+from anabranch.algebra.modules.module import Module
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
+from anabranch.expressions.expression import Expression
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Duration
 from anabranch.testing import assert_agrees, batchings, points, streams

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.cleanse import Cleanse
+from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
-from anabranch.kernels import runs
+from anabranch.kernels.trace import runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Duration
 from anabranch.testing import (

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.kernels import columns
-from anabranch.kernels.combining import Combined, combine
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.columns.combining import Combined, combine
 
 LEAST, MOST = -(2**63), 2**63 - 1
 keys = st.tuples(

@@ -12,18 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.algebra.count_window import CountWindow
-from anabranch.algebra.expression import Expression, images
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.errors import EngineError, PlanError, StreamError
-from anabranch.kernels import element_fetch, keys, runs
-from anabranch.kernels.count_window import CountWindowKernel
-from anabranch.kernels.explain import explain_stages
-from anabranch.kernels.pipeline import compile_plan
+from anabranch.expressions.expression import Expression, images
+from anabranch.kernels.contract import keys
+from anabranch.kernels.plan.compile import compile_plan
+from anabranch.kernels.plan.explain import explain_stages
+from anabranch.kernels.row_windows import element_fetch
+from anabranch.kernels.row_windows.count_window import CountWindowKernel
+from anabranch.kernels.trace import runs
 from anabranch.model.batch import EventBatch
-from anabranch.model.hashing import stable_hash
 from anabranch.model.logical import LogicalStream, Payload
+from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.testing import (
     Element,

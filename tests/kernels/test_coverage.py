@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.kernels.columns import Ints
-from anabranch.kernels.coverage import Coverage
+from anabranch.kernels.columns.grouped import Ints
+from anabranch.kernels.trace.coverage import Coverage
 
 EVENTS = st.lists(
     st.tuples(

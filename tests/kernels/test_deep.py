@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from anabranch.kernels import columns, runs
-from anabranch.kernels.pipeline import Emission
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.plan.compile import Emission
+from anabranch.kernels.trace import runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER
 from anabranch.testing import assert_agrees, schedules, streams

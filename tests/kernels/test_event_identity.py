@@ -9,28 +9,33 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.apply_module import ApplyModule, Call
-from anabranch.algebra.axis_window import CountByEnd, CountByStart, Hopping, tumbling
 from anabranch.algebra.clip import Clip
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.event_identity import events_in_words, keeps_events, slide_of, with_events
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
+from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.axis_window import CountByEnd, CountByStart, Hopping, tumbling
+from anabranch.algebra.modules.event_identity import (
+    events_in_words,
+    keeps_events,
+    slide_of,
+    with_events,
+)
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
-from anabranch.language.module_text import parse_module_call
+from anabranch.expressions.expression import Expression
+from anabranch.language.fragments.module import parse_module_call
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER, Duration, Time
 from anabranch.optimizer.driver import optimize

@@ -19,16 +19,16 @@ from hypothesis import strategies as st
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.kernels import columns
-from anabranch.kernels.local_runner import LocalRunner
-from anabranch.kernels.sum_lanes import SumLane
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.columns.sum_lanes import SumLane
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
-from anabranch.model.digits import SQUARES, SUMS
-from anabranch.model.exact_numbers import nearest
 from anabranch.model.logical import LogicalStream
+from anabranch.model.numbers.digits import SQUARES, SUMS
+from anabranch.model.numbers.exact_numbers import nearest
 from anabranch.testing import assert_agrees
 from anabranch.testing.physical import elements_of
 from tests.kernels.hard_floats import ALL_SUMS, exact_steps, floats, hard_streams

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
-from anabranch.kernels.explain import explain_stages
-from anabranch.kernels.pipeline import compile_plan
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.plan.compile import compile_plan
+from anabranch.kernels.plan.explain import explain_stages
 from anabranch.model.time import Duration
 from tests.kernels.plans import SCHEMA, SOURCE, aggregate
 

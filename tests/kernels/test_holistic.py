@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.errors import StreamError
-from anabranch.kernels import ranked_events, runs
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.trace import ranked_events, runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER, Duration
 from anabranch.testing import (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from anabranch.algebra.time_window import TimeWindow
-from anabranch.kernels import ranked_events, runs
+from anabranch.kernels.trace import ranked_events, runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Duration, Time
 from anabranch.testing import LocalRunner, batchings, streams

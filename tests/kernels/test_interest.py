@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
@@ -25,9 +24,10 @@ from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
-from anabranch.kernels.interest import interest, without_interest
-from anabranch.kernels.local_runner import LocalRunner
-from anabranch.kernels.pipeline import compile_plan
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.plan.compile import compile_plan
+from anabranch.kernels.plan.interest import interest, without_interest
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time

@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.kernels import columns, interval_trace
-from anabranch.kernels.interval_trace import interval_rows, overlapping
-from anabranch.kernels.kernel import Run
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.contract.kernel import Run
+from anabranch.kernels.join import interval_trace
+from anabranch.kernels.join.interval_trace import interval_rows, overlapping
 from anabranch.model.time import FOREVER
 
 EVENTS = 50_000

@@ -13,14 +13,15 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from anabranch.algebra.alter_lifetime import AlterLifetime
-from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
-from anabranch.algebra.from_signed import FromSigned
+from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.from_signed import FromSigned
+from anabranch.algebra.forms.split import Split
+from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
@@ -29,15 +30,15 @@ from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
-from anabranch.algebra.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
 from anabranch.errors import StreamError
-from anabranch.kernels import runs, split
-from anabranch.kernels.pipeline import Emission
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.lifetimes import split
+from anabranch.kernels.plan.compile import Emission
+from anabranch.kernels.trace import runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.analysis.join_band import Band
 from anabranch.algebra.join import Join, JoinKind
-from anabranch.algebra.join_band import Band
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.kernels.stretches import near_stretches
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.columns.stretches import near_stretches
 from anabranch.model.batch import EventBatch
 from anabranch.testing import assert_agrees, schedules, streams
 

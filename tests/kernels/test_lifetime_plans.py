@@ -11,22 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.algebra.alter_lifetime import AlterLifetime
-from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.from_signed import FromSigned
+from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.from_signed import FromSigned
+from anabranch.algebra.forms.split import Split
+from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.node import Node, Properties
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
-from anabranch.algebra.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.union import Union
 from anabranch.errors import StreamError
-from anabranch.kernels import split
+from anabranch.kernels.lifetimes import split
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.kernels.explain import explain_stages
-from anabranch.kernels.lookup import LookupKernel
-from anabranch.kernels.pipeline import compile_plan, tables_of, with_tables
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.join.lookup import LookupKernel
+from anabranch.kernels.plan.compile import compile_plan, tables_of, with_tables
+from anabranch.kernels.plan.explain import explain_stages
 from anabranch.model.elements import Insert, batch_of
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.axis_window import AxisWindow, Session, Snapshot, tumbling
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.module import Code, Module, Result, Row, Window
-from anabranch.algebra.module_results import Errors
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.axis_window import AxisWindow, Session, Snapshot, tumbling
+from anabranch.algebra.modules.module import Code, Module, Result, Row, Window
+from anabranch.algebra.modules.results import Errors
 from anabranch.errors import OperatorError
-from anabranch.kernels.local_runner import LocalRunner
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER, Duration
 from anabranch.testing import batchings, streams

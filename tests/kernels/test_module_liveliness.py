@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.axis_window import (
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
     CountByStart,
@@ -19,8 +19,8 @@ from anabranch.algebra.axis_window import (
     Snapshot,
     tumbling,
 )
-from anabranch.algebra.module import Module
-from anabranch.kernels.local_runner import LocalRunner
+from anabranch.algebra.modules.module import Module
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.time import FOREVER, Duration
 from tests.kernels.modules import (
     ADDING,

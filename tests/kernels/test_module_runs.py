@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.axis_window import Hopping, Session, tumbling
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.module import Result, Window
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.axis_window import Hopping, Session, tumbling
+from anabranch.algebra.modules.module import Result, Window
 from anabranch.errors import OperatorError
-from anabranch.kernels.local_runner import LocalRunner
-from anabranch.kernels.module_state import encode_state, version_of
-from anabranch.kernels.module_windows import read_state
-from anabranch.kernels.pipeline import Emission
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.modules.module_windows import read_state
+from anabranch.kernels.modules.state import encode_state, version_of
+from anabranch.kernels.plan.compile import Emission
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.axis_window import (
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
     CountByStart,
@@ -19,8 +19,8 @@ from anabranch.algebra.axis_window import (
     Snapshot,
     tumbling,
 )
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.module import Module
+from anabranch.algebra.modules.module import Module
+from anabranch.expressions.expression import Expression
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Duration
 from anabranch.testing import batchings, streams

@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.analysis.presence import with_presence_windows
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.presence import with_presence_windows
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import UNBOUNDED, TimeWindow
 from anabranch.algebra.union import Union
-from anabranch.kernels.pipeline import compile_plan
-from anabranch.kernels.time_window import TimeWindowKernel
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.plan.compile import compile_plan
+from anabranch.kernels.stateless.time_window import TimeWindowKernel
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import Duration
 from anabranch.testing import (

@@ -13,7 +13,7 @@ from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
-from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 from anabranch.testing import (

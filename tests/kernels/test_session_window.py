@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.source import Source
 from anabranch.errors import EngineError, StreamError
-from anabranch.kernels import keys, runs
-from anabranch.kernels.explain import explain_stages
-from anabranch.kernels.pipeline import compile_plan
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.contract import keys
+from anabranch.kernels.plan.compile import compile_plan
+from anabranch.kernels.plan.explain import explain_stages
+from anabranch.kernels.trace import runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time

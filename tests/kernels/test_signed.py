@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.from_signed import FromSigned
+from anabranch.algebra.forms.from_signed import FromSigned
+from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.source import Source
-from anabranch.algebra.to_signed import ToSigned
 from anabranch.errors import StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream

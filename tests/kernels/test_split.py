@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.to_stream import ToStream
 from anabranch.errors import StreamError
-from anabranch.kernels import split
-from anabranch.kernels.split import KeepKernel
+from anabranch.kernels.lifetimes import split
+from anabranch.kernels.lifetimes.split import KeepKernel
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Duration
 from anabranch.testing import (

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.node import Node
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.errors import EngineError, StreamError
-from anabranch.kernels import keys, runs
-from anabranch.kernels.kernel import Run
+from anabranch.kernels.contract import keys
+from anabranch.kernels.contract.kernel import Run
+from anabranch.kernels.trace import runs
 from anabranch.model.batch import EventBatch
-from anabranch.model.hashing import stable_hash
 from anabranch.model.logical import LogicalStream
+from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 from anabranch.testing import (
     LocalRunner,

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.errors import StreamError
-from anabranch.kernels.explain import explain_stages
-from anabranch.kernels.pipeline import compile_plan
-from anabranch.kernels.time_window import TimeWindowKernel
+from anabranch.kernels.plan.compile import compile_plan
+from anabranch.kernels.plan.explain import explain_stages
+from anabranch.kernels.stateless.time_window import TimeWindowKernel
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Duration
 from anabranch.testing import (

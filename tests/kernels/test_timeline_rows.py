@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.kernels import columns
-from anabranch.kernels.kernel import ID, Run
-from anabranch.kernels.runs import TIME, with_times
-from anabranch.kernels.timeline import Lanes
-from anabranch.kernels.timeline_rows import COUNT, REMOVED, fetch, live_rows, merger, trimmer
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.trace.runs import TIME, with_times
+from anabranch.kernels.trace.timeline import Lanes
+from anabranch.kernels.trace.timeline_rows import COUNT, REMOVED, fetch, live_rows, merger, trimmer
 from anabranch.model.time import FOREVER, Time
 
 SCHEMA = Lanes().schema()

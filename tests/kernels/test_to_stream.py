@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.to_stream import Anchor, StreamKind, ToStream
 from anabranch.algebra.union import Union

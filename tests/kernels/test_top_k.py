@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.top_k import Ordering, TopK
-from anabranch.kernels import best_rows, columns, runs
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.top_k import best_rows
+from anabranch.kernels.trace import runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Duration
 from anabranch.testing import assert_agrees, batchings, payload_schemas, streams

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 
 from anabranch.errors import EngineError, StreamError
-from anabranch.kernels import keys, top_k
-from anabranch.kernels.explain import explain_stages
-from anabranch.kernels.pipeline import compile_plan
+from anabranch.kernels.contract import keys
+from anabranch.kernels.plan.compile import compile_plan
+from anabranch.kernels.plan.explain import explain_stages
+from anabranch.kernels.top_k import top_k
 from anabranch.model.batch import EventBatch
-from anabranch.model.hashing import stable_hash
+from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.testing import (
     LocalRunner,

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from anabranch.algebra.top_k import TopK
 from anabranch.errors import StreamError
-from anabranch.kernels import columns, top_k
-from anabranch.kernels.lifetimes import Lifetimes, move_lifetimes
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.top_k import top_k
+from anabranch.kernels.top_k.lifetimes import Lifetimes, move_lifetimes
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.testing import (

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anabranch.algebra.analysis.weights import with_weighted_windows
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.map import Map
@@ -15,10 +15,10 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import UNBOUNDED, TimeWindow
 from anabranch.algebra.weighted_window import WeightedWindow
-from anabranch.algebra.weights import with_weighted_windows
 from anabranch.errors import StreamError
-from anabranch.kernels import weighted_window
-from anabranch.kernels.weighted_window import WeightedWindowKernel
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.stateless import weighted_window
+from anabranch.kernels.stateless.weighted_window import WeightedWindowKernel
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER, Duration
 from anabranch.testing import (

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from anabranch.algebra.module import Code, Kind, Module, Result, Template, Window
+from anabranch.algebra.modules.module import Code, Kind, Module, Result, Template, Window
 from anabranch.errors import QueryError
 from anabranch.model.clock import ANY_CLOCK, Clock
 

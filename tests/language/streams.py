@@ -6,11 +6,11 @@ import pyarrow as pa
 
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.language.context import Context
-from anabranch.language.read_statements import read_script
-from anabranch.language.script import Script
-from anabranch.language.select import bind_query
-from anabranch.language.statements import CreateDerived, CreateFunction, Select
+from anabranch.language.bind.select import bind_query
+from anabranch.language.names.context import Context
+from anabranch.language.text.read_statements import read_script
+from anabranch.language.text.script import Script
+from anabranch.language.text.statements import CreateDerived, CreateFunction, Select
 from anabranch.registry import Planned, Registry
 from tests.language.modules import MODULES
 

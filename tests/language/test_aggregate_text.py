@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.errors import AnabranchError, PlanError, QueryError
-from anabranch.language.aggregate_text import parse_aggregate
+from anabranch.language.text.aggregate_text import parse_aggregate
 
 SCHEMA = pa.schema([("x", pa.float64()), ("name", pa.string()), ("v", pa.int64())])
 

@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.algebra.explain import explain_tree
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError, QueryError
-from anabranch.language.context import Context
-from anabranch.language.join_text import plan_asof_join
-from anabranch.language.script import Script
-from anabranch.language.select import bind_query
-from anabranch.language.words import parse_query, tokenize
+from anabranch.expressions.expression import Expression
+from anabranch.language.bind.select import bind_query
+from anabranch.language.fragments.join import plan_asof_join
+from anabranch.language.names.context import Context
+from anabranch.language.text.script import Script
+from anabranch.language.text.words import parse_query, tokenize
 from anabranch.registry import Registry
 from anabranch.testing import PhysicalStream, assert_agrees, insert, meaning, stable
 from tests.language.streams import plan as plan_of_streams

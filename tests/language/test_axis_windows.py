@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.apply_module import ApplyModule, Call
-from anabranch.algebra.axis_window import (
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.map import Map
+from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
     CountByStart,
@@ -18,15 +20,13 @@ from anabranch.algebra.axis_window import (
     Snapshot,
     tumbling,
 )
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.filter import Filter
-from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.top_k import TopK
 from anabranch.errors import AnabranchError
-from anabranch.language.context import Context
-from anabranch.language.select import bind_query
-from anabranch.language.statements import CreateFunction, Select, Show
+from anabranch.expressions.expression import Expression
+from anabranch.language.bind.select import bind_query
+from anabranch.language.names.context import Context
+from anabranch.language.text.statements import CreateFunction, Select, Show
 from anabranch.model.time import Duration
 from tests.language.modules import FOLLOWED_BY, MEDIAN, QUANTILE
 from tests.language.streams import SOURCES, plan, registry

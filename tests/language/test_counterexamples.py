@@ -13,7 +13,7 @@ from anabranch.model.time import FOREVER
 from anabranch.optimizer.driver import optimize
 from anabranch.testing import PhysicalStream, assert_agrees, insert, meaning, stable
 from anabranch.testing.oracle import sources_of
-from anabranch.testing.sql_cases import SOURCES, plan_of
+from anabranch.testing.sql.cases import SOURCES, plan_of
 
 Rows = Sequence[tuple[Any, ...]]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from anabranch.kernels.pipeline import Emission
-from anabranch.testing.sql_cases import Case, assert_script_means_what_it_says, cases
+from anabranch.kernels.plan.compile import Emission
+from anabranch.testing.sql.cases import Case, assert_script_means_what_it_says, cases
 
 QUERIES = int(os.environ.get("ANABRANCH_QUERIES", "2000"))
 EMISSIONS = st.sampled_from(["speculative", "speculative", "final"])

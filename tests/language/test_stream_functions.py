@@ -11,8 +11,8 @@ import anabranch as ab
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.language.stream_dialect import STREAM_FUNCTIONS
-from anabranch.language.stream_functions import FUNCTIONS
+from anabranch.language.bind.stream_functions import FUNCTIONS
+from anabranch.language.text.stream_dialect import STREAM_FUNCTIONS
 from anabranch.stream import Stream
 
 

@@ -12,20 +12,20 @@ import pytest
 from sqlglot import exp
 
 from anabranch.algebra.explain import explain_tree
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.errors import AnabranchError, QueryError
-from anabranch.language.aggregate_text import bind_aggregate
-from anabranch.language.catalog import Catalog, Entry
-from anabranch.language.context import Context
-from anabranch.language.script import Script
-from anabranch.language.select import bind_query
-from anabranch.language.statements import Describe, Drop
-from anabranch.language.unused import refuse_unused
-from anabranch.language.used import FLAGS, REFUSED_LATER, USED
-from anabranch.language.words import parse_query, tokenize
+from anabranch.expressions.expression import Expression
+from anabranch.language.bind.select import bind_query
+from anabranch.language.names.catalog import Catalog, Entry
+from anabranch.language.names.context import Context
+from anabranch.language.text.aggregate_text import bind_aggregate
+from anabranch.language.text.script import Script
+from anabranch.language.text.statements import Describe, Drop
+from anabranch.language.text.unused import refuse_unused
+from anabranch.language.text.used import FLAGS, REFUSED_LATER, USED
+from anabranch.language.text.words import parse_query, tokenize
 from tests.algebra.function_arguments import rows, written
 from tests.language.streams import plan, registry
 

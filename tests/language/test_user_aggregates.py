@@ -9,7 +9,7 @@ from hypothesis import given
 
 import anabranch as ab
 from anabranch.algebra.node import Node
-from anabranch.language.statements import Select
+from anabranch.language.text.statements import Select
 from anabranch.model.batch import EventBatch
 from anabranch.registry import Registry
 from anabranch.testing import assert_agrees, batchings, streams

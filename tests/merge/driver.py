@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.source import Source
-from anabranch.kernels.kernel import COPY, Progress, Trace
-from anabranch.kernels.merge import COPIES, MergeKernel
-from anabranch.kernels.merge_copies import Copies, Copy
+from anabranch.kernels.contract.kernel import COPY, Progress, Trace
+from anabranch.kernels.merge.copies import Copies, Copy
+from anabranch.kernels.merge.merge import COPIES, MergeKernel
 from anabranch.model.payload import Payload
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.exchange import split
+from anabranch.runtime.elements.exchange import split
 from anabranch.testing.physical import Element, Move, PhysicalStream, Stable, elements_of
 from anabranch.testing.replicas import Action, MergeScript
 

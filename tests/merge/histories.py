@@ -9,9 +9,10 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from anabranch.algebra.merge import Case, MergePolicy
-from anabranch.kernels import columns, runs
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.trace import runs
 from anabranch.testing import Element, MergeCase, MergeScript, MergeWatch, Stable, make_script
-from anabranch.testing.merge_oracle import unsettled
+from anabranch.testing.merge.oracle import unsettled
 from tests.merge.driver import Driver, batches
 
 INSERTS = ["first", "leading", "half_frozen", "quorum(2)", "quorum(0.5)", "quorum(100%)"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.algebra.merge import MergePolicy
-from anabranch.kernels import runs
+from anabranch.kernels.trace import runs
 from anabranch.model.time import BEGINNING
 from anabranch.testing import (
     MERGE_CASES,

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.algebra.merge import MergePolicy
-from anabranch.kernels import columns, merge, runs
-from anabranch.kernels.merge_ordered import first_ones
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.merge import merge
+from anabranch.kernels.merge.ordered import first_ones
+from anabranch.kernels.trace import runs
 from anabranch.testing import MERGE_CASES, MergeCase, MergeScript, make_script, merge_scripts
 from tests.merge.driver import Driver, forget_rows
 from tests.merge.histories import (

@@ -10,7 +10,7 @@ import pytest
 from anabranch.algebra.merge import Case, Divergence, MergePolicy
 from anabranch.algebra.source import Source
 from anabranch.errors import StreamError
-from anabranch.kernels.merge import MergeKernel
+from anabranch.kernels.merge.merge import MergeKernel
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.testing import insert, stable
 from tests.merge.driver import Driver

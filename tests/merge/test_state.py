@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from anabranch.algebra.merge import Case
-from anabranch.kernels import runs
-from anabranch.kernels.kernel import Run, Trace
+from anabranch.kernels.contract.kernel import Run, Trace
+from anabranch.kernels.trace import runs
 from anabranch.model.time import BEGINNING, FOREVER
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.state_store import ShardStore
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.state_store import ShardStore
 from anabranch.testing import MERGE_CASES, Element, MergeCase, insert, make_script, stable
 from tests.merge.driver import Driver, batches
 from tests.merge.histories import any_sizes, draw_policy, kernel_case

@@ -16,7 +16,7 @@ import pytest
 
 from anabranch.errors import PlanError
 from anabranch.merging.replicate import Member, Replication, replicate
-from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_folder import LogFolder
 
 WAITS = "import time; time.sleep(600)"
 
@@ -101,7 +101,7 @@ def test_nobody_outlives_who_started_them(tmp_path: Path) -> None:
     os.mkfifo(line)
     code = f"""
         import time
-        from anabranch.cli.running import end_with_input
+        from anabranch.cli.queries.running import end_with_input
         end_with_input()
         with open({str(line)!r}, "w") as line:
             print("here", file=line, flush=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from anabranch.model.digits import (
+from anabranch.model.numbers.digits import (
     NAN,
     SQUARES,
     SUMS,
@@ -24,7 +24,7 @@ from anabranch.model.digits import (
     split_squares,
     unpack,
 )
-from anabranch.model.exact_numbers import Exact, nearest, quotients
+from anabranch.model.numbers.exact_numbers import Exact, nearest, quotients
 
 WINDOWS = pytest.mark.parametrize("window", [SUMS, SQUARES, Window(-80, 2), Window(0, 1)])
 HARD = [0.1, -0.0, 5e-324, -5e-324, 2.2e-308, 1e-300, 1e300, 1.7976931348623157e308, 1e16, 0.01]

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.errors import PlanError
-from anabranch.model import hashing
-from anabranch.model.hashing import stable_hash, stable_hashes
+from anabranch.model.numbers import hashing
+from anabranch.model.numbers.hashing import stable_hash, stable_hashes
 from anabranch.testing.arrow_values import arrow_types, arrow_values
 
 
@@ -90,7 +90,7 @@ def test_hashes_never_change() -> None:
 
 def test_another_process_computes_the_same() -> None:
     code = (
-        "import pyarrow as pa; from anabranch.model.hashing import stable_hash;"
+        "import pyarrow as pa; from anabranch.model.numbers.hashing import stable_hash;"
         "print(stable_hash([pa.array([1, None]), pa.array(['x', 'yy'])], 2).tolist())"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

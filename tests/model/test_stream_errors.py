@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anabranch.errors import StreamError
-from anabranch.model.stream_file import describe, read_batches, read_lines, write_stream
+from anabranch.model.files.stream_file import describe, read_batches, read_lines, write_stream
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stream_errors.txt"
 SCHEMA = pa.schema(

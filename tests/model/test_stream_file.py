@@ -20,16 +20,16 @@ from anabranch.errors import StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, MICROSECONDS
 from anabranch.model.elements import Adjust, Element, Insert, batch_of
-from anabranch.model.line_parser import LineParser
-from anabranch.model.line_writer import element_lines
-from anabranch.model.stream_file import (
+from anabranch.model.files.line_parser import LineParser
+from anabranch.model.files.line_writer import element_lines
+from anabranch.model.files.stream_file import (
     describe,
     read_arrivals,
     read_batches,
     read_lines,
     write_stream,
 )
-from anabranch.model.stream_lines import LineReader
+from anabranch.model.files.stream_lines import LineReader
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.testing.arrow_values import arrow_rows, arrow_schemas
 
@@ -238,7 +238,7 @@ def test_types_are_inferred_and_widened(tmp_path: Path) -> None:
 
 
 def test_the_whole_file_can_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anabranch.model.stream_file.BLOCK_BYTES", 30)
+    monkeypatch.setattr("anabranch.model.files.stream_file.BLOCK_BYTES", 30)
     path = tmp_path / "s.jsonl"
     path.write_text(
         '{"insert": {"n": 1}, "start": 5}\n{"insert": {"n": 1.5, "m": "forever"}, "start": 5}\n'
@@ -250,7 +250,7 @@ def test_the_whole_file_can_be_looked_at(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_file_is_read_in_blocks_of_whole_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("anabranch.model.stream_file.BLOCK_BYTES", 1)
+    monkeypatch.setattr("anabranch.model.files.stream_file.BLOCK_BYTES", 1)
     lines = [
         json.dumps({"insert": {"t": "€" * (i % 7)}, "start": i}, ensure_ascii=False)
         for i in range(50)

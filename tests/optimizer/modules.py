@@ -10,8 +10,10 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
-from anabranch.algebra.apply_module import ApplyModule, Call, Lifetimed
-from anabranch.algebra.axis_window import (
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.map import Map
+from anabranch.algebra.modules.apply_module import ApplyModule, Call, Lifetimed
+from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
     CountByStart,
@@ -20,15 +22,13 @@ from anabranch.algebra.axis_window import (
     Snapshot,
     tumbling,
 )
-from anabranch.algebra.builtin_module import builtin_module
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.filter import Filter
-from anabranch.algebra.map import Map
-from anabranch.algebra.module import Code, Module, Property, Result, Window
+from anabranch.algebra.modules.builtin import builtin_module
+from anabranch.algebra.modules.module import Code, Module, Property, Result, Window
 from anabranch.algebra.node import Node
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
+from anabranch.expressions.expression import Expression
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import Duration
 

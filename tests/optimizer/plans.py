@@ -13,11 +13,11 @@ from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.clip import Clip
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
@@ -25,12 +25,12 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
 from anabranch.errors import StreamError
+from anabranch.expressions.expression import Expression
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import freeze
 from anabranch.model.time import FOREVER, Duration, Time

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.union import Union

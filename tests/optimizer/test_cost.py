@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
 from anabranch.algebra.union import Union
+from anabranch.expressions.expression import Expression
 from anabranch.model.time import Duration
 from anabranch.optimizer import characteristics as model
 from anabranch.optimizer.characteristics import Characteristics as Stream

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.rewriting import conjuncts
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjuncts
 from anabranch.model.payload import freeze, rows_of
 from anabranch.optimizer.failing import may_fail
 from anabranch.optimizer.simplify import simplified

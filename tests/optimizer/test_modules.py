@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.axis_window import CountByStart, Hopping, Session, Snapshot, tumbling
-from anabranch.algebra.canonical import canonical
-from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.analysis.canonical import canonical
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.map import Map
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.axis_window import CountByStart, Hopping, Session, Snapshot, tumbling
 from anabranch.algebra.node import Node
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.union import Union
 from anabranch.errors import StreamError
-from anabranch.kernels.pruning import needed_columns
-from anabranch.language.nulls import is_never_null
+from anabranch.kernels.plan.pruning import needed_columns
+from anabranch.language.bind.nulls import is_never_null
 from anabranch.model.clock import INTEGERS
 from anabranch.model.time import FOREVER, Duration
 from anabranch.optimizer.cost import CostModel

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.rewriting import conjoin, conjuncts, rebind, rename, substitute
 from anabranch.errors import QueryError
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjoin, conjuncts, rebind, rename, substitute
 from anabranch.model.payload import freeze, rows_of
 from anabranch.testing import values
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow

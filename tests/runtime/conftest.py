@@ -14,20 +14,20 @@ import pyarrow as pa
 import pytest
 
 from anabranch.algebra.node import Node
-from anabranch.kernels.pipeline import Emission, PhysicalPlan, compile_plan
+from anabranch.kernels.plan.compile import Emission, PhysicalPlan, compile_plan
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.file_planner import CLOCK, CONTROL
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.job import Delivery, Job
-from anabranch.runtime.layout import Home, Layout
-from anabranch.runtime.rescale import Rescale, rescaled
-from anabranch.runtime.sinks import Result
-from anabranch.runtime.source_spec import Promise
-from anabranch.runtime.source_task import Piece, send_commands, send_source, send_time
-from anabranch.runtime.stage_task import events_of, ordered, run_level
+from anabranch.runtime.query.rescale import Rescale, rescaled
+from anabranch.runtime.sinks.sinks import Result
+from anabranch.runtime.sources.files.planner import CLOCK, CONTROL
+from anabranch.runtime.sources.spec import Promise
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.layout import Home, Layout
+from anabranch.runtime.workers.job import Delivery, Job
+from anabranch.runtime.workers.source_task import Piece, send_commands, send_source, send_time
+from anabranch.runtime.workers.stage_task import events_of, ordered, run_level
 
 Parts = Mapping[str, Sequence[EventBatch]]
 

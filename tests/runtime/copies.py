@@ -12,15 +12,23 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.source import Source
-from anabranch.kernels.kernel import COPY, ID, Arrived, Progress, Stateful, Trace, with_copy
-from anabranch.kernels.route import BY_ID, Routing
-from anabranch.kernels.stage import Edge, PhysicalPlan, Stage
+from anabranch.kernels.contract.kernel import (
+    COPY,
+    ID,
+    Arrived,
+    Progress,
+    Stateful,
+    Trace,
+    with_copy,
+)
+from anabranch.kernels.contract.routing import BY_ID, Routing
+from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
 from anabranch.model.elements import Element, Insert, Stable, batch_of
 from anabranch.model.time import Time
-from anabranch.runtime.log_folder import LogFolder, write_part
-from anabranch.runtime.source_spec import ELEMENTS, FileSource, Limits, Promise
+from anabranch.runtime.sources.files.log_folder import LogFolder, write_part
+from anabranch.runtime.sources.spec import ELEMENTS, FileSource, Limits, Promise
 
 SCHEMA = pa.schema([("a", pa.int64())])
 STORED = pa.schema(

@@ -19,7 +19,7 @@ from anabranch.algebra.source import Source
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Adjust, Element, Insert, Stable
 from anabranch.model.time import BEGINNING, Duration
-from anabranch.runtime.source_spec import (
+from anabranch.runtime.sources.spec import (
     ELEMENTS,
     FileForm,
     FileSource,

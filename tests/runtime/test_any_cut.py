@@ -18,7 +18,7 @@ from tests.kernels.plans import SCHEMA, plans
 
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
@@ -33,7 +33,7 @@ from anabranch.testing import (
     meaning,
     sources_of,
 )
-from anabranch.testing.sql_cases import Case, cases, plan_of
+from anabranch.testing.sql.cases import Case, cases, plan_of
 
 Make = Callable[..., Any]
 EXAMPLES = max(40, settings.default.max_examples if settings.default else 0)

@@ -15,12 +15,12 @@ from anabranch.errors import PlanError
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Insert, Stable, batch_of
 from anabranch.model.time import BEGINNING, Duration
-from anabranch.runtime.control import Control, ControlFolder, command_of
-from anabranch.runtime.exchange import unpack
-from anabranch.runtime.file_planner import CONTROL, FilePlanner
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.source_spec import FileSource, Promise, Shape
-from anabranch.runtime.source_task import send_commands
+from anabranch.runtime.elements.exchange import unpack
+from anabranch.runtime.sources.files.planner import CONTROL, FilePlanner
+from anabranch.runtime.sources.spec import FileSource, Promise, Shape
+from anabranch.runtime.store.control import Control, ControlFolder, command_of
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.workers.source_task import send_commands
 
 SCHEMA = pa.schema([("a", pa.int64())])
 KNOWN = {"s": True, "frame": False}

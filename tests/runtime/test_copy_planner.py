@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.runtime.copies import append_lines, append_log, copies_source, point
 
 from anabranch.model.elements import Stable
-from anabranch.runtime.file_planner import FilePlanner
-from anabranch.runtime.file_reader import read_split
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.source_spec import FileSource
+from anabranch.runtime.sources.files.planner import FilePlanner
+from anabranch.runtime.sources.files.reader import read_split
+from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.store.folder import Folder
 
 Batch = dict[str, list[int]]
 

@@ -22,27 +22,27 @@ from tests.runtime.copies import (
 )
 
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError, StreamError
-from anabranch.kernels import local_runner
-from anabranch.kernels.kernel import COPY, Progress
-from anabranch.kernels.pipeline import compile_plan
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.contract.kernel import COPY, Progress
+from anabranch.kernels.plan import local_runner
+from anabranch.kernels.plan.compile import compile_plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Element, Insert, Stable
 from anabranch.model.time import BEGINNING, FOREVER
-from anabranch.runtime.control import Control, ControlFolder
-from anabranch.runtime.copy_book import known_copies
-from anabranch.runtime.file_task import FileJob
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.job import seal
-from anabranch.runtime.local import run_locally
-from anabranch.runtime.metrics import batch_metrics
-from anabranch.runtime.prometheus import QueryCollector
-from anabranch.runtime.run import Committed, Run
-from anabranch.runtime.sinks import MemorySink, Result
+from anabranch.runtime.query.local import run_locally
+from anabranch.runtime.query.metrics import batch_metrics
+from anabranch.runtime.query.prometheus import QueryCollector
+from anabranch.runtime.query.run import Committed, Run
+from anabranch.runtime.sinks.sinks import MemorySink, Result
+from anabranch.runtime.sources.files.copy_book import known_copies
+from anabranch.runtime.store.control import Control, ControlFolder
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.workers.file_task import FileJob
+from anabranch.runtime.workers.job import seal
 
 Make = Callable[..., Any]
 

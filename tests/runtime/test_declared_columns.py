@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.runtime import declared_columns
+from anabranch.runtime.sources.files import declared_columns
 
 SCHEMA = pa.schema([("item", pa.int64()), ("prize", pa.float64()), ("at", pa.int64())])
 

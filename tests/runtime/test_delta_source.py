@@ -17,12 +17,12 @@ import anabranch as ab
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.earlier_parts import promises_within
-from anabranch.runtime.file_planner import FilePlanner
-from anabranch.runtime.file_reader import read_times
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.source_spec import FileSource
-from anabranch.runtime.source_task import read_pieces
+from anabranch.runtime.sources.files.earlier_parts import promises_within
+from anabranch.runtime.sources.files.planner import FilePlanner
+from anabranch.runtime.sources.files.reader import read_times
+from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.workers.source_task import read_pieces
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 

@@ -13,8 +13,8 @@ from tests.runtime.copies import SCHEMA, append_lines, append_log, point
 import anabranch as ab
 from anabranch.errors import AnabranchError, PlanError, StreamError
 from anabranch.model.elements import Stable
-from anabranch.runtime.declared import Declared
-from anabranch.runtime.describe import describe_files
+from anabranch.runtime.sources.declare.declared import Declared
+from anabranch.runtime.sources.declare.describe import describe_files
 
 
 def declared(**options: Any) -> Declared:

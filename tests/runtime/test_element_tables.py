@@ -21,14 +21,14 @@ from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.elements import Adjust, Element, Insert, Stable, batch_of
+from anabranch.model.files.stream_file import describe, read_arrivals, read_batches
 from anabranch.model.legality import LegalityChecker
 from anabranch.model.logical import LogicalStream
-from anabranch.model.stream_file import describe, read_arrivals, read_batches
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.delta_sink import DeltaSink
-from anabranch.runtime.elements import Place, element_schema, element_table
-from anabranch.runtime.sinks import Begin, Result
-from anabranch.runtime.stage_task import as_rows
+from anabranch.runtime.elements.elements import Place, element_schema, element_table
+from anabranch.runtime.sinks.delta_sink import DeltaSink
+from anabranch.runtime.sinks.sinks import Begin, Result
+from anabranch.runtime.workers.stage_task import as_rows
 from anabranch.testing import PhysicalStream
 from anabranch.testing.strategies import batchings, payload_schemas, streams
 

@@ -8,7 +8,7 @@ import pytest
 
 from anabranch.engine import Engine, Stream
 from anabranch.errors import PlanError, QueryError, StreamError
-from anabranch.model.stream_file import read_batches
+from anabranch.model.files.stream_file import read_batches
 from anabranch.model.time import FOREVER
 
 BIDS = """{"insert": {"item": 1, "price": 80.0}, "start": 5, "end": 9}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.kernels.kernel import ID
-from anabranch.runtime import exchange
-from anabranch.runtime.exchange import Parcel, address, gather, pack, split, unpack
+from anabranch.kernels.contract.kernel import ID
+from anabranch.runtime.elements import exchange
+from anabranch.runtime.elements.exchange import Parcel, address, gather, pack, split, unpack
 
 
 def rows(ids: list[int]) -> pa.RecordBatch:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from anabranch.errors import EngineError, OperatorError, StreamError
-from anabranch.runtime.failures import original_error
+from anabranch.runtime.spark.failures import original_error
 
 SPARK = """Job aborted: Task 0 in stage 3.0 failed 4 times: Traceback (most recent call last):
   File "worker.py", line 99, in main

@@ -20,8 +20,8 @@ from anabranch.errors import PlanError
 from anabranch.model.elements import Insert, Stable, batch_of
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, Duration
-from anabranch.runtime.control import Control, ControlFolder, command_of
-from anabranch.runtime.folder import Folder
+from anabranch.runtime.store.control import Control, ControlFolder, command_of
+from anabranch.runtime.store.folder import Folder
 
 Make = Callable[..., Any]
 

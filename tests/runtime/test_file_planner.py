@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anabranch.errors import EngineError, StreamError
-from anabranch.runtime.file_planner import FilePlanner
-from anabranch.runtime.file_reader import Split, read_split
-from anabranch.runtime.file_units import Position, Unit, share_units
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.source_spec import FileSource, Limits, Promise, Shape
+from anabranch.runtime.sources.files.planner import FilePlanner
+from anabranch.runtime.sources.files.reader import Split, read_split
+from anabranch.runtime.sources.files.units import Position, Unit, share_units
+from anabranch.runtime.sources.spec import FileSource, Limits, Promise, Shape
+from anabranch.runtime.store.folder import Folder
 
 LINES = pa.schema([("a", pa.int64())])
 ROWS = pa.schema([("a", pa.int64()), ("t", pa.int64())])

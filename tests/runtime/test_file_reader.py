@@ -11,13 +11,13 @@ import pytest
 
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch
-from anabranch.model.stream_file import write_stream
+from anabranch.model.files.stream_file import write_stream
 from anabranch.model.time import FOREVER, Time
-from anabranch.runtime.declared import Declared
-from anabranch.runtime.describe import describe_files
-from anabranch.runtime.file_planner import FilePlanner
-from anabranch.runtime.file_reader import read_split
-from anabranch.runtime.folder import Folder
+from anabranch.runtime.sources.declare.declared import Declared
+from anabranch.runtime.sources.declare.describe import describe_files
+from anabranch.runtime.sources.files.planner import FilePlanner
+from anabranch.runtime.sources.files.reader import read_split
+from anabranch.runtime.store.folder import Folder
 
 
 def read(

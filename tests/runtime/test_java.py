@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from anabranch.runtime.java import JavaMissingError, find_java, use_java
+from anabranch.runtime.spark.java import JavaMissingError, find_java, use_java
 
 ALL = "java.base jdk.incubator.vector java.sql"
 MakeJava = Callable[..., Path]
@@ -166,7 +166,7 @@ def test_a_cache_that_cannot_be_written_is_explained(
 
 START = """
 import os, sys
-from anabranch.runtime.java import use_java
+from anabranch.runtime.spark.java import use_java
 use_java()
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession

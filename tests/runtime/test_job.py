@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.errors import OperatorError, PlanError
-from anabranch.runtime.job import seal, unseal
+from anabranch.runtime.workers.job import seal, unseal
 
 
 def test_code_is_sent_along_with_a_job() -> None:

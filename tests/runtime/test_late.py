@@ -12,8 +12,8 @@ from anabranch.model.arrivals import Arrivals
 from anabranch.model.elements import Adjust, Element, Insert, Stable
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
-from anabranch.runtime.late import judge, reached
-from anabranch.runtime.source_spec import Promise
+from anabranch.runtime.sources.late import judge, reached
+from anabranch.runtime.sources.spec import Promise
 
 SCHEMA = pa.schema([("a", pa.int64())])
 

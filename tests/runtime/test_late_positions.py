@@ -34,14 +34,15 @@ from tests.runtime.late_sources import (
 import anabranch as ab
 from anabranch.errors import StreamError
 from anabranch.model.elements import Element, Insert, Stable
-from anabranch.runtime import earlier_parts, file_reader
-from anabranch.runtime.file_task import FileJob
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.job import seal
-from anabranch.runtime.local import run_locally
-from anabranch.runtime.sinks import MemorySink
-from anabranch.runtime.source_spec import FileSource, Limits
+from anabranch.runtime.query.local import run_locally
+from anabranch.runtime.sinks.sinks import MemorySink
+from anabranch.runtime.sources.files import earlier_parts
+from anabranch.runtime.sources.files import reader as file_reader
+from anabranch.runtime.sources.spec import FileSource, Limits
+from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.thresholds import thresholds
+from anabranch.runtime.workers.file_task import FileJob
+from anabranch.runtime.workers.job import seal
 
 INDEPENDENT = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],

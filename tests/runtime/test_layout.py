@@ -10,17 +10,17 @@ import pytest
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall
-from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.source import Source
 from anabranch.errors import EngineError, PlanError
-from anabranch.kernels.pipeline import compile_plan
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.plan.compile import compile_plan
 from anabranch.model.time import Duration
-from anabranch.runtime.checkpoint import Checkpoint, read_facts
-from anabranch.runtime.folder import Folder
+from anabranch.runtime.query.checkpoint import Checkpoint, read_facts
+from anabranch.runtime.store.folder import Folder
 
 SCHEMA = pa.schema([("k", pa.int64())])
 ROWS = Source(name="rows", schema=SCHEMA, insert_only=True)

@@ -6,13 +6,13 @@ import pyarrow as pa
 from sqlglot.errors import ParseError
 
 import anabranch as ab
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
-from anabranch.algebra.functions.every import FUNCTIONS
 from anabranch.algebra.map import Map
 from anabranch.algebra.source import Source
-from anabranch.runtime.native_head import apart
-from anabranch.runtime.session_free import native_condition
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.functions.every import FUNCTIONS
+from anabranch.runtime.spark.native_head import apart
+from anabranch.runtime.spark.session_free import native_condition
 
 BIDS = Source(name="bids", schema=pa.schema([("item", pa.int64()), ("price", pa.float64())]))
 

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from anabranch.cli.app import app
 from anabranch.engine import Engine, Stream
-from anabranch.language.read_statements import read_script
-from anabranch.language.script import Script
-from anabranch.language.statements import CreateSource
-from anabranch.runtime.notes import LOGGER
+from anabranch.language.text.read_statements import read_script
+from anabranch.language.text.script import Script
+from anabranch.language.text.statements import CreateSource
+from anabranch.runtime.query.notes import LOGGER
 
 ROWS = [{"k": 1, "v": 10, "at": 1}, {"k": 2, "v": 20, "at": 3}]
 STREAMS = """

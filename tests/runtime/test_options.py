@@ -15,8 +15,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import anabranch as ab
 from anabranch.errors import AnabranchError
-from anabranch.runtime.run_options import RUN_OPTIONS
-from anabranch.runtime.source_options import SOURCE_OPTIONS, SourceKind
+from anabranch.runtime.query.options import RUN_OPTIONS
+from anabranch.runtime.sources.options import SOURCE_OPTIONS, SourceKind
 
 ROWS: Final = '{"item": 1, "at": 5, "until": 9, "op": "insert"}\n'
 ELEMENTS: Final = '{"insert": {"item": 1}, "start": 5, "end": 9}\n{"stable": 6}\n'

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
@@ -20,8 +19,9 @@ from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
-from anabranch.kernels.pipeline import Emission, compile_plan
-from anabranch.kernels.stage import with_one_promise
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.plan.compile import Emission, compile_plan
+from anabranch.kernels.plan.stage import with_one_promise
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
 from anabranch.model.elements import Adjust, Insert, batch_of
@@ -29,11 +29,11 @@ from anabranch.model.legality import LegalityChecker
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import Duration, Time
 from anabranch.optimizer.together import optimize_together
-from anabranch.runtime.job import Delivery
-from anabranch.runtime.log_folder import LogFolder
-from anabranch.runtime.rows import arrivals_of
-from anabranch.runtime.sinks import Begin, LogSink
-from anabranch.runtime.source_spec import ELEMENTS
+from anabranch.runtime.sinks.sinks import Begin, LogSink
+from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.runtime.sources.rows import arrivals_of
+from anabranch.runtime.sources.spec import ELEMENTS
+from anabranch.runtime.workers.job import Delivery
 from anabranch.testing import PhysicalStream, elements_of
 from anabranch.testing.physical import PhysicalState, Stable, violations
 from anabranch.testing.strategies import streams

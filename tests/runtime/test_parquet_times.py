@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.runtime.parquet_times import StartStatistics
-from anabranch.runtime.rows import latest_times
-from anabranch.runtime.source_spec import ELEMENTS, Shape
+from anabranch.runtime.sources.files.parquet_times import StartStatistics
+from anabranch.runtime.sources.rows import latest_times
+from anabranch.runtime.sources.spec import ELEMENTS, Shape
 
 SHAPE = Shape(start="t")
 

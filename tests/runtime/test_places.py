@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import anabranch as ab
-from anabranch.runtime.place import FILE_SYSTEMS, SINKS, scheme_of
+from anabranch.runtime.sources.location import FILE_SYSTEMS, SINKS, scheme_of
 
 ELEMENTS = '{"insert": {"item": 1}, "start": 5, "end": 9}\n{"stable": 6}\n'
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anabranch.runtime.quarantine import Quarantine, failed_windows
+from anabranch.runtime.query.quarantine import Quarantine, failed_windows
 
 SKIPPED = {"module": "m", "reason": "no", "window": ["0", "10"], "group": None, "event": ""}
 EVENTS = [{"values": "('\u00e4')", "start": "1", "end": "2"}]

@@ -19,8 +19,17 @@ from tests.kernels.operators import OPERATORS
 from tests.kernels.plans import SCHEMA, SOURCE, aggregate, plans
 
 from anabranch.algebra.alter_lifetime import AlterLifetime
-from anabranch.algebra.apply_module import ApplyModule, Call
-from anabranch.algebra.axis_window import (
+from anabranch.algebra.count_window import CountWindow
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.from_signed import FromSigned
+from anabranch.algebra.forms.split import Split
+from anabranch.algebra.forms.to_signed import ToSigned
+from anabranch.algebra.join import Join, JoinKind
+from anabranch.algebra.map import Map
+from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
     CountByStart,
@@ -28,36 +37,28 @@ from anabranch.algebra.axis_window import (
     Session,
     Snapshot,
 )
-from anabranch.algebra.cleanse import Cleanse
-from anabranch.algebra.coalesce import Coalesce
-from anabranch.algebra.count_window import CountWindow
-from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.from_signed import FromSigned
-from anabranch.algebra.join import Join, JoinKind
-from anabranch.algebra.map import Map
-from anabranch.algebra.module import Module
+from anabranch.algebra.modules.module import Module
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
-from anabranch.algebra.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.top_k import TopK
 from anabranch.errors import PlanError
-from anabranch.kernels import columns, runs
-from anabranch.kernels.kernel import Stateful
-from anabranch.kernels.local_runner import LocalRunner
-from anabranch.kernels.pipeline import Emission, PhysicalPlan, compile_plan
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.contract.kernel import Stateful
+from anabranch.kernels.plan.compile import Emission, PhysicalPlan, compile_plan
+from anabranch.kernels.plan.local_runner import LocalRunner
+from anabranch.kernels.trace import runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
 from anabranch.model.logical import LogicalStream
 from anabranch.model.netting import net
 from anabranch.model.time import FOREVER, Duration, Time
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.layout import Layout, first_layout
-from anabranch.runtime.rescale import Rescale, rescaled
-from anabranch.runtime.source_spec import Promise
+from anabranch.runtime.query.rescale import Rescale, rescaled
+from anabranch.runtime.sources.spec import Promise
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.layout import Layout, first_layout
 from anabranch.testing import (
     PhysicalState,
     PhysicalStream,

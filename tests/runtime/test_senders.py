@@ -19,14 +19,14 @@ from tests.kernels.plans import SCHEMA, SOURCE, aggregate
 
 from anabranch.algebra.node import Node
 from anabranch.errors import EngineError
-from anabranch.kernels import columns
-from anabranch.kernels.aggregate import AggregateKernel
-from anabranch.kernels.local_runner import LocalRunner
-from anabranch.kernels.pipeline import compile_plan
+from anabranch.kernels.aggregate.aggregate import AggregateKernel
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.plan.compile import compile_plan
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
-from anabranch.runtime.exchange import Parcel, address, gather, pack
+from anabranch.runtime.elements.exchange import Parcel, address, gather, pack
 from anabranch.testing import schedules, streams
 from anabranch.testing.oracle import sources_of
 

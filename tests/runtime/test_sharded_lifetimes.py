@@ -11,20 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anabranch.algebra.alter_lifetime import AlterLifetime
-from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.from_signed import FromSigned
+from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.forms.from_signed import FromSigned
+from anabranch.algebra.forms.split import Split
+from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
-from anabranch.algebra.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.union import Union
-from anabranch.kernels.local_runner import LocalRunner
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.netting import net

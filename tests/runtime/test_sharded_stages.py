@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall
-from anabranch.algebra.coalesce import Coalesce
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
 from anabranch.errors import EngineError
-from anabranch.kernels.local_runner import LocalRunner
-from anabranch.kernels.pipeline import Emission, compile_plan
+from anabranch.expressions.expression import Expression
+from anabranch.kernels.plan.compile import Emission, compile_plan
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 from anabranch.optimizer.together import optimize_together
-from anabranch.runtime.source_spec import Promise
+from anabranch.runtime.sources.spec import Promise
 from anabranch.testing import elements_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])

@@ -10,12 +10,10 @@ import pytest
 from anabranch.errors import EngineError, OperatorError, PlanError, StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
-from anabranch.model.stream_file import read_batches
+from anabranch.model.files.stream_file import read_batches
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.log_folder import LogFolder, write_part
-from anabranch.runtime.sink_choice import choose_sink
-from anabranch.runtime.sinks import (
+from anabranch.runtime.sinks.choice import choose_sink
+from anabranch.runtime.sinks.sinks import (
     Begin,
     CallbackSink,
     LogSink,
@@ -23,7 +21,9 @@ from anabranch.runtime.sinks import (
     Result,
     StreamFileSink,
 )
-from anabranch.runtime.stage_task import as_rows
+from anabranch.runtime.sources.files.log_folder import LogFolder, write_part
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.workers.stage_task import as_rows
 
 SCHEMA = pa.schema([("k", pa.int64())])
 

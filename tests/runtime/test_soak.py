@@ -12,12 +12,12 @@ from tests.kernels.plans import SCHEMA, SOURCE, aggregate
 from anabranch import Engine
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.bench.rows import write_rows
-from anabranch.kernels.kernel import Progress
-from anabranch.kernels.pipeline import compile_plan
+from anabranch.kernels.contract.kernel import Progress
+from anabranch.kernels.plan.compile import compile_plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Duration, Time
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.state_store import ShardStore
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.state_store import ShardStore
 
 PAGE = 4096
 

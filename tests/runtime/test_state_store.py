@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from anabranch.errors import EngineError
-from anabranch.kernels.kernel import Run, Trace
+from anabranch.kernels.contract.kernel import Run, Trace
 from anabranch.model.time import Time
-from anabranch.runtime.folder import Folder, RemoteFolder
-from anabranch.runtime.state_store import Manifest, ShardStore, check_runs
+from anabranch.runtime.store.folder import Folder, RemoteFolder
+from anabranch.runtime.store.state_store import Manifest, ShardStore, check_runs
 
 
 def rows(*values: int) -> pa.RecordBatch:

@@ -22,11 +22,11 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.elements import Adjust, Insert, batch_of
 from anabranch.model.time import FOREVER, Time
-from anabranch.runtime.event_table import event_changes
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.sink_choice import choose_sink
-from anabranch.runtime.sinks import Begin, Result, Sink
-from anabranch.runtime.stage_task import as_rows
+from anabranch.runtime.elements.event_table import event_changes
+from anabranch.runtime.sinks.choice import choose_sink
+from anabranch.runtime.sinks.sinks import Begin, Result, Sink
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.workers.stage_task import as_rows
 from anabranch.testing.strategies import batchings, streams
 
 SCHEMA = pa.schema([("k", pa.int64()), ("name", pa.string())])

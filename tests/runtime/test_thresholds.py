@@ -13,26 +13,26 @@ import pytest
 
 import anabranch
 from anabranch.errors import PlanError
-from anabranch.kernels import columns
+from anabranch.kernels.columns import grouped as columns
 from anabranch.runtime.thresholds import THRESHOLDS, VARIABLE, current, set_thresholds, thresholds
 
 ROOT = Path(anabranch.__file__).parent
 LAYERS = ("model", "algebra", "kernels", "runtime", "userops")
 
 NO_PATHS = {
-    "algebra.from_signed.MOST_INSTANTS": "beyond it the query is refused",
+    "algebra.forms.from_signed.MOST_INSTANTS": "beyond it the query is refused",
     "algebra.functions.sharing.LONG": "characters of an expression, not rows",
     "algebra.scalar_function._MOST_TEXT": "characters of a message",
     "algebra.time_window.MOST_STEPS": "beyond it the query is refused",
     "algebra.count_window.MOST_ELEMENTS": "beyond it the query is refused",
-    "kernels.axis_grid.MOST": "beyond it the batch is refused",
+    "kernels.modules.axis_grid.MOST": "beyond it the batch is refused",
     "kernels.codes._DIGITS": "digits of a decimal",
-    "kernels.from_signed.MOST_POINTS": "beyond it the batch is refused",
-    "kernels.merge_contradictions.SHOWN": "what a message shows",
+    "kernels.lifetimes.from_signed.MOST_POINTS": "beyond it the batch is refused",
+    "kernels.merge.contradictions.SHOWN": "what a message shows",
     "kernels.module_failures._MOST_TOLD": "what a message shows",
     "kernels.module_failures._MOST_SHOWN": "what a message shows",
-    "kernels.split.MOST_PIECES": "beyond it the batch is refused",
-    "kernels.time_window.MOST_LAYERS": "beyond it the batch is refused",
+    "kernels.lifetimes.split.MOST_PIECES": "beyond it the batch is refused",
+    "kernels.stateless.time_window.MOST_LAYERS": "beyond it the batch is refused",
     "kernels.native_runs._SPARSE": "a ratio inside compiled code; a few rows cross it",
     "kernels.native_timeline._SHIFTS": "a ratio inside compiled code; a few rows cross it",
     "model.hashing._SHORT": "words of a text: a part of what a hash is",
@@ -129,16 +129,16 @@ def test_they_are_set_for_a_while() -> None:
 
 def test_what_is_no_threshold_is_refused() -> None:
     with pytest.raises(PlanError, match="there is no threshold 'kernels"):
-        set_thresholds({"kernels.columns.FEW": 1})
+        set_thresholds({"kernels.columns.grouped.FEW": 1})
     with pytest.raises(PlanError, match="0 is not a positive whole number"):
-        set_thresholds({"kernels.columns.SAMPLE_ROWS": 0})
+        set_thresholds({"kernels.columns.grouped.SAMPLE_ROWS": 0})
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("2", "2 2"),
-        ('{"kernels.columns.SAMPLE_ROWS": 5}', "5 20000"),
+        ('{"kernels.columns.grouped.SAMPLE_ROWS": 5}', "5 20000"),
         ("", "4096 20000"),
         ("few", "PlanError: 'few' does not say what the thresholds are"),
     ],

@@ -14,7 +14,7 @@ import pyarrow as pa
 from anabranch import Engine
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER
-from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from tests.size.cases import Case, Spread
 from tests.size.data import DELAY, Shape, write
 from tests.size.oracle import check_legal, compare

@@ -14,8 +14,8 @@ from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
-from anabranch.kernels.local_runner import LocalRunner
-from anabranch.kernels.pipeline import Emission
+from anabranch.kernels.plan.compile import Emission
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.testing import (

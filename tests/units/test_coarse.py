@@ -26,12 +26,12 @@ from anabranch.model.arrivals import Arrivals
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.coarser import coarser
 from anabranch.model.elements import Adjust, Insert, Stable, batch_of
+from anabranch.model.files.stream_file import describe, write_stream
 from anabranch.model.legality import first_violation
-from anabranch.model.stream_file import describe, write_stream
 from anabranch.model.time import BEGINNING, FOREVER, Duration
-from anabranch.runtime import earlier_parts
-from anabranch.runtime.event_table import event_changes
-from anabranch.runtime.file_reader import Split, read_times
+from anabranch.runtime.elements.event_table import event_changes
+from anabranch.runtime.sources.files import earlier_parts
+from anabranch.runtime.sources.files.reader import Split, read_times
 from anabranch.testing.oracle import assert_agrees
 from anabranch.testing.physical import Move, PhysicalStream
 from anabranch.testing.strategies import streams

@@ -12,14 +12,14 @@ import pytest
 
 from anabranch import AnabranchError, Engine, Stream
 from anabranch.algebra.alter_lifetime import AlterLifetime
-from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.axis_window import Hopping, Session
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.merge import Merge
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.axis_window import Hopping, Session
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.shift import Shift
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
 from tests.units.streams import COARSE, INTEGERS, KINDS, SECONDS, TIMESTAMPS, Kind
 

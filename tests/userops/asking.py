@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.algebra.module import Module, Window
-from anabranch.algebra.module_call import call_once
-from anabranch.algebra.module_results import Timed, settled_results
+from anabranch.algebra.modules.call import call_once
+from anabranch.algebra.modules.module import Module, Window
+from anabranch.algebra.modules.results import Timed, settled_results
 from anabranch.testing.module_cases import as_events
 from anabranch.userops.types import form_of
 

@@ -12,7 +12,7 @@ import pytest
 from tests.userops.asking import bound, rows, value
 
 import anabranch as ab
-from anabranch.algebra.module import Template
+from anabranch.algebra.modules.module import Template
 from anabranch.testing import check_module
 from anabranch.userops.bases import module_of
 from anabranch.userops.library import Library

@@ -14,8 +14,8 @@ import pytest
 from tests.userops.asking import ask, bound, rows, value
 
 import anabranch as ab
-from anabranch.algebra.module import Template
-from anabranch.algebra.module_results import ModuleCallError
+from anabranch.algebra.modules.module import Template
+from anabranch.algebra.modules.results import ModuleCallError
 from anabranch.model.time import Duration
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ import pytest
 from tests.userops.asking import ask, bound, rows, value
 
 import anabranch as ab
-from anabranch.algebra.module_results import ModuleCallError
+from anabranch.algebra.modules.results import ModuleCallError
 
 
 def table(**columns: Any) -> pa.Table:

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 import anabranch as ab
-from anabranch.algebra.apply_module import ApplyModule, Call
-from anabranch.algebra.axis_window import tumbling
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.axis_window import tumbling
 from anabranch.algebra.source import Source
+from anabranch.expressions.expression import Expression
 from anabranch.model.time import Duration
 from anabranch.userops.library import default_library
 

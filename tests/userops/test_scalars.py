@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import anabranch as ab
-from anabranch.algebra.scalar_function import ScalarFunction
 from anabranch.engine import Engine, Stream
 from anabranch.errors import OperatorError, PlanError, QueryError
+from anabranch.expressions.scalar_function import ScalarFunction
 
 BIDS = """{"insert": {"item": 1, "price": 80.0, "who": "ann"}, "start": 5, "end": 9}
 {"insert": {"item": 2, "price": 50.0, "who": "bob"}, "start": 6, "end": 12}

@@ -122,7 +122,7 @@ def test_the_code_of_a_script_goes_with_the_module() -> None:
 import math, sys
 import pyarrow as pa
 import anabranch as ab
-from anabranch.runtime.shipping import packed
+from anabranch.runtime.spark.shipping import packed
 
 @ab.uda
 def circle(radii: list[float], *, times: int = 1) -> float:
@@ -137,7 +137,7 @@ sys.stdout.buffer.write(packed((circle.bind([pa.float64()]), Last.bind([pa.float
 """
     command, path = [sys.executable, "-c", script], ":".join(sys.path)
     done = subprocess.run(command, capture_output=True, check=True, env={"PYTHONPATH": path})
-    from anabranch.runtime.shipping import unpacked
+    from anabranch.runtime.spark.shipping import unpacked
 
     circle, last = unpacked(done.stdout)
     assert value(circle, [1.0]) == pytest.approx(3.14159, abs=1e-5)

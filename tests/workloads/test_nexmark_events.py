@@ -14,9 +14,9 @@ import pytest
 
 from anabranch.errors import QueryError
 from anabranch.model.arrivals import Arrivals
+from anabranch.model.files.stream_file import read_batches
 from anabranch.model.history import History
 from anabranch.model.legality import LegalityChecker
-from anabranch.model.stream_file import read_batches
 from anabranch.model.time import FOREVER, SECOND, Duration
 from anabranch.workloads.disturbance import Disturbance
 from anabranch.workloads.nexmark_arrival import (

@@ -10,12 +10,12 @@ from typing import final
 import pyarrow as pa
 
 from anabranch.algebra.aggregate_functions import AggregateCall
-from anabranch.algebra.expression import Expression, images
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.errors import PlanError
+from anabranch.expressions.expression import Expression, images
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import Payload
 

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, final, get_args
 
 import pyarrow as pa
 
-from anabranch.algebra.expression import Expression
 from anabranch.errors import PlanError, StreamError
+from anabranch.expressions.expression import Expression
 
 Function = Literal[
     "count",

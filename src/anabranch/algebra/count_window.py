@@ -8,16 +8,16 @@ from typing import Any, Final, final
 
 import pyarrow as pa
 
-from anabranch.algebra.evaluation import plain_type
-from anabranch.algebra.expression import Expression, images
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.errors import PlanError, StreamError
-from anabranch.model.hashing import stable_hash
+from anabranch.expressions.evaluation import plain_type
+from anabranch.expressions.expression import Expression, images
 from anabranch.model.logical import LogicalStream
+from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.payload import Payload, rows_of, show_payload
 from anabranch.model.time import FOREVER
 

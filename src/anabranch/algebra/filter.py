@@ -7,9 +7,9 @@ from typing import final
 
 import pyarrow as pa
 
-from anabranch.algebra.expression import Expression, images
 from anabranch.algebra.node import Node, Properties, Unary
 from anabranch.errors import PlanError
+from anabranch.expressions.expression import Expression, images
 from anabranch.model.logical import LogicalStream
 
 

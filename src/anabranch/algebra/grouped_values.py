@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.model.digits import Digits, Window, carry, relieve
-from anabranch.model.exact_numbers import Exact
-from anabranch.model.hashing import stable_hash
+from anabranch.model.numbers.digits import Digits, Window, carry, relieve
+from anabranch.model.numbers.exact_numbers import Exact
+from anabranch.model.numbers.hashing import stable_hash
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

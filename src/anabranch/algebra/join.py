@@ -9,10 +9,10 @@ from typing import Literal, final, get_args
 
 import pyarrow as pa
 
-from anabranch.algebra.expression import Expression, images
 from anabranch.algebra.node import Node, Properties, check_clocks
 from anabranch.algebra.source import check_names
 from anabranch.errors import PlanError
+from anabranch.expressions.expression import Expression, images
 from anabranch.model.logical import LogicalStream, Steps, combine_steps
 from anabranch.model.payload import Payload
 

@@ -8,7 +8,6 @@ from typing import ClassVar, final
 
 import pyarrow as pa
 
-from anabranch.algebra.expression import Expression, images
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.granularity import show_span
 from anabranch.algebra.map import show_column
@@ -22,6 +21,7 @@ from anabranch.algebra.window_columns import (
     with_columns,
 )
 from anabranch.errors import PlanError
+from anabranch.expressions.expression import Expression, images
 from anabranch.model.logical import LogicalStream, Payload
 from anabranch.model.time import FOREVER, Duration
 

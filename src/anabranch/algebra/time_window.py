@@ -52,7 +52,7 @@ class TimeWindow(Unary):
         columns: Names for columns with the bounds of the window that shows a row.
         presence: It matters only whether a payload is held at all: out(p, t) is at most 1, and
             any number from 1 on stands for 1. Set below operators that ignore duplicates
-            (`algebra/presence.py`), never at the end of a plan.
+            (`algebra/analysis/presence.py`), never at the end of a plan.
     """
 
     size: Duration

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, final, get_args
 
+from anabranch.algebra.forms.split import split_properties
 from anabranch.algebra.node import Properties, Unary
-from anabranch.algebra.split import split_properties
 from anabranch.errors import PlanError
 from anabranch.model.logical import LogicalStream, Payload, Steps
 from anabranch.model.time import Duration, Time, subtract_saturating

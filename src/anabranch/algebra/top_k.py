@@ -10,14 +10,14 @@ from typing import Any, final
 import pyarrow as pa
 
 from anabranch.algebra.count_window import has_order, order_key
-from anabranch.algebra.expression import Expression, images
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.errors import PlanError
-from anabranch.model.hashing import stable_hash
+from anabranch.expressions.expression import Expression, images
 from anabranch.model.logical import LogicalStream
+from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.payload import Payload, rows_of
 
 Ordering = tuple[Expression, bool, bool]

@@ -28,7 +28,7 @@ class WeightedWindow(Unary):
     takes one row, or one per binary digit if weights are `powers` of two. These are for sums of
     floats: x * 2^k is exact, so that a sum over copies is that over products, bit by bit.
 
-    Only `algebra/weights.py` makes it, when a plan is compiled.
+    Only `algebra/analysis/weights.py` makes it, when a plan is compiled.
     """
 
     size: Duration

@@ -10,13 +10,13 @@ from typing import Any, Final, final
 from anabranch.bench.endtoend import endtoend
 from anabranch.bench.growth import growth
 from anabranch.bench.latency import latency
-from anabranch.bench.merge import merge
-from anabranch.bench.merge_plots import write_plots as write_merge_plots
-from anabranch.bench.modules import modules
-from anabranch.bench.nexmark import nexmark
+from anabranch.bench.merge.merge import merge
+from anabranch.bench.merge.plots import write_plots as write_merge_plots
+from anabranch.bench.modules.modules import modules
+from anabranch.bench.nexmark.nexmark import nexmark
 from anabranch.bench.operators import operators
-from anabranch.bench.pipes import pipes
-from anabranch.bench.pipes_plots import write_plots
+from anabranch.bench.pipes.pipes import pipes
+from anabranch.bench.pipes.plots import write_plots
 from anabranch.bench.restart import restart
 from anabranch.bench.scale import scale
 from anabranch.bench.tumbling import tumbling

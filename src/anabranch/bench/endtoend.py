@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from anabranch.bench.checkout import spark_peers
 from anabranch.bench.report import Form, Report
 from anabranch.engine import Engine
 from anabranch.errors import EngineError
-from anabranch.runtime import peers
 
 _EVERY: Final = 0.1
 """A file is written every so many seconds, with the rows of that time."""
@@ -206,5 +206,7 @@ def _anabranch(engine: Engine, rows: Path, work: Path, reader: Reader) -> Callab
 
 
 def _spark(engine: Engine, rows: Path, work: Path, reader: Reader) -> Callable[[], None]:
+    peers = spark_peers("endtoend")
     query = peers.watched_tumbling(engine.spark, rows, work / "checkpoint", reader.saw)
-    return query.stop
+    stop: Callable[[], None] = query.stop
+    return stop

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from anabranch.bench.checkout import spark_peers
 from anabranch.bench.report import Form, Report, floor
 from anabranch.bench.rows import write_rows
+from anabranch.bench.spark_times import batch_times
 from anabranch.engine import Engine
-from anabranch.runtime import peers
 
 SIZES: Final[Mapping[Form, tuple[int, int]]] = {"full": (100, 5), "quick": (20, 2), "smoke": (3, 1)}
 """Files, each of which is a batch, and how often all of them run."""
@@ -21,6 +22,7 @@ SIZES: Final[Mapping[Form, tuple[int, int]]] = {"full": (100, 5), "quick": (20, 
 def latency(report: Report) -> None:
     """Tiny files, one per batch, the same session; figure `floor_vs_spark`."""
     files, repeats = SIZES[report.form]
+    peers = spark_peers("latency")
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     write_rows(root / "rows", files=files, rows_per_file=10, keys=5, per_second=10)
     floors: dict[str, list[float]] = {"spark": [], "anabranch": []}
@@ -29,7 +31,7 @@ def latency(report: Report) -> None:
             for repeat in range(repeats):
                 work = root / f"repeat-{repeat}"
                 query = peers.native_count(engine.spark, root / "rows", work / "spark", 1)
-                times = {"spark": peers.batch_times(query)}
+                times = {"spark": batch_times(query)}
                 times["anabranch"] = _anabranch(engine, root / "rows", work)
                 for name, batches in times.items():
                     floors[name].append(floor(batches))

@@ -17,8 +17,8 @@ from anabranch.algebra.source import Source
 from anabranch.bench.operator_cases import CASES, LEFT, RIGHT, Case, Inputs
 from anabranch.bench.plain_sums import plain_sums
 from anabranch.bench.report import Form, Report
-from anabranch.kernels import columns
-from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time
 

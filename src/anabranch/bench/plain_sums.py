@@ -15,9 +15,11 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels import combining, measures, places, timeline
-from anabranch.kernels.columns import Floats, Ints, Mask
-from anabranch.model.compiled import FLOATS, INTS, MASK, compiled
+from anabranch.kernels.aggregate import measures
+from anabranch.kernels.columns import combining
+from anabranch.kernels.columns.grouped import Floats, Ints, Mask
+from anabranch.kernels.trace import places, timeline
+from anabranch.model.numbers.compiled import FLOATS, INTS, MASK, compiled
 
 
 @final

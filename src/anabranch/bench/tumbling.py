@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
+from anabranch.bench.checkout import spark_peers
 from anabranch.bench.report import Form, Report, speed
 from anabranch.bench.rows import write_elements, write_rows
+from anabranch.bench.spark_times import batch_times
 from anabranch.engine import Engine
-from anabranch.runtime import peers
 
 KEYS = 1_000
 RATE = 20_000
@@ -70,6 +71,7 @@ def _measure(engine: Engine, root: Path, size: Size, report: Report) -> None:
     for file in sorted(rows.iterdir())[: size.slow_files]:
         (slow / file.name).symlink_to(file)
     speeds: dict[str, list[float]] = {}
+    peers = spark_peers("tumbling")
 
     def note(name: str, repeat: int, batches: Sequence[Mapping[str, float]]) -> None:
         speeds.setdefault(name, []).append(speed(batches))
@@ -80,14 +82,14 @@ def _measure(engine: Engine, root: Path, size: Size, report: Report) -> None:
     for repeat in range(size.repeats):
         work = root / f"repeat-{repeat}"
         native = peers.native_tumbling(engine.spark, rows, work / "native", size.files_per_batch)
-        note("spark", repeat, peers.batch_times(native))
+        note("spark", repeat, batch_times(native))
         note("anabranch", repeat, _anabranch(engine, rows, work / "own", size, ordered=True))
         note("elements", repeat, _anabranch(engine, plain, work / "plain", size, ordered=False))
         note("corrected", repeat, _anabranch(engine, corrected, work / "10%", size, ordered=False))
     state = peers.python_state_tumbling(
         engine.spark, slow, root / "python-state", max(1, size.slow_files // 2)
     )
-    note("python_state", 0, peers.batch_times(state))
+    note("python_state", 0, batch_times(state))
     median = {name: statistics.median(values) for name, values in speeds.items()}
     for name, value in median.items():
         report.figure(f"{name}_rows_per_s", value)

@@ -14,7 +14,6 @@ from anabranch import __version__
 from anabranch.bench.names import listed
 from anabranch.cli.bench import bench
 from anabranch.cli.check import check
-from anabranch.cli.control import control
 from anabranch.cli.cutover import cutover
 from anabranch.cli.demo import demo
 from anabranch.cli.diff import diff
@@ -24,15 +23,16 @@ from anabranch.cli.generate import generate
 from anabranch.cli.help_text import help_of
 from anabranch.cli.jumpstart import jumpstart
 from anabranch.cli.merge import merge
-from anabranch.cli.ps import ps
+from anabranch.cli.queries.control import control
+from anabranch.cli.queries.ps import ps
+from anabranch.cli.queries.running import end_with_input
+from anabranch.cli.queries.state import state
+from anabranch.cli.queries.stop import stop
+from anabranch.cli.queries.top import top
 from anabranch.cli.replicate import replicate
 from anabranch.cli.run import run
-from anabranch.cli.running import end_with_input
-from anabranch.cli.shell import shell
+from anabranch.cli.shell.command import shell
 from anabranch.cli.show import show
-from anabranch.cli.state import state
-from anabranch.cli.stop import stop
-from anabranch.cli.top import top
 from anabranch.cli.unexpected import told
 
 INTERRUPTED: Final = 130

@@ -11,8 +11,8 @@ import typer
 from anabranch.cli.streams import Input, opened, with_forms
 
 if TYPE_CHECKING:
+    from anabranch.model.files.stream_file import StreamForm
     from anabranch.model.legality import Violation
-    from anabranch.model.stream_file import StreamForm
 
 
 @final

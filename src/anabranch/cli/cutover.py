@@ -27,7 +27,7 @@ def cutover(
     $ anabranch cutover highest/merged highest/copies/v1 highest/copies/v2
     """
     from anabranch.merging.cutover import cutover as change
-    from anabranch.runtime.log_folder import LogFolder
+    from anabranch.runtime.sources.files.log_folder import LogFolder
 
     reached = change(merged, old, new, checkpoint=checkpoint, patience=patience)
     _, clock = LogFolder(merged).about()

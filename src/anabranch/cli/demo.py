@@ -25,6 +25,6 @@ def demo(
     $ anabranch demo
     """
     # Spark takes seconds to load; nobody who asks for help should wait for it.
-    from anabranch.bench.demo import run_demo
+    from anabranch.bench.demo.demo import run_demo
 
     run_demo(None if folder is None else Path(folder))

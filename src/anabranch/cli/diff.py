@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anabranch.model.batch import EventBatch
     from anabranch.model.clock import Clock
     from anabranch.model.difference import SnapshotDifference
-    from anabranch.model.stream_file import StreamForm
+    from anabranch.model.files.stream_file import StreamForm
 
 
 def diff(
@@ -89,7 +89,7 @@ def _compare(
 
 
 def _common_schema(one: StreamForm, other: StreamForm) -> pa.Schema:
-    from anabranch.model.infer_schema import unify
+    from anabranch.model.files.infer_schema import unify
 
     schema = unify(one.schema, other.schema)
     if schema is None:
@@ -112,7 +112,7 @@ def _only(name: str, kind: pa.DataType) -> pa.Schema:
 
 
 def _as_text(left: str, right: str, when: str, found: SnapshotDifference, limit: int) -> str:
-    from anabranch.model.json_encode import row_text
+    from anabranch.model.files.json_encode import row_text
 
     both = found.both.num_rows
     sizes = [both + part.num_rows for part in (found.only_left, found.only_right)]
@@ -129,7 +129,7 @@ def _as_text(left: str, right: str, when: str, found: SnapshotDifference, limit:
 
 
 def _as_json(instant: int | str, found: SnapshotDifference) -> dict[str, Any]:
-    from anabranch.model.json_encode import row_text
+    from anabranch.model.files.json_encode import row_text
 
     def objects(rows: pa.RecordBatch) -> list[Any]:
         return [json.loads(text) for text in row_text(rows, rows.num_rows).to_pylist()]

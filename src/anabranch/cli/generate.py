@@ -192,7 +192,7 @@ def _form_of(to: str) -> Form:
 
 
 def _write_elements(to: str, config: Nexmark, how: Disturbance, *, as_parquet: bool) -> int:
-    from anabranch.model.stream_file import write_stream
+    from anabranch.model.files.stream_file import write_stream
     from anabranch.workloads.arrival import bid_elements
 
     if as_parquet and not to.endswith(".parquet"):

@@ -139,7 +139,7 @@ def _paths(to: str, copies: int, form: CopyForm | None) -> list[str]:
 
 
 def _write(path: str, batches: Iterator[EventBatch]) -> None:
-    from anabranch.model.stream_file import write_stream
+    from anabranch.model.files.stream_file import write_stream
 
     try:
         write_stream(path, batches, timestamps=True)

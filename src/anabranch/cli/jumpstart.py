@@ -28,7 +28,7 @@ def jumpstart(
     $ anabranch run highest.sql --canonical --follow --to copies/b
     """
     from anabranch.merging.jumpstart import jumpstart as prepare
-    from anabranch.runtime.log_folder import LogFolder
+    from anabranch.runtime.sources.files.log_folder import LogFolder
 
     since = prepare(log, new, checkpoint=checkpoint, new_checkpoint=new_checkpoint)
     _, clock = LogFolder(new).about()

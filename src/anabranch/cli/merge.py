@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anabranch.merging.files import FileMerge
     from anabranch.model.arrivals import Arrivals
     from anabranch.model.batch import EventBatch
-    from anabranch.model.stream_file import StreamForm
+    from anabranch.model.files.stream_file import StreamForm
 
 
 def merge(
@@ -72,7 +72,7 @@ def merge(
     merged.jsonl: 2 inserts, 0 adjusts out of 5 elements; stable point 16
     """
     from anabranch.algebra.merge import CASES
-    from anabranch.model.stream_file import write_stream
+    from anabranch.model.files.stream_file import write_stream
 
     if case is not None and case.lower() not in CASES:
         raise PlanError(
@@ -121,12 +121,12 @@ def _follow(
             where="option --follow",
             hint="give one folder that holds all copies, or a pattern in quotes: 'copies/*'",
         )
-    from anabranch.cli.running import announced, wait_for
+    from anabranch.cli.queries.running import announced, wait_for
     from anabranch.engine import Engine
     from anabranch.merging.logs import merge_logs
     from anabranch.model.clock import INTEGERS
-    from anabranch.runtime.run_options import check_flags
-    from anabranch.runtime.sink_choice import choose_sink
+    from anabranch.runtime.query.options import check_flags
+    from anabranch.runtime.sinks.choice import choose_sink
 
     check_flags({"--trigger": trigger, "--checkpoint": checkpoint})
     choose_sink(to, None)
@@ -187,7 +187,7 @@ def _work(
 ) -> FileMerge:
     from anabranch.algebra.merge import MergePolicy
     from anabranch.merging.files import PIECE_ROWS, Copy, FileMerge
-    from anabranch.model.stream_file import read_arrivals
+    from anabranch.model.files.stream_file import read_arrivals
 
     schema = _schema(copies, forms)
     behind = int(forms[0].clock.duration(lag))
@@ -219,7 +219,7 @@ def _work(
 
 def _schema(copies: list[Input], forms: list[StreamForm]) -> pa.Schema:
     """The columns of all copies; one that has others is no copy."""
-    from anabranch.model.infer_schema import unify
+    from anabranch.model.files.infer_schema import unify
 
     schema = forms[0].schema
     for copy, form in zip(copies[1:], forms[1:]):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli.running import noted_signals
+from anabranch.cli.queries.running import noted_signals
 from anabranch.cli.scripts import Modules
 
 
@@ -35,7 +35,7 @@ def replicate(
     """
     from anabranch.algebra.merge import MergePolicy
     from anabranch.merging.replicate import replicate as make
-    from anabranch.runtime.run_options import check_flags
+    from anabranch.runtime.query.options import check_flags
 
     # A wrong word would end every process that is started with it, again and again.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anabranch.cli.running import announced, wait_for
+from anabranch.cli.queries.running import announced, wait_for
 from anabranch.cli.scripts import Modules, all_queries, last_query, register_modules, tell_notes
 from anabranch.errors import PlanError
 
@@ -82,9 +82,9 @@ def run(
         )
     from anabranch.algebra.node import clock_of
     from anabranch.engine import Engine
-    from anabranch.runtime.place import folder_for_all
-    from anabranch.runtime.run_options import check_flags
-    from anabranch.runtime.sink_choice import choose_sink, shown_place
+    from anabranch.runtime.query.options import check_flags
+    from anabranch.runtime.sinks.choice import choose_sink, shown_place
+    from anabranch.runtime.sources.location import folder_for_all
 
     flags: dict[str, Any] = {"--to": to, "--emit": emit, "--checkpoint": checkpoint}
     flags |= {"--trigger": trigger, "--shards": shards, "--metrics-port": metrics_port}

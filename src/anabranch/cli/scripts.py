@@ -56,7 +56,7 @@ def last_query(engine: Engine, file: str, emit: str = "speculative") -> Stream:
 
 def tell_notes(query: Stream, emit: str = "speculative") -> None:
     """Print the notes on a query to standard error; its run does not repeat them."""
-    from anabranch.runtime.notes import LOGGER
+    from anabranch.runtime.query.notes import LOGGER
 
     LOGGER.disabled = True
     for note in query.notes_on(emit):  # type: ignore[arg-type]

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from anabranch.model.clock import Clock
+    from anabranch.model.files.stream_file import StreamForm
     from anabranch.model.history import History
-    from anabranch.model.stream_file import StreamForm
 
 
 def show(
@@ -81,7 +81,7 @@ def _show_history(history: History, form: StreamForm, limit: int, *, as_json: bo
 
 def _write_history(history: History, limit: int, *, clock: Clock) -> None:
     from anabranch.model.batch import EventBatch
-    from anabranch.model.stream_file import write_stream
+    from anabranch.model.files.stream_file import write_stream
 
     shown = limit or len(history)
     start, end = history.start[:shown], history.end[:shown]
@@ -92,7 +92,7 @@ def _write_history(history: History, limit: int, *, clock: Clock) -> None:
 def _show_snapshot(
     rows: pa.RecordBatch, form: StreamForm, instant: int, limit: int, *, as_json: bool
 ) -> None:
-    from anabranch.model.json_encode import row_text
+    from anabranch.model.files.json_encode import row_text
 
     if not as_json:
         show_snapshot(rows, instant, clock=form.clock, limit=limit)

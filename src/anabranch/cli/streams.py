@@ -16,7 +16,7 @@ from anabranch.errors import StreamError
 
 if TYPE_CHECKING:
     from anabranch.model.arrivals import Arrivals
-    from anabranch.model.stream_file import StreamForm
+    from anabranch.model.files.stream_file import StreamForm
 
 Result = TypeVar("Result")
 
@@ -31,13 +31,13 @@ class Input:
 
     def describe(self, *, whole: bool = False) -> StreamForm:
         """Its form, as far as the first lines tell, or all of them."""
-        from anabranch.model.stream_file import describe
+        from anabranch.model.files.stream_file import describe
 
         return describe(self.path, whole=whole, name=self.name)
 
     def pieces(self, form: StreamForm, *, strict: bool = True) -> Iterator[Arrivals]:
         """Its elements, with a progress bar where that takes a while."""
-        from anabranch.model.stream_file import read_arrivals
+        from anabranch.model.files.stream_file import read_arrivals
 
         with Bar(f"reading {self.name}", self.path.stat().st_size) as bar:
             yield from read_arrivals(
@@ -76,8 +76,8 @@ def _input(name: str, copy: Path) -> Input:
 
 def _log_as_file(log: Path, copy: Path) -> Path:
     """What has been committed to a log folder, as one file."""
-    from anabranch.model.stream_parquet import write_parquet
-    from anabranch.runtime.log_folder import LogFolder
+    from anabranch.model.files.stream_parquet import write_parquet
+    from anabranch.runtime.sources.files.log_folder import LogFolder
 
     folder = LogFolder(str(log))
     _, clock = folder.about()

@@ -14,7 +14,7 @@ def cells(rows: pa.RecordBatch) -> list[list[str]]:
     """Every value as a short text, column by column; texts stand without quotes."""
     import pyarrow as pa
 
-    from anabranch.model.json_encode import json_text
+    from anabranch.model.files.json_encode import json_text
 
     def texts(column: pa.Array) -> list[str]:
         if pa.types.is_string(column.type):

@@ -8,10 +8,10 @@ from typing import Final
 
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.time import Time
-from anabranch.runtime.control import Command, ControlFolder
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.log_folder import LogFolder
-from anabranch.runtime.state_view import find_checkpoint
+from anabranch.runtime.query.state_view import find_checkpoint
+from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.runtime.store.control import Command, ControlFolder
+from anabranch.runtime.store.folder import Folder
 
 _LOOK: Final = 0.2
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from anabranch.engine import Run
 from anabranch.model.time import BEGINNING, FOREVER
-from anabranch.runtime.control import Command, ControlFolder
-from anabranch.runtime.copies import list_copies
-from anabranch.runtime.folder import Folder
-from anabranch.runtime.log_folder import LogFolder
+from anabranch.runtime.sources.files.copies import list_copies
+from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.runtime.store.control import Command, ControlFolder
+from anabranch.runtime.store.folder import Folder
 
 PAUSE: Final = 1.0
 """Seconds between two messages."""

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.source import Source
-from anabranch.kernels.local_runner import LocalRunner
-from anabranch.kernels.merge import MergeKernel
+from anabranch.kernels.merge.merge import MergeKernel
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.difference import conformed

@@ -11,8 +11,8 @@ from anabranch.errors import PlanError
 from anabranch.model.batch import EventBatch
 from anabranch.model.history import History
 from anabranch.model.time import Time
-from anabranch.runtime.checkpoint import read_facts
-from anabranch.runtime.log_folder import LogFolder, write_part
+from anabranch.runtime.query.checkpoint import read_facts
+from anabranch.runtime.sources.files.log_folder import LogFolder, write_part
 
 CHECKPOINT: Final = "_checkpoint"
 _TRIES: Final = 5

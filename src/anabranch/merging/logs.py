@@ -9,8 +9,8 @@ from anabranch.algebra.merge import Case
 from anabranch.engine import Engine, Run
 from anabranch.errors import StreamError
 from anabranch.merging.feedback import send_feedback
-from anabranch.runtime.copies import list_copies
 from anabranch.runtime.option import FLAG, SECONDS, Option, table_of
+from anabranch.runtime.sources.files.copies import list_copies
 from anabranch.stream import Place, Target
 from anabranch.windowed import Span
 

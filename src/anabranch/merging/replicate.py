@@ -17,8 +17,8 @@ from typing import Any, Final, final
 from anabranch.errors import PlanError
 from anabranch.model.clock import MICROSECONDS
 from anabranch.model.time import Time
-from anabranch.runtime.log_folder import LogFolder
 from anabranch.runtime.option import DURATION, Option, count, table_of
+from anabranch.runtime.sources.files.log_folder import LogFolder
 
 MERGED: Final = "merged"
 COPIES: Final = "copies"

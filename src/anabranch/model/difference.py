@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.model.batch import EventBatch
-from anabranch.model.hashing import stable_hash
 from anabranch.model.netting import net
+from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.tally import Entries, Tally
 from anabranch.model.time import FOREVER, Time
 

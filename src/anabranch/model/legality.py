@@ -12,7 +12,7 @@ import pyarrow as pa
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.elements import Adjust, Element, Insert, show_element
-from anabranch.model.hashing import stable_hash
+from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.tally import Entries, Flags, Numbers, Tally
 from anabranch.model.time import BEGINNING, Time, TimeArray
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anabranch.model.batch import EventBatch, take_rows
-from anabranch.model.hashing import stable_hash
+from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import TimeArray
 
 Places: TypeAlias = npt.NDArray[np.int64]

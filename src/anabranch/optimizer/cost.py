@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.axis_window import CountByEnd, CountByStart, Hopping
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.axis_window import CountByEnd, CountByStart, Hopping
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
-from anabranch.algebra.determinism import by_chance
+from anabranch.algebra.analysis.determinism import by_chance
 from anabranch.algebra.node import Node
 from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.interning import Interner

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.algebra.cleanse import Cleanse
+from anabranch.algebra.analysis.presence import ignores_duplicates as ignores_duplicates
 from anabranch.algebra.clip import Clip
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.presence import ignores_duplicates as ignores_duplicates
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
 

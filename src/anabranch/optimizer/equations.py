@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import Join
-from anabranch.algebra.rewriting import conjuncts, tree_of
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjuncts, tree_of
 
 
 def equations(join: Join) -> list[tuple[str, str]]:

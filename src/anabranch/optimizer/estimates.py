@@ -9,23 +9,23 @@ from typing import Final, final
 import pyarrow as pa
 
 from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.axis_window import CountByEnd, CountByStart, Hopping, Session
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.axis_window import CountByEnd, CountByStart, Hopping, Session
 from anabranch.algebra.node import Node, clock_of
-from anabranch.algebra.rewriting import conjuncts
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.union import Union
+from anabranch.expressions.rewriting import conjuncts
 from anabranch.optimizer import characteristics
 from anabranch.optimizer.characteristics import Characteristics
 from anabranch.optimizer.pushing import Columns

@@ -9,8 +9,8 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.rewriting import CONDITIONS, tree_of
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import CONDITIONS, tree_of
 
 _COMPARISONS: Final = (
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final, final
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjoin, conjuncts, rebind
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjoin, conjuncts, rebind
 from anabranch.optimizer.cost import Cost, CostModel, join_cost
 from anabranch.optimizer.equations import equation_of
 from anabranch.optimizer.estimates import Estimate, of_join

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.alter_lifetime import AlterLifetime
-from anabranch.algebra.apply_module import ApplyModule
-from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
+from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjuncts, rebind, rename
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjuncts, rebind, rename
 from anabranch.optimizer.pushing import Columns, composed
 from anabranch.optimizer.simplify import is_true, simplified
 

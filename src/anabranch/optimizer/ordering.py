@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import rename
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import rename
 from anabranch.optimizer.pushing import Columns
 
 

@@ -7,12 +7,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjoin, conjuncts, rebind, rename, substitute
 from anabranch.errors import QueryError
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjoin, conjuncts, rebind, rename, substitute
 from anabranch.optimizer.failing import may_fail
 
 MOST_TEXT: Final = 2_000

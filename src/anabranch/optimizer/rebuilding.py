@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.algebra.aggregate_functions import AggregateCall
-from anabranch.algebra.apply_module import Call
-from anabranch.algebra.expression import Expression
+from anabranch.algebra.modules.apply_module import Call
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import rebind
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import rebind
 
 
 def rebuilt(node: Node, inputs: Sequence[Node]) -> Node:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.cleanse import Cleanse
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.top_k import TopK

@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from anabranch.algebra.expression import Expression
-from anabranch.algebra.rewriting import tree_of
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import tree_of
 
 Distinct = Mapping[str, float]
 """How many different values columns have."""

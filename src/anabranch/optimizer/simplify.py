@@ -8,10 +8,10 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.algebra.expression import Expression, named_in
-from anabranch.algebra.rewriting import CONDITIONS, conjoin, conjuncts, tree_of, typed
-from anabranch.algebra.scalar_sql import DIALECT
 from anabranch.errors import QueryError
+from anabranch.expressions.expression import Expression, named_in
+from anabranch.expressions.rewriting import CONDITIONS, conjoin, conjuncts, tree_of, typed
+from anabranch.expressions.scalar_sql import DIALECT
 
 _COMPARES: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.In)
 

@@ -1,12 +1,12 @@
 """Public test kit: streams to draw, the oracle, a runner without Spark."""
 
-from anabranch.kernels.local_runner import LocalRunner
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.testing.check_module import check_module
 from anabranch.testing.compatible import MergeWatch, Violation, compatible
 from anabranch.testing.identical import assert_identical
-from anabranch.testing.merge_inputs import Lag, Quorum
-from anabranch.testing.merge_model import MergeModel
-from anabranch.testing.merge_oracle import Merge, assert_merges
+from anabranch.testing.merge.inputs import Lag, Quorum
+from anabranch.testing.merge.model import MergeModel
+from anabranch.testing.merge.oracle import Merge, assert_merges
 from anabranch.testing.oracle import assert_agrees, meaning, sources_of
 from anabranch.testing.physical import (
     AnyElement,

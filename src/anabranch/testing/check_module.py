@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
-from anabranch.algebra.module import WINDOW, Module, Template, Window
-from anabranch.algebra.module_call import call_once, frame_of
-from anabranch.algebra.module_results import (
+from anabranch.algebra.modules.call import call_once, frame_of
+from anabranch.algebra.modules.module import WINDOW, Module, Template, Window
+from anabranch.algebra.modules.results import (
     Clip,
     ModuleCallError,
     Timed,
@@ -325,7 +325,7 @@ def _bound(
 def _sent(module: Module) -> Module:
     """The module as another process gets it."""
     # Spark's way to send code is loaded only here: the test kit works without it.
-    from anabranch.runtime.shipping import packed, unpacked
+    from anabranch.runtime.spark.shipping import packed, unpacked
 
     try:
         sent: Module = unpacked(packed(module))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anabranch.model.batch import EventBatch
-from anabranch.model.hashing import stable_hashes
+from anabranch.model.numbers.hashing import stable_hashes
 
 Changes = npt.NDArray[np.int64]
 

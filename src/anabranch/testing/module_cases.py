@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, final
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from anabranch.algebra.module import Event, Row, Window
-from anabranch.algebra.module_results import Clip, clipped
+from anabranch.algebra.modules.module import Event, Row, Window
+from anabranch.algebra.modules.results import Clip, clipped
 from anabranch.model.time import FOREVER
 from anabranch.testing.strategies import TODAY, values
 

@@ -7,23 +7,23 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TypeAlias
 
-from anabranch.algebra.apply_module import ApplyModule, Lifetimed
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow
-from anabranch.algebra.event_identity import keeps_events
 from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.map import Map
+from anabranch.algebra.modules.apply_module import ApplyModule, Lifetimed
+from anabranch.algebra.modules.event_identity import keeps_events
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.split import Split
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union, columns_of
-from anabranch.kernels.local_runner import LocalRunner
-from anabranch.kernels.pipeline import Emission
+from anabranch.kernels.plan.compile import Emission
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
@@ -70,7 +70,7 @@ def _events(
     histories: Mapping[str, Sequence[Lifetimed]] | None,
     stable: int,
 ) -> list[Lifetimed]:
-    """The events that come out of a plan, as `algebra/event_identity.py` defines them."""
+    """The events that come out of a plan, as `algebra/modules/event_identity.py` defines them."""
     if isinstance(node, Source) and histories is not None:
         return list(histories[node.name])
     if node.properties.only_points:

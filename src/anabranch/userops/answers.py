@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any, final
 
-from anabranch.algebra.module import Event, Kind, Result, Row
-from anabranch.algebra.module_results import ModuleCallError
+from anabranch.algebra.modules.module import Event, Kind, Result, Row
+from anabranch.algebra.modules.results import ModuleCallError
 
 
 @final

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
-from anabranch.algebra.module import Kind
+from anabranch.algebra.modules.module import Kind
 from anabranch.errors import PlanError
 from anabranch.userops.decorators import Options, declared
 from anabranch.userops.user_module import UserModule

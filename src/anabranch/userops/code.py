@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from anabranch.algebra.module import Code, Result, Row, Window
-from anabranch.algebra.module_results import ModuleCallError
+from anabranch.algebra.modules.module import Code, Result, Row, Window
+from anabranch.algebra.modules.results import ModuleCallError
 from anabranch.userops.answers import Answers
 from anabranch.userops.definition import Callee
 from anabranch.userops.view import View

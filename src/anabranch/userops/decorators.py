@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, ParamSpec, TypeVar, final, overload
 
-from anabranch.algebra.module import Frame, Kind, Property
-from anabranch.algebra.module_results import ModuleCallError, typed_values
+from anabranch.algebra.modules.module import Frame, Kind, Property
+from anabranch.algebra.modules.results import ModuleCallError, typed_values
 from anabranch.userops.answers import Answers
 from anabranch.userops.declaration import NOTHING, Argument, Declaration, Given, Seen
 from anabranch.userops.definition import Definition

@@ -10,8 +10,8 @@ from typing import Any, Final, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.algebra.module import FRAME_TIMES, WINDOW, Code, Frame
-from anabranch.algebra.module_results import ModuleCallError, typed_values
+from anabranch.algebra.modules.module import FRAME_TIMES, WINDOW, Code, Frame
+from anabranch.algebra.modules.results import ModuleCallError, typed_values
 from anabranch.errors import PlanError
 from anabranch.userops.answers import Answers
 from anabranch.userops.definition import Callee

@@ -12,7 +12,7 @@ from inspect import isabstract
 from types import ModuleType
 from typing import Any, Final, Protocol, final
 
-from anabranch.algebra.module import Template
+from anabranch.algebra.modules.module import Template
 from anabranch.errors import OperatorError, PlanError, QueryError
 from anabranch.userops.bases import module_of
 from anabranch.userops.shipped.every import SHIPPED

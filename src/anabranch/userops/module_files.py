@@ -13,9 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from anabranch.algebra.module import Template
-from anabranch.algebra.scalar_function import ScalarFunction
+from anabranch.algebra.modules.module import Template
 from anabranch.errors import OperatorError
+from anabranch.expressions.scalar_function import ScalarFunction
 from anabranch.userops.bases import module_of
 
 

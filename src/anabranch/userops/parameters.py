@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from anabranch.errors import QueryError
-from anabranch.language.types import type_name
+from anabranch.language.text.types import type_name
 from anabranch.model.clock import ANY_CLOCK, Clock
 from anabranch.userops.declaration import Declaration, Parameter
 from anabranch.userops.types import resolved

@@ -11,10 +11,10 @@ from typing import Any, Final, TypeAlias, overload
 
 import pyarrow as pa
 
-from anabranch.algebra.functions.value import type_in_spark
-from anabranch.algebra.scalar_function import ScalarFrame, ScalarFunction
-from anabranch.algebra.scalar_sql import is_taken
 from anabranch.errors import PlanError
+from anabranch.expressions.functions.value import type_in_spark
+from anabranch.expressions.scalar_function import ScalarFrame, ScalarFunction
+from anabranch.expressions.scalar_sql import is_taken
 from anabranch.userops.types import UnknownTypeError, form_of
 
 TypeSaid: TypeAlias = type | str | pa.DataType

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, final, get_
 import pyarrow as pa
 
 from anabranch.errors import QueryError
-from anabranch.language.types import common_type, parse_type, type_name
+from anabranch.language.text.types import common_type, parse_type, type_name
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _PYTHON: Final[Mapping[Any, pa.DataType]] = {

@@ -9,8 +9,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, final
 
 import pyarrow as pa
 
-from anabranch.algebra.module import Code, Kind, Module, Row, Template
-from anabranch.language.types import type_name
+from anabranch.algebra.modules.module import Code, Kind, Module, Row, Template
+from anabranch.language.text.types import type_name
 from anabranch.model.clock import ANY_CLOCK, Clock
 from anabranch.userops.answers import Answers
 from anabranch.userops.code import IncrementalCode, WholeCode

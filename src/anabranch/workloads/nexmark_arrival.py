@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from anabranch.errors import QueryError
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.clock import MICROSECONDS
-from anabranch.model.stream_parquet import write_parquet
+from anabranch.model.files.stream_parquet import write_parquet
 from anabranch.model.time import BEGINNING, FOREVER, SECOND, Duration, Time, TimeArray
 from anabranch.workloads.disturbance import (
     INSERT,

@@ -13,11 +13,11 @@ from sqlglot import exp, parse_one
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.count_window import has_order
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import Join
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjuncts, tree_of
-from anabranch.algebra.scalar_sql import DIALECT
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjuncts, tree_of
+from anabranch.expressions.scalar_sql import DIALECT
 from anabranch.optimizer.failing import may_fail
 
 _LARGEST: Final[Mapping[type[exp.Expr], Function]] = {

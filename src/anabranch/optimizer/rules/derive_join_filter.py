@@ -8,7 +8,7 @@ from typing import Final
 
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import rename
+from anabranch.expressions.rewriting import rename
 from anabranch.optimizer.equations import equations
 from anabranch.optimizer.failing import may_fail
 from anabranch.optimizer.known import facts, holds

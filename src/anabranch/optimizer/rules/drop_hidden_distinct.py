@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.analysis.join_keys import JoinKeys
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.join import Join
-from anabranch.algebra.join_keys import JoinKeys
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.optimizer.duplicates import ignores_duplicates, without_distinct

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.coalesce import Coalesce
 from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
-from anabranch.algebra.split import Split
 from anabranch.algebra.top_k import TopK
 
 _BLIND: Final = (Aggregate, Coalesce, Distinct, SetOperation, TopK)

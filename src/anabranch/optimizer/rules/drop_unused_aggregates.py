@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.map import Map
+from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import Node
 from anabranch.optimizer.ordering import columns_of
 from anabranch.optimizer.pushing import filtered, mapped

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjuncts, tree_of
 from anabranch.algebra.set_operation import SetOperation
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjuncts, tree_of
 
 
 def make_anti_join_a_difference(node: Node) -> Node | None:

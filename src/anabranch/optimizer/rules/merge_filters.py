@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjoin, conjuncts, rebind
+from anabranch.expressions.rewriting import conjoin, conjuncts, rebind
 from anabranch.optimizer.failing import may_fail
 
 

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import tree_of
+from anabranch.expressions.rewriting import tree_of
 from anabranch.optimizer.pushing import Columns, composed
 
 

@@ -8,11 +8,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjuncts
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjuncts
 from anabranch.optimizer.failing import may_fail
 
 _NARROWER: Final[Mapping[tuple[JoinKind, str], JoinKind]] = {

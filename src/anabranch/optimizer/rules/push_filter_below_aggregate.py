@@ -7,7 +7,7 @@ from dataclasses import replace
 from anabranch.algebra.aggregate import Aggregate
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjoin
+from anabranch.expressions.rewriting import conjoin
 from anabranch.optimizer.pushing import composed, filtered, part
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anabranch.algebra.apply_module import ApplyModule
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjoin
+from anabranch.expressions.rewriting import conjoin
 from anabranch.optimizer.pushing import composed, filtered, part
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjuncts
 from anabranch.algebra.union import Union
+from anabranch.expressions.rewriting import conjuncts
 from anabranch.optimizer.pushing import filtered
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjoin, conjuncts, rebind
+from anabranch.expressions.rewriting import conjoin, conjuncts, rebind
 from anabranch.optimizer.pushing import filtered, part
 
 

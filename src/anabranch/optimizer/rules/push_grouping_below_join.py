@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from anabranch.algebra.aggregate import Aggregate
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjuncts, rebind
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjuncts, rebind
 from anabranch.optimizer.equations import equation_of, equations
 from anabranch.optimizer.failing import may_fail
 from anabranch.optimizer.known import facts

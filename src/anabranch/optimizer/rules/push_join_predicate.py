@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from anabranch.algebra.expression import Expression
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import conjoin, conjuncts
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjoin, conjuncts
 from anabranch.optimizer.pushing import filtered, part
 
 _SIDES: Final[Mapping[JoinKind, tuple[str, ...]]] = {

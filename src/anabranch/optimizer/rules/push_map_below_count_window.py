@@ -7,7 +7,7 @@ from dataclasses import replace
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.rewriting import rename
+from anabranch.expressions.rewriting import rename
 from anabranch.optimizer.failing import any_may_fail
 from anabranch.optimizer.ordering import columns_of, order_kept, renamed_keys
 from anabranch.optimizer.pushing import mapped

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.algebra.cleanse import Cleanse
 from anabranch.algebra.clip import Clip
-from anabranch.algebra.coalesce import Coalesce
+from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.shift import Shift
-from anabranch.algebra.split import Split
 from anabranch.optimizer.failing import any_may_fail
 from anabranch.optimizer.pushing import mapped
 

@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from anabranch.model.digits import SUMS, carry, relieve, split
-from anabranch.model.exact_numbers import Exact, quotients
+from anabranch.model.numbers.digits import SUMS, carry, relieve, split
+from anabranch.model.numbers.exact_numbers import Exact, quotients
 from anabranch.userops.decorators import uda
 from anabranch.userops.shipped.exact_sum import ZERO, ExactSum, over, plus
 

@@ -1,0 +1,1 @@
+"""What can be told of a plan by looking at it."""

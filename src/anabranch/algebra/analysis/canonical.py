@@ -1,0 +1,33 @@
+"""Which plans give one physical form to one meaning, and how to make the others do so."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.map import Map
+from anabranch.algebra.node import Node
+from anabranch.algebra.shift import Shift
+from anabranch.algebra.source import Source
+from anabranch.algebra.union import Union
+
+KEEP_EVENTS: Final = (Filter, Map, Shift, Union)
+"""What treats events one by one: the output has those of the input, changed or not."""
+
+
+def canonical(node: Node) -> Node:
+    """The same stream, whose events depend on its meaning and its sources alone.
+
+    How an operator cuts lifetimes depends on what came when, and on its plan. So copies that are
+    computed are written with the longest lifetimes; what sources say is taken as it is.
+    """
+    return node if _is_canonical(node) else Coalesce(input=node)
+
+
+def _is_canonical(node: Node) -> bool:
+    # Not `Distinct`, which writes the longest lifetimes, too: where nothing holds twice the
+    # optimizer leaves it out.
+    if isinstance(node, (Source, Coalesce)):
+        return True
+    return isinstance(node, KEEP_EVENTS) and all(map(_is_canonical, node.inputs))

@@ -1,0 +1,33 @@
+"""Plans whose windows answer when they have ended, and not before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.node import Node
+from anabranch.errors import PlanError
+
+
+def only_ended(node: Node) -> Node:
+    """The plan in which windows of the time axis say nothing while they are open.
+
+    Raises:
+        PlanError: It has no such windows.
+    """
+    if not any(isinstance(each, ApplyModule) for each in node.walk()):
+        raise PlanError(
+            "emission 'watermark' is for windows of the time axis, and there are none",
+            where=node.label,
+            hint="group by a window such as TUMBLING(10 MINUTES), or use emit 'final': only what "
+            "stays",
+        )
+    return _ended(node)
+
+
+def _ended(node: Node) -> Node:
+    inputs = tuple(_ended(each) for each in node.inputs)
+    found = node if inputs == node.inputs else node.with_inputs(*inputs)
+    if isinstance(found, ApplyModule) and found.open_windows:
+        return replace(found, open_windows=False)
+    return found

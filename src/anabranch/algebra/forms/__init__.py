@@ -1,0 +1,1 @@
+"""Nodes that write the same snapshots in another form."""

@@ -1,0 +1,127 @@
+"""Calls of modules, and what they are called with for one window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.modules.module import FRAME_TIMES, WINDOW, Module, Window
+from anabranch.algebra.modules.results import Clip, called, clipped
+from anabranch.expressions.expression import Expression, evaluate_all
+from anabranch.model.numbers.hashing import stable_hash
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A module, what it is applied to, and the names of the columns with what it gives."""
+
+    module: Module
+    arguments: tuple[Expression, ...]
+    names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """`median(price) AS middle`."""
+        given = [each.sql for each in self.arguments] or ["*"]
+        given += [f"{name} => {value!r}" for name, value in self.module.parameters]
+        text = f"{self.module.name}({', '.join(given)})"
+        known = (self.module.name,), (text,)
+        return text if self.names in known else f"{text} AS {', '.join(self.names)}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What modules may see of events: per call the values and a hash of each event."""
+
+    columns: tuple[tuple[list[Any], ...], ...]
+    hashes: tuple[list[int], ...]
+    times: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(
+        calls: Sequence[Call], rows: pa.RecordBatch, times: Sequence[tuple[int, int]]
+    ) -> Arguments:
+        """What the calls may see of rows with some lifetimes."""
+        columns, hashes = [], []
+        for call in calls:
+            found = evaluate_all(call.arguments, rows, len(times))
+            given = [value.cast(kind) for value, (_, kind) in zip(found, call.module.takes)]
+            columns.append(tuple(column.to_pylist() for column in given))
+            hashes.append(stable_hash(given, len(times)).tolist() if given else [0] * len(times))
+        return Arguments(tuple(columns), tuple(hashes), tuple(times))
+
+    def seen(
+        self, number: int, module: Module, members: Sequence[int], window: Window, clip: Clip
+    ) -> tuple[list[list[Any]], tuple[list[int], list[int]]]:
+        """The values and times that a module sees of some events, in the order it sees them."""
+        times = {place: self.times[place] for place in members}
+        if module.time_sensitive:
+            times = {place: clipped(*times[place], window, clip) for place in members}
+            order = sorted(members, key=lambda at: (*times[at], self.hashes[number][at]))
+        else:
+            order = sorted(members, key=lambda at: (times[at][0], self.hashes[number][at]))
+        values = [[column[place] for place in order] for column in self.columns[number]]
+        return values, ([times[place][0] for place in order], [times[place][1] for place in order])
+
+
+def call_once(
+    module: Module,
+    columns: Sequence[list[Any]],
+    times: tuple[list[int], list[int]],
+    window: Window,
+) -> list[Any]:
+    """What a module says of one window, by whatever shape it has.
+
+    Raises:
+        ModuleCallError: It raised something.
+    """
+    code = module.code
+    if module.on_empty is not None and not times[0]:
+        return [(module.on_empty, None, None)]
+    if module.incremental:
+        state = called(module, code.initial)
+        rows = zip(*columns) if columns else ((),) * len(times[0])
+        for values, start, end in zip(rows, *times):
+            state = called(module, code.add, state, values, start, end)
+        return called(module, lambda: list(code.finish(state, window)))
+    if module.frame == "python":
+        return called(module, lambda: list(code.compute(columns, times, window)))
+    table = frame_of(
+        module, [pa.array(c, t) for c, (_, t) in zip(columns, module.takes)], times, window
+    )
+    given = called(module, code.compute_frame, table)
+    return called(module, lambda: list(_frame_results(module, given)))
+
+
+def frame_of(
+    module: Module,
+    columns: Sequence[pa.Array],
+    times: tuple[Sequence[int], Sequence[int]],
+    window: Window,
+) -> pa.Table:
+    """The events of one window as a table."""
+    length = len(times[0])
+    made: dict[str, Any] = {WINDOW: pa.array(np.zeros(length, np.int64))}
+    made |= {name: column for (name, _), column in zip(module.takes, columns)}
+    if module.time_sensitive:
+        around = ([window.start] * length, [window.end] * length)
+        for name, values in zip(FRAME_TIMES, (*times, *around)):
+            made[name] = pa.array(values, pa.int64())
+    return pa.table(made)
+
+
+def _frame_results(module: Module, given: pa.Table) -> Iterator[Any]:
+    """The rows of a table of results."""
+    names = module.gives.names
+    if module.own_times:
+        columns = [given.column(name).to_pylist() for name in (*names, "start", "end")]
+        yield from ((tuple(row[:-2]), row[-2], row[-1]) for row in zip(*columns))
+    else:
+        columns = [given.column(name).to_pylist() for name in names]
+        yield from ((tuple(row), None, None) for row in zip(*columns))

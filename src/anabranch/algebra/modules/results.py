@@ -1,0 +1,154 @@
+"""What a module gave for a window: checked, and put into the columns and times it shall have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from anabranch.algebra.modules.module import Module, Result, Row, Window
+from anabranch.model.time import BEGINNING, FOREVER, format_time
+
+Clip: TypeAlias = Literal["none", "left", "right", "full"]
+Timestamps: TypeAlias = Literal["align", "unchanged", "clip", "time_bound"]
+Errors: TypeAlias = Literal["fail", "skip", "quarantine"]
+
+T = TypeVar("T")
+
+Timed: TypeAlias = tuple[Row, int, int]
+
+
+class ModuleCallError(Exception):
+    """A module did what it must not do, for one window.
+
+    `event` is the number of the event that seems to be the reason.
+    """
+
+    def __init__(self, reason: str, event: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.event = event
+
+
+def called(module: Module, call: Callable[..., T], *given: Any) -> T:
+    """What a module answers; whatever it raises becomes a failure.
+
+    Raises:
+        ModuleCallError: It raised something.
+    """
+    try:
+        return call(*given)
+    except ModuleCallError:
+        raise
+    except (Exception, SystemExit) as problem:
+        what = type(problem).__name__
+        said = str(problem).strip().split("\n")[0]
+        raise ModuleCallError(
+            f"{module.name} raised {what}" + (f": {said}" if said else "")
+        ) from problem
+
+
+def settled_results(
+    module: Module, given: Iterable[Result], window: Window, timestamps: Timestamps
+) -> list[Timed]:
+    """The results of a window with the lifetimes they shall have.
+
+    Raises:
+        ModuleCallError: A value has the wrong type, or a lifetime is impossible.
+    """
+    results: list[Result] = called(module, list, given)
+    for each in results:
+        if called(module, len, each) != 3:
+            raise ModuleCallError(f"{module.name} gave {each!r}, which is no result")
+    rows = typed_rows(module, [values for values, _, _ in results])
+    if not module.own_times or timestamps == "align":
+        return [(values, window.start, window.end) for values in rows]
+    found: list[Timed] = []
+    for values, (_, start, end) in zip(rows, results):
+        timed = settled_times(module, start, end, window, timestamps)
+        if timed is not None:
+            found.append((values, *timed))
+    return found
+
+
+def settled_times(
+    module: Module, start: Any, end: Any, window: Window, timestamps: Timestamps
+) -> tuple[int, int] | None:
+    """The lifetime that a result shall have; None where nothing is left of it.
+
+    Raises:
+        ModuleCallError: It is no lifetime, or begins before the window.
+    """
+    for time in (start, end):
+        if not isinstance(time, int) or isinstance(time, bool) or not BEGINNING <= time <= FOREVER:
+            raise ModuleCallError(f"{module.name} gave an event with the time {time!r}")
+    if start >= end or start == FOREVER:
+        raise ModuleCallError(
+            f"{module.name} gave an event that ends at {format_time(end)}, "
+            f"not after its start {format_time(start)}"
+        )
+    if timestamps == "clip":
+        start, end = max(start, window.start), min(end, window.end)
+        return (start, end) if start < end else None
+    if start < window.start:
+        raise ModuleCallError(
+            f"{module.name} gave an event from {format_time(start)} on, before its window"
+        )
+    return start, end
+
+
+def typed_rows(module: Module, rows: Sequence[Any]) -> list[Row]:
+    """The values as columns of the declared types have them.
+
+    Raises:
+        ModuleCallError: A row has the wrong number of values, or one has another type.
+    """
+    width = len(module.gives)
+    for row in rows:
+        if not isinstance(row, tuple) or len(row) != width:
+            raise ModuleCallError(f"{module.name} gave {row!r}, which is not {width} values")
+    if module.kind == "uda" and len(rows) != 1:
+        raise ModuleCallError(f"{module.name} gave {len(rows)} values for one window")
+    columns = [
+        typed_values([row[place] for row in rows], each.type, f"{module.name} gave")
+        for place, each in enumerate(module.gives)
+    ]
+    return list(zip(*(column.to_pylist() for column in columns))) if rows else []
+
+
+def typed_values(values: list[Any], kind: pa.DataType, who: str) -> pa.Array:
+    """Values as an array of a type.
+
+    Raises:
+        ModuleCallError: One of them is of another type.
+    """
+    numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    for value in values:
+        # Arrow would take True for 1, and cut what is behind the point of a number.
+        wrong = numbers and isinstance(value, bool)
+        wrong |= pa.types.is_integer(kind) and isinstance(value, float)
+        if wrong:
+            raise ModuleCallError(f"{who} {value!r}, which is no {kind}")
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        wrong_one = next((value for value in values if not _fits(value, kind)), values)
+        raise ModuleCallError(f"{who} {wrong_one!r}, which is no {kind}") from None
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    try:
+        pa.array([value], kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return False
+    return True
+
+
+def clipped(start: int, end: int, window: Window, clip: Clip) -> tuple[int, int]:
+    """A lifetime as a module sees it."""
+    if clip in ("left", "full"):
+        start = max(start, window.start)
+    if clip in ("right", "full"):
+        end = min(end, window.end)
+    return start, end

@@ -1,0 +1,109 @@
+"""The copies of a feed that the demo's replicas read: other order, revisions and promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.model.batch import EventBatch
+from anabranch.model.files.stream_file import write_stream
+from anabranch.model.time import FOREVER, SECOND, Duration, Time
+from anabranch.workloads.arrival import Disturbance, bid_copy
+from anabranch.workloads.nexmark import Nexmark
+
+BIDS: Final = Nexmark(bids=12_000, rate=50.0, seed=2027)
+STEP: Final = 20 * SECOND
+"""A file of a feed ends with the first promise that goes so far beyond that of the file before."""
+
+PARTS: Final = 12
+TAMPERED: Final = (Time(BIDS.begin + 80 * SECOND), Time(BIDS.begin + 110 * SECOND))
+"""In this time somebody changes the prices in one feed."""
+
+
+def _disturbance(disorder: int, corrections: float, stable_every: int) -> Disturbance:
+    return Disturbance(
+        disorder=Duration(disorder * SECOND),
+        corrections=corrections,
+        correction_delay=Duration(5 * SECOND),
+        stable_every=stable_every,
+    )
+
+
+DISTURBANCES: Final = {
+    1: _disturbance(2, 0.02, 150),
+    2: _disturbance(4, 0.08, 100),
+    3: _disturbance(6, 0.05, 300),
+    4: _disturbance(1, 0.10, 200),
+}
+"""What happens to each copy of the bids on its way."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A copy of the bids, in parts that are delivered one after the other."""
+
+    number: int
+    parts: Sequence[Sequence[EventBatch]]
+
+    @property
+    def elements(self) -> int:
+        """How many inserts and adjusts there are."""
+        return sum(len(batch) for part in self.parts for batch in part)
+
+    @property
+    def ends(self) -> list[Time]:
+        """How far each part settles the bids."""
+        return [max(batch.stable for batch in part) for part in self.parts]
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write the parts as stream files."""
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = [folder / f"bids-{place:03}.jsonl" for place in range(len(self.parts))]
+        for path, part in zip(paths, self.parts, strict=True):
+            write_stream(path, part, timestamps=True)
+        return paths
+
+
+def feed_of(number: int) -> Feed:
+    """The copy of the bids that a replica reads, as it should be."""
+    batches = bid_copy(BIDS, number, DISTURBANCES[number])
+    return Feed(number, list(_cut(batches)))
+
+
+def tampered(feed: Feed) -> Feed:
+    """The same feed, with all prices a quarter higher for a while."""
+    return Feed(feed.number, [[_dearer(batch) for batch in part] for part in feed.parts])
+
+
+def _cut(batches: Iterator[EventBatch]) -> Iterator[list[EventBatch]]:
+    """Parts that end alike in all copies, but for the time between two of their promises."""
+    part: list[EventBatch] = []
+    place = 1
+    for batch in batches:
+        part.append(batch)
+        if place < PARTS and batch.stable >= BIDS.begin + place * STEP:
+            assert batch.stable < FOREVER, "the bids are over before the parts are"
+            yield part
+            part, place = [], place + 1
+    yield part
+
+
+def _dearer(batch: EventBatch) -> EventBatch:
+    low, high = TAMPERED
+    price = batch.payload.column("price").to_numpy()
+    meant = (batch.start >= low) & (batch.start < high)
+    changed = pa.array(np.where(meant, np.round(price * 1.25, 2), price))
+    place = batch.schema.get_field_index("price")
+    return EventBatch(
+        batch.payload.set_column(place, batch.schema.field(place), changed),
+        batch.start,
+        batch.end,
+        batch.new_end,
+        batch.stable,
+    )

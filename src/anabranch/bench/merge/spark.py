@@ -1,0 +1,37 @@
+"""Three copies in Parquet files, merged by Spark on one core."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from anabranch.bench.job_process import run_job
+from anabranch.bench.merge.lab import Lab
+from anabranch.bench.report import speed
+from anabranch.model.files.stream_file import write_stream
+from anabranch.workloads.lmerge import LMerge, copy_batches
+
+COPIES = 3
+
+
+def on_spark(lab: Lab) -> None:
+    """Elements per second from files to the log of results, in a process of its own."""
+    files, rows = lab.size.spark
+    root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
+    config = LMerge(events=files * rows, text=16, live=lab.size.live)
+    try:
+        folders = []
+        for copy in range(COPIES):
+            folder = root / f"copy{copy + 1}"
+            folder.mkdir()
+            for number, batch in enumerate(copy_batches(config, copy, rows)):
+                write_stream(folder / f"part-{number:05}.parquet", [batch], timestamps=True)
+            folders.append(str(folder))
+        batches, memory = run_job("anabranch.bench.merge.job", str(root / "work"), *folders)
+        full = [batch for batch in batches if batch["rows"] >= COPIES * rows // 2]
+        rate = speed(full, warm_up=2)
+        lab.report.measured("spark", batches=batches, memory_mb=max(memory), per_s=round(rate))
+        lab.report.figure("spark_per_s_core", rate)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)

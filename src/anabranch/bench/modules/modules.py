@@ -1,0 +1,71 @@
+"""Modules of every shape: plain, on tables, with states; and beside Spark's pandas UDFs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from anabranch.bench.modules.lab import SHAPES, Size
+from anabranch.bench.modules.spark import on_spark
+from anabranch.bench.modules.sweeps import lengths, overlaps
+from anabranch.bench.report import Form, Report
+from anabranch.kernels.columns import grouped as columns
+
+SIZES: Final[Mapping[Form, Size]] = {
+    "full": Size(
+        events=200_000,
+        batch=50_000,
+        overlaps=(1, 2, 5, 10),
+        lengths=(10, 30, 60, 120),
+        small=120,
+        repeats=3,
+        files=16,
+        rows_per_file=250_000,
+        files_per_batch=4,
+        on_spark=tuple(SHAPES),
+    ),
+    "quick": Size(
+        events=100_000,
+        batch=50_000,
+        overlaps=(1, 5),
+        lengths=(10, 40),
+        small=40,
+        repeats=1,
+        files=8,
+        rows_per_file=250_000,
+        files_per_batch=4,
+        on_spark=("vectorised",),
+    ),
+    "smoke": Size(
+        events=10_000,
+        batch=5_000,
+        overlaps=(1, 2),
+        lengths=(2, 4),
+        small=4,
+        repeats=1,
+        files=2,
+        rows_per_file=2_000,
+        files_per_batch=1,
+        on_spark=("vectorised",),
+    ),
+}
+
+
+def modules(report: Report) -> None:
+    """The mean in every shape, under growing overlap and growing length, and on Spark.
+
+    Figures: `<shape>_events_per_s` and `<shape>_windows_per_s` in the kernel, in windows that do
+    not overlap; `incremental_growth`, `plain_growth` and so on, the cost of an event with the
+    longest windows over that with the shortest; `<who>_rows_per_s` on Spark;
+    `vectorised_vs_spark_pandas`.
+    """
+    run_experiments(report, SIZES[report.form])
+
+
+def run_experiments(report: Report, size: Size) -> None:
+    """All experiments in one size."""
+    columns.native()  # what is compiled is compiled now
+    overlaps(report, size)
+    lengths(report, size)
+    if size.files:
+        on_spark(report, size)

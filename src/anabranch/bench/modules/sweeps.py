@@ -1,0 +1,70 @@
+"""Windows that overlap more and more, and windows that last longer and longer, in the kernel."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Final
+
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.bench.modules.lab import SECOND, SHAPES, Cost, Size, feed, plan, run
+from anabranch.bench.report import Report
+from anabranch.model.batch import EventBatch
+
+KEYS: Final = 200
+RATE: Final = 4_000
+LENGTH: Final = 10 * SECOND
+FEW_KEYS: Final = 100
+FEW: Final = 1_000
+
+
+def overlaps(report: Report, size: Size) -> None:
+    """Windows of ten seconds that have ended, each event in one of them or in many."""
+    batches = feed(size.events, size.batch, KEYS, RATE)
+    for shape in SHAPES:
+        run(plan(shape, LENGTH, LENGTH), batches[:1])
+        for overlap in size.overlaps:
+            node = plan(shape, LENGTH, LENGTH // overlap)
+            cost = _measure(report, "overlap", node, batches, size, shape=shape, overlap=overlap)
+            if overlap == size.overlaps[0]:
+                report.figure(f"{shape}_events_per_s", cost.events_per_s)
+                report.figure(f"{shape}_windows_per_s", cost.windows_per_s)
+
+
+def lengths(report: Report, size: Size) -> None:
+    """Windows that are answered for while they fill: every second a small batch for all of them.
+
+    Who looks at all events of a window again pays for its length; who keeps a state does not.
+    """
+    batches = feed(size.small * FEW, FEW, FEW_KEYS, FEW)
+    for shape in SHAPES:
+        each = {}
+        for seconds in size.lengths:
+            node = plan(shape, seconds * SECOND, seconds * SECOND, open_windows=True)
+            each[seconds] = _measure(
+                report, "length", node, batches, size, shape=shape, window_s=seconds
+            )
+        longest, shortest = each[size.lengths[-1]], each[size.lengths[0]]
+        report.figure(f"{shape}_growth", longest.event_us / shortest.event_us)
+
+
+def _measure(
+    report: Report,
+    what: str,
+    node: ApplyModule,
+    batches: list[EventBatch],
+    size: Size,
+    **about: object,
+) -> Cost:
+    """The run in the middle of all repeats."""
+    costs = sorted((run(node, batches) for _ in range(size.repeats)), key=lambda c: c.seconds)
+    middle = statistics.median_low(cost.seconds for cost in costs)
+    cost = next(cost for cost in costs if cost.seconds == middle)
+    report.measured(
+        what,
+        **about,
+        events_per_s=round(cost.events_per_s),
+        windows_per_s=round(cost.windows_per_s),
+        event_us=round(cost.event_us, 3),
+        all_event_us=[round(each.event_us, 3) for each in costs],
+    )
+    return cost

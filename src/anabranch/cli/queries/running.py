@@ -1,0 +1,231 @@
+"""Queries that run in processes of this machine: announced, watched, asked to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final, final
+
+import typer
+
+from anabranch.cli.queries.entries import Entries, Entry
+
+if TYPE_CHECKING:
+    from anabranch.model.clock import Clock
+    from anabranch.runtime.query.run import Run
+
+_LOOK: Final = 1.0
+"""Seconds between two looks at a run."""
+
+_PATIENCE: Final = 60.0
+"""Seconds that the batch under way has to end before it is broken off."""
+
+_PAUSE: Final = 0.05
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@final
+class Totals:
+    """What a run has read and written since it was first looked at."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.batch: int | None = None
+        self.batch_at: str | None = None
+        self.rows_in = self.rows_out = self.late = self.failed_windows = 0
+        self.state_rows = self.state_bytes = 0
+        self.lag: int | None = None
+        self.seconds: float | None = None
+
+    def look(self, run: Run) -> None:
+        """Count the batches that are new; a run remembers the last thousand."""
+        new = [each for each in run.metrics() if self.batch is None or each["batch"] > self.batch]
+        if not new:
+            return
+        self.batch, self.batch_at = new[-1]["batch"], _now()
+        self.rows_in += sum(each["rows_in"] for each in new)
+        self.rows_out += sum(each["rows_out"] for each in new)
+        self.late += sum(each["late"] for each in new)
+        self.failed_windows += sum(each.get("failed_windows", 0) for each in new)
+        last = new[-1]
+        stages = last.get("stages", {}).values()
+        self.lag = last.get("lag")
+        self.state_rows = sum(stage["state_rows"] for stage in stages)
+        self.state_bytes = sum(stage["state_bytes"] for stage in stages)
+        spent = [each.get("milliseconds", {}).get("triggerExecution") for each in new]
+        self.seconds = next((time / 1000 for time in reversed(spent) if time), self.seconds)
+
+
+@final
+class Announcement:
+    """A run that other processes can see and ask to stop.
+
+    A folder that cannot be written to is said once, and does not disturb the run.
+    """
+
+    def __init__(self, run: Run, name: str, *, script: str, to: str, clock: Clock) -> None:
+        """Write the first entry."""
+        self._run = run
+        self._clock = clock
+        self._totals = Totals()
+        self._entries: Entries | None = None
+        self._entry = Entry.here(name=name, script=script, to=to, started=_now())
+        try:
+            self._entries = Entries()
+            self._entry = self._entries.claim(self._entry)
+        except OSError as problem:
+            self._give_up(problem)
+
+    @property
+    def name(self) -> str:
+        """What the query is called on this machine."""
+        return self._entry.name
+
+    def refresh(self, status: str = "running") -> None:
+        """Tell how far the run is."""
+        if self._entries is None:
+            return
+        self._totals.look(self._run)
+        self._entry = replace(
+            self._entry,
+            status=status,
+            batch=self._totals.batch,
+            batch_at=self._totals.batch_at,
+            stable=self._stable(),
+            rows_in=self._totals.rows_in,
+            rows_out=self._totals.rows_out,
+            late=self._totals.late,
+            failed_windows=self._totals.failed_windows,
+            lag=self._totals.lag,
+            state_rows=self._totals.state_rows,
+            state_bytes=self._totals.state_bytes,
+            batch_seconds=self._totals.seconds,
+        )
+        try:
+            self._entries.write(self._entry)
+        except OSError as problem:
+            self._give_up(problem)
+
+    def is_asked(self) -> bool:
+        """Whether somebody asked the run to stop."""
+        return self._entries is not None and self._entries.is_asked(self._entry)
+
+    def close(self) -> None:
+        """The run has ended."""
+        if self._entries is not None:
+            self._entries.remove(self._entry)
+            self._entries = None
+
+    def _stable(self) -> int | str | None:
+        from anabranch.model.elements import time_json
+        from anabranch.model.time import BEGINNING
+
+        stable = self._run.stable
+        return None if stable == BEGINNING else time_json(stable, clock=self._clock)
+
+    def _give_up(self, problem: OSError) -> None:
+        self._entries = None
+        typer.echo(f"note: 'anabranch ps' does not show this query: {problem}", err=True)
+
+
+@contextmanager
+def announced(run: Run, *, script: str, to: str, clock: Clock) -> Iterator[Announcement]:
+    """Let other processes know of a run while the block lasts, by the name of its script."""
+    name = run.name if script == "-" else Path(script).stem
+    announcement = Announcement(run, name, script=script, to=to, clock=clock)
+    try:
+        yield announcement
+    finally:
+        announcement.close()
+
+
+def wait_for(run: Run, announcement: Announcement) -> int:
+    """Wait until a run ends, or somebody asks it to stop; the exit code for that.
+
+    Ctrl-C and the signals TERM and HUP let the batch under way end. A second one does not.
+
+    Raises:
+        AnabranchError: The query has failed.
+    """
+    with noted_signals(*_SIGNALS) as noted:
+        while not run.await_end(_LOOK):
+            if noted:
+                code, why = 128 + noted[0], f"{signal.Signals(noted[0]).name} received"
+            elif announcement.is_asked():
+                code, why = 0, "asked to stop"
+            else:
+                announcement.refresh()
+                continue
+            typer.echo(f"{why}: {announcement.name} stops after this batch", err=True)
+            announcement.refresh("stopping")
+            stop_after_batch(run, noted)
+            typer.echo(f"{announcement.name} has stopped", err=True)
+            return code
+    return 0
+
+
+def stop_after_batch(run: Run, hurry: list[int] | None = None) -> None:
+    """Stop a run between two batches; two signals in `hurry`, or too long a batch, end that."""
+    deadline = time.monotonic() + _PATIENCE
+    before = _committed(run)
+    # A batch that was committed tells even where the next one begins at once.
+    while run.is_busy and _committed(run) == before and time.monotonic() < deadline:
+        if hurry is not None and len(hurry) > 1:
+            break
+        time.sleep(_PAUSE)
+    run.stop()
+
+
+def _committed(run: Run) -> int | None:
+    """The last batch that Spark has reported on, which it does after everything else."""
+    reported = [each["batch"] for each in run.metrics()[-2:] if each["milliseconds"]]
+    return reported[-1] if reported else None
+
+
+@contextmanager
+def noted_signals(*numbers: signal.Signals) -> Iterator[list[int]]:
+    """These signals are collected, not acted on: Spark's own handler would break off its jobs."""
+    noted: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        noted.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+    before = {each: signal.getsignal(each) for each in numbers}
+    for each, handler in before.items():
+        # Whoever starts us with nohup means it.
+        if each != signal.SIGHUP or handler is not signal.SIG_IGN:
+            signal.signal(each, note)
+    try:
+        yield noted
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def end_with_input() -> None:
+    """When standard input ends, this process is asked to end, as by SIGTERM.
+
+    Whoever holds the other end of a pipe thereby ends what it has started, even by being killed.
+    """
+
+    def wait() -> None:
+        while os.read(0, 4_096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="anabranch-input", daemon=True).start()
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,57 @@
+"""`anabranch stop`: end a query that runs on this machine."""
+
+from __future__ import annotations
+
+import time
+from difflib import get_close_matches
+from typing import Annotated, Final
+
+import typer
+
+from anabranch.cli.queries.entries import Entries, Entry
+from anabranch.errors import QueryError
+
+_PAUSE: Final = 0.1
+
+
+def stop(
+    name: Annotated[str, typer.Argument(help="The query, as 'anabranch ps' calls it.")],
+    timeout: Annotated[
+        float, typer.Option(min=0, help="Wait so many seconds for it to end.")
+    ] = 60.0,
+) -> None:
+    r"""Ask a query to stop after its batch, and wait until it has.
+
+    Started again with the same script and output, it goes on from where it was. The exit code is 0
+    when the query has ended, 1 when it has not by then, 2 where there is no such query.
+
+    \b
+    $ anabranch stop highest
+    """
+    entries = Entries()
+    entry = entries.find(name)
+    if entry is None or not entry.is_alive:
+        raise _unknown(name, [each for each in entries.all() if each.is_alive])
+    entries.ask_to_stop(entry)
+    deadline = time.monotonic() + timeout
+    while _is_there(entries, entry):
+        if time.monotonic() >= deadline:
+            typer.echo(f"{name} has not ended within {timeout:g} s; it has been asked to", err=True)
+            raise typer.Exit(1)
+        time.sleep(_PAUSE)
+    typer.echo(f"{name} has stopped", err=True)
+
+
+def _is_there(entries: Entries, entry: Entry) -> bool:
+    now = entries.find(entry.name)
+    return now is not None and now.mark == entry.mark and entry.is_alive
+
+
+def _unknown(name: str, running: list[Entry]) -> QueryError:
+    names = [entry.name for entry in running]
+    near = get_close_matches(name, names, 3)
+    guess = f"did you mean {' or '.join(repr(each) for each in near)}? " if near else ""
+    known = f"running are: {', '.join(names)}" if names else "no queries are running"
+    return QueryError(
+        f"there is no running query '{name}'", where=f"anabranch stop {name}", hint=guess + known
+    )

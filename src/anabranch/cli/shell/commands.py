@@ -1,0 +1,123 @@
+r"""Commands of the shell: `\help` and its like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
+import typer
+
+from anabranch.errors import QueryError
+
+if TYPE_CHECKING:
+    from anabranch.cli.shell.session import Session
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What a command takes, what it does for its user, and how."""
+
+    takes: str
+    does: str
+    act: Callable[[Session, str], None]
+
+
+def run_command(session: Session, text: str) -> None:
+    """Run a line that begins with a backslash.
+
+    Raises:
+        QueryError: There is no such command.
+    """
+    name, _, rest = text.strip().removeprefix("\\").rstrip("; \t").partition(" ")
+    command = COMMANDS.get(name)
+    if command is None:
+        near = get_close_matches(name, COMMANDS, 1)
+        guess = f"did you mean \\{near[0]}? " if near else ""
+        known = ", ".join(f"\\{each}" for each in COMMANDS)
+        raise QueryError(
+            f"there is no command '\\{name}'",
+            where=text.strip(),
+            hint=f"{guess}commands are: {known}",
+        )
+    command.act(session, rest.strip())
+
+
+def _help(_session: Session, _rest: str) -> None:
+    lines = [
+        "Statements end with a semicolon and may take several lines: CREATE STREAM, CREATE TABLE,",
+        "CREATE VIEW, CREATE FUNCTION, DROP, SHOW STREAMS | TABLES | VIEWS | FUNCTIONS | QUERIES,",
+        "DESCRIBE name, EXPLAIN query, INCLUDE 'file', SELECT, STOP query.",
+        "",
+    ]
+    shown = {f"\\{name} {each.takes}".rstrip(): each.does for name, each in COMMANDS.items()}
+    width = max(map(len, shown))
+    lines += [f"{name:<{width}}  {does}" for name, does in shown.items()]
+    typer.echo("\n".join(lines))
+
+
+def _leave(session: Session, _rest: str) -> None:
+    session.left = True
+
+
+def _include(session: Session, rest: str) -> None:
+    session.run_file(_needed(_unquoted(rest), "\\i file"))
+
+
+def _to(session: Session, rest: str) -> None:
+    session.to = _unquoted(rest) or None
+    if session.to is None:
+        typer.echo("the next query shows its results here", err=True)
+    else:
+        typer.echo(f"the next query writes to {Path(session.to)}", err=True)
+
+
+def _at(session: Session, rest: str) -> None:
+    session.show_at(_unquoted(rest))
+
+
+def _stop(session: Session, rest: str) -> None:
+    session.stop(_needed(rest, "\\stop query"))
+
+
+def _watch(session: Session, rest: str) -> None:
+    name, _, at = _needed(rest, "\\watch query [latest]").partition(" ")
+    if at.strip() not in ("", "latest", "stable"):
+        raise QueryError(
+            f"'{at.strip()}' is no instant to watch",
+            where=f"\\watch {rest}",
+            hint="write stable for the last final instant, or latest",
+        )
+    session.watch(name, "latest" if at.strip() == "latest" else "stable")
+
+
+def _timing(session: Session, _rest: str) -> None:
+    session.timing = not session.timing
+    typer.echo(f"timing is {'on' if session.timing else 'off'}", err=True)
+
+
+def _needed(rest: str, shape: str) -> str:
+    if not rest:
+        raise QueryError("something is missing", where=shape.split()[0], hint=f"write {shape}")
+    return rest
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "help": Command("", "this text", _help),
+    "q": Command("", "leave; Ctrl-D does the same; queries that were started here end", _leave),
+    "i": Command("file", "run the statements of a file", _include),
+    "to": Command("path", "let the next SELECT write there: a .jsonl file or a folder", _to),
+    "at": Command("[T]", "the last result at an instant, or at the last final one", _at),
+    "watch": Command(
+        "query [latest]", "back to the view of a query; latest: before it is final", _watch
+    ),
+    "stop": Command("query", "end a query; STOP query; does the same", _stop),
+    "timing": Command("", "say how long statements take, or no longer", _timing),
+}

@@ -1,0 +1,1 @@
+"""Scalar expressions over the columns of one row."""

@@ -1,0 +1,350 @@
+"""Aggregation over time: one row per group and stretch of time on which nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.aggregate import Aggregate
+from anabranch.errors import StreamError
+from anabranch.expressions.expression import evaluate_all
+from anabranch.kernels.aggregate.distinct_values import count_distinct
+from anabranch.kernels.aggregate.holistic import (
+    Kept,
+    fresh_values,
+    revise_statistics,
+    written_texts,
+)
+from anabranch.kernels.aggregate.measures import Measures
+from anabranch.kernels.aggregate.peaks import Peaks, find_peaks
+from anabranch.kernels.aggregate.results import Results
+from anabranch.kernels.columns.combining import combine
+from anabranch.kernels.columns.grouped import Ints, Mask, mostly_different
+from anabranch.kernels.columns.sum_lanes import SumLane
+from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
+from anabranch.kernels.contract.per_window import has_window_end
+from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
+from anabranch.kernels.contract.routing import (
+    BY_CHECK,
+    Route,
+    Routing,
+    by_id_or,
+    like,
+    routed_checks,
+)
+from anabranch.kernels.multiplicity.multiplicity import routes_of
+from anabranch.kernels.trace.event_trace import event_rows, events_merger
+from anabranch.kernels.trace.output import changed_events
+from anabranch.kernels.trace.ranked_events import ranked_merger
+from anabranch.kernels.trace.runs import add_run
+from anabranch.kernels.trace.timeline import CHECK, Lanes, Moves, Revision, revise, settle
+from anabranch.kernels.trace.timeline_rows import COUNT, add_rows
+from anabranch.model.batch import EventBatch, no_rows
+from anabranch.model.time import BEGINNING, Time
+
+Runs = dict[str, tuple[Run, ...]]
+START: Final = "__start"
+END: Final = "__end"
+NEW_END: Final = "__new_end"
+TIMELINE: Final = "timeline"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AggregateKernel(Stateful):
+    """Grouped and scalar aggregation.
+
+    Sums and counts are revised where moves add to them. An extreme can only be raised by what
+    comes; what goes matters where it was the extreme, and only there events are looked up again.
+    Order statistics move on from where they were, by as many values as came and went below them.
+    """
+
+    node: Aggregate
+    measures: Measures
+    lanes: Lanes
+    keeps_events: bool
+
+    @staticmethod
+    def of(node: Aggregate) -> AggregateKernel:
+        """The kernel of a node."""
+        measures = Measures.of(node)
+        checked = needs_check([expression.type for _, expression in node.group_by])
+        keeps = bool(measures.extremes) and not node.input.properties.insert_only
+        return AggregateKernel(node, measures, measures.lanes(checked), keeps)
+
+    def routed(self, route: Route) -> AggregateKernel:
+        """The same; where ids do not tell the shard, second hashes have to."""
+        checked = self.lanes.checked or not route.is_own
+        return replace(self, route=route, lanes=replace(self.lanes, checked=checked))
+
+    @property
+    def label(self) -> str:
+        """The node's, and whether events are kept."""
+        how = " [keeps events]" if self.keeps_events or self.measures.holistic else ""
+        how = how or (" [insert-only]" if self.measures.extremes else "")
+        return f"{self.node.label}{how}"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Group columns, then aggregates."""
+        return self.node.schema
+
+    @property
+    def spread(self) -> str:
+        """The grouping."""
+        return ", ".join(expression.sql for _, expression in self.node.group_by)
+
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """Any row may begin a result, unless results are those of single windows."""
+        del side
+        names = [part.is_column for _, part in self.node.group_by]
+        return end if has_window_end(self.node.input, names) else BEGINNING
+
+    @property
+    def looks_back(self) -> bool:
+        """Texts that leave are written as they were."""
+        return any(measure.texts for measure in self.measures.holistic)
+
+    def routing(self, name: str) -> Routing:
+        """Whatever is alive has a row in the timeline; different values have ids of their own."""
+        if name.startswith("distinct"):
+            return BY_CHECK
+        return by_id_or(self.route, BY_CHECK) if name == TIMELINE else like(self.route, TIMELINE)
+
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Ids, times, groups, weights and values; starts only where rows are never added up."""
+        del side
+        late = self.measures.late
+        fields = hashes(ID, *([CHECK] if self.lanes.checked else []))
+        fields += numbers(*([] if self.measures.combines else [START]), END, NEW_END)
+        fields += keyed(part.type for _, part in self.node.group_by)
+        fields += numbers(*(name for name in self.lanes.whole if name not in late))
+        fields += [field for each in self._sent_sums for field in each.fields()]
+        for measure in self.measures.arguments:
+            if measure.needs_values:
+                fields.append((f"value{measure.place}", measure.argument.type))
+        return pa.schema(fields)
+
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
+        """Ids, weights and values; rows of one group with the same ends are added up already."""
+        del side
+        length = len(batch)
+        parts = [part for _, part in self.node.group_by]
+        wanted = parts + [measure.argument for measure in self.measures.arguments]
+        found = evaluate_all(wanted, batch.payload, length)
+        keys = found[: len(parts)]
+        columns: dict[str, pa.Array] = {ID: pa.array(key_ids(keys, length))}
+        if self.lanes.checked:
+            check = key_checks(keys, length)
+            columns[CHECK] = pa.array(routed_checks(self.route, batch.payload, check))
+        arguments = {
+            measure.place: values
+            for measure, values in zip(self.measures.arguments, found[len(parts) :], strict=True)
+        }
+        weights: dict[str, np.ndarray] = {COUNT: np.ones(length, np.int64)}
+        if self.measures.counting:
+            for measure in self.measures.arguments:
+                weights |= measure.weigh(arguments[measure.place])
+        ids = columns[ID].to_numpy()
+        if self.measures.combines and not mostly_different(ids, batch.end, batch.new_end):
+            first, columns, weights = self._combine(batch, columns, weights)
+            keys = [key.take(first) for key in keys]
+        else:
+            columns |= {
+                START: pa.array(batch.start),
+                END: pa.array(batch.end),
+                NEW_END: pa.array(batch.new_end),
+            }
+        for place, key in enumerate(keys):
+            columns[f"key{place}"] = key
+        columns |= {name: pa.array(values) for name, values in weights.items()}
+        for each in self._sent_sums:
+            columns[each.rest] = each.packed(weights, len(weights[COUNT]))
+        for measure in self.measures.arguments:
+            if measure.needs_values:
+                columns[f"value{measure.place}"] = arguments[measure.place]
+        return assemble(self.prepared_schema(), columns)
+
+    @property
+    def _sent_sums(self) -> list[SumLane]:
+        return [each for each in self.lanes.sums if each not in self.measures.late_sums]
+
+    def _combine(
+        self,
+        batch: EventBatch,
+        ids: Mapping[str, pa.Array],
+        weights: Mapping[str, Ints],
+    ) -> tuple[pa.Array, dict[str, pa.Array], dict[str, Ints]]:
+        """Add up the rows that move the same ends of one group: whole numbers, so exactly."""
+        weights = dict(weights)
+        for each in self._sent_sums:
+            weights |= each.relieved(weights, len(batch))
+        del weights[COUNT]
+        checks = ids[CHECK].to_numpy() if CHECK in ids else None
+        found = combine(ids[ID].to_numpy(), checks, batch.end, batch.new_end, weights)
+        summed = {**found.sums, COUNT: found.counts}
+        for each in self._sent_sums:
+            others = {name: part for name, part in summed.items() if name not in each.lanes(summed)}
+            summed = {**others, **each.carried(summed)}
+        first = pa.array(found.first)
+        columns = {name: column.take(first) for name, column in ids.items()}
+        columns[END] = pa.array(batch.end[found.first])
+        columns[NEW_END] = pa.array(batch.new_end[found.first])
+        return first, columns, summed
+
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
+        """Revise the timelines of the groups that something arrived for."""
+        (rows,) = arrived
+        return self._step(trace, rows, stable)
+
+    def _step(
+        self, trace: Trace, arrived: pa.RecordBatch, stable: Time
+    ) -> tuple[Trace, EventBatch]:
+        runs = dict(trace.runs)
+        if not arrived.num_rows:
+            return self._only_progress(runs, stable)
+        moves = self._moves(arrived)
+        for measure in self.measures.arguments:
+            if measure.distinct:
+                name = f"distinct{measure.place}"
+                held, route = runs.get(name, ()), routes_of(self.route, arrived)
+                runs[name], moves = count_distinct(held, arrived, moves, measure, route, stable)
+        timeline = runs.get(TIMELINE, ())
+        revision, peaks = self._revise(runs, moves, arrived, stable)
+        self._refuse_unknown_events(revision)
+        kept = self._keep_values(runs, moves, arrived, trace.stable, stable)
+        new_values = peaks.decoded(peaks.new)
+        for measure in self.measures.holistic:
+            events = kept[measure.place].after
+            new_values |= revise_statistics(measure, revision, arrived, moves, events)
+        # What else the value lanes hold changes only where the lane `mix` does.
+        runs[TIMELINE], new_row = settle(
+            timeline,
+            self.lanes,
+            revision,
+            new_values,
+            peaks.differ(len(revision.ids)),
+            peaks.changed(len(revision.ids)),
+            stable,
+        )
+        output = self._output(arrived, revision, new_row, peaks, new_values, kept, stable)
+        return Trace({name: held for name, held in runs.items() if held}, stable), output
+
+    def _revise(
+        self, runs: Runs, moves: Moves, arrived: pa.RecordBatch, stable: Time
+    ) -> tuple[Revision, Peaks]:
+        timeline = runs.get(TIMELINE, ())
+        if not self.measures.extremes:
+            return revise(timeline, self.lanes, moves), Peaks.none()
+        held, fresh = runs.get("events", ()), self._fresh_events(arrived)
+        events = (*held, Run(fresh)) if self.keeps_events else None
+        found = find_peaks(timeline, self.lanes, self.measures, moves, arrived, events)
+        if self.keeps_events:
+            runs["events"] = self._add_events(held, fresh, stable)
+        return found
+
+    def _keep_values(
+        self, runs: Runs, moves: Moves, arrived: pa.RecordBatch, before: Time, stable: Time
+    ) -> dict[int, Kept]:
+        """Take in the values that are kept in order; what they were, and what they are."""
+        kept = {}
+        for measure in self.measures.holistic:
+            name = f"ranked{measure.place}"
+            held = runs.get(name, ())
+            fresh = fresh_values(measure, arrived, arrived.column(START).to_numpy(), moves)
+            kept[measure.place] = Kept(held, (*held, Run(fresh)), before)
+            runs[name] = add_run(held, fresh, stable, ranked_merger(stable), anchors=False)
+        return kept
+
+    def _values(self) -> list[str]:
+        return [f"value{measure.place}" for measure in self.measures.extremes]
+
+    def _fresh_events(self, arrived: pa.RecordBatch) -> pa.RecordBatch:
+        return event_rows(
+            arrived.column(ID).to_numpy(),
+            arrived.column(START).to_numpy(),
+            arrived.column(END).to_numpy(),
+            arrived.column(NEW_END).to_numpy(),
+            [(name, arrived.column(name)) for name in self._values()],
+        )
+
+    def _add_events(
+        self, held: tuple[Run, ...], fresh: pa.RecordBatch, stable: Time
+    ) -> tuple[Run, ...]:
+        merge = events_merger(stable, self._values())
+        return add_run(held, fresh, stable, merge, anchors=False)
+
+    def _only_progress(self, runs: Runs, stable: Time) -> tuple[Trace, EventBatch]:
+        for name, held in runs.items():
+            fresh = no_rows(held[0].rows.schema)
+            if name == "events":
+                runs[name] = self._add_events(held, fresh, stable)
+            elif name.startswith("ranked"):
+                runs[name] = add_run(held, fresh, stable, ranked_merger(stable), anchors=False)
+            else:
+                runs[name] = add_rows(held, fresh, stable)
+        kept = {name: held for name, held in runs.items() if held}
+        return Trace(kept, stable), EventBatch.empty(self.schema, stable)
+
+    def _moves(self, arrived: pa.RecordBatch) -> Moves:
+        sent = replace(
+            self.lanes,
+            whole=tuple(name for name in self.lanes.whole if name not in self.measures.late),
+            sums=tuple(self._sent_sums),
+        )
+        nothing = np.zeros(arrived.num_rows, np.int64)
+        return Moves(
+            ids=arrived.column(ID).to_numpy(),
+            end=arrived.column(END).to_numpy(),
+            new_end=arrived.column(NEW_END).to_numpy(),
+            whole=dict.fromkeys(self.lanes.numbers, nothing) | sent.held(arrived),
+            check=arrived.column(CHECK).to_numpy() if self.lanes.checked else None,
+        )
+
+    def _refuse_unknown_events(self, revision: Revision) -> None:
+        if (revision.new[COUNT] < 0).any():
+            where = int(np.flatnonzero(revision.new[COUNT] < 0)[0])
+            raise StreamError(
+                "an adjust or withdrawal of an event that was never inserted",
+                where=f"{self.node.label}: at instant {int(revision.times[where])} "
+                "more events end than ever began",
+                hint="run `anabranch check` on the source; every adjust must name the end that was "
+                "last announced",
+            )
+
+    def _output(
+        self,
+        arrived: pa.RecordBatch,
+        revision: Revision,
+        new_row: Mask,
+        peaks: Peaks,
+        new_values: Mapping[str, pa.Array],
+        kept: Mapping[int, Kept],
+        stable: Time,
+    ) -> EventBatch:
+        """Old against new segments: equal starts and payloads keep their identity."""
+        old_values = peaks.decoded(peaks.old)
+        for measure in self.measures.holistic:
+            lanes = [name for name, _ in measure.statistic_lanes()]
+            old_values |= {name: revision.old_values(name) for name in lanes}
+        old_there, new_there = revision.old[COUNT] > 0, revision.new[COUNT] > 0
+        both = revision.known & revision.old_row & new_row & old_there & new_there
+        results = Results(self.measures, revision, old_values, new_values)
+        same = results.same(np.flatnonzero(both))
+        changes = changed_events(revision, new_row, old_there, new_there, same)
+        places, is_old = changes.places, changes.is_old
+        count = len(self.node.group_by)
+        rows = pa.array(revision.move[places])
+        columns = [arrived.column(f"key{place}").take(rows) for place in range(count)]
+        columns += results.at(places, is_old)
+        if any(measure.texts for measure in self.measures.holistic):
+            ids, times = revision.ids[places], revision.times[places]
+            for place, texts in written_texts(self.measures, kept, ids, times, is_old):
+                columns[count + place] = texts
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return EventBatch(payload, changes.start, changes.end, changes.new_end, stable)

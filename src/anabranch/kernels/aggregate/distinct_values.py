@@ -1,0 +1,71 @@
+"""Which different values hold at each instant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.aggregate.measures import Measure
+from anabranch.kernels.columns.grouped import Ids, is_first
+from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.routing import marked
+from anabranch.kernels.trace.timeline import Lanes, Moves, revise, settle
+from anabranch.kernels.trace.timeline_rows import COUNT
+from anabranch.model.numbers.hashing import stable_hash
+from anabranch.model.time import Time
+
+
+def count_distinct(
+    runs: tuple[Run, ...],
+    arrived: pa.RecordBatch,
+    moves: Moves,
+    measure: Measure,
+    route: Ids | None,
+    stable: Time,
+) -> tuple[tuple[Run, ...], Moves]:
+    """Keep a timeline per group and value; where a value comes or goes, the group's lanes move.
+
+    `route` has the ids by which the rows came to their shard, where that is to be remembered.
+    """
+    values = arrived.column(f"value{measure.place}")
+    rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+    values = values.take(pa.array(rows))
+    groups = arrived.column(ID).to_numpy()[rows]
+    both = [pa.array(groups), values]
+    ids = stable_hash(both, len(rows))
+    check = stable_hash(both, len(rows), salt=1)
+    lanes = Lanes(checked=True)
+    revision = revise(
+        runs,
+        lanes,
+        Moves(
+            ids=ids,
+            end=moves.end[rows],
+            new_end=moves.new_end[rows],
+            whole={COUNT: np.ones(len(rows), np.int64)},
+            check=check if route is None else marked(route[rows], check),
+        ),
+    )
+    nothing = np.zeros(len(revision.ids), np.bool_)
+    runs, _ = settle(runs, lanes, revision, {}, nothing, nothing, stable)
+    was, now = revision.old[COUNT] > 0, revision.new[COUNT] > 0
+    places = np.flatnonzero(revision.touched & (was != now))
+    begin, finish = revision.times[places], revision.times[places + 1]
+    appears = now[places]
+    order = np.argsort(ids, kind="stable")
+    order = order[is_first(ids[order])]
+    row = order[np.searchsorted(ids[order], revision.ids[places])]
+    weights = measure.weigh_distinct(values.take(pa.array(row)))
+    nothing, none = np.zeros(len(places), np.int64), np.zeros(len(moves.ids), np.int64)
+    return runs, Moves(
+        ids=np.concatenate([moves.ids, groups[row]]),
+        end=np.concatenate([moves.end, np.where(appears, begin, finish)]),
+        new_end=np.concatenate([moves.new_end, np.where(appears, finish, begin)]),
+        whole={
+            name: np.concatenate([moves.whole.get(name, none), weights.get(name, nothing)])
+            for name in dict.fromkeys([*moves.whole, *weights])
+        },
+        check=None
+        if moves.check is None
+        else np.concatenate([moves.check, moves.check[: arrived.num_rows][rows][row]]),
+    )

@@ -1,0 +1,271 @@
+"""Order statistics over time, and texts out of all values of an instant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.kernels.aggregate.measures import Measure, Measures
+from anabranch.kernels.columns.codes import code_of, has_code
+from anabranch.kernels.columns.extremes import Codec
+from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, positions_of
+from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.trace.coverage import Coverage
+from anabranch.kernels.trace.event_trace import END
+from anabranch.kernels.trace.ranked_events import (
+    VALUE,
+    Asked,
+    alive_between,
+    codes_of,
+    ranked_rows,
+    unknown_event,
+    walk,
+)
+from anabranch.kernels.trace.runs import TIME, search
+from anabranch.kernels.trace.timeline import Moves, Revision
+from anabranch.kernels.trace.timeline_rows import COUNT
+from anabranch.model.time import BEGINNING, Time
+
+_LEAST: Final = np.int64(-(2**63))
+_MOST: Final = np.int64(2**63 - 1)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """All values of an argument, before a batch and after it, and the promise before it."""
+
+    before: tuple[Run, ...]
+    after: tuple[Run, ...]
+    stable: Time
+
+
+def fresh_values(
+    measure: Measure, arrived: pa.RecordBatch, start: Ints, moves: Moves
+) -> pa.RecordBatch:
+    """What arrived of an argument, in the order of its values; NULLs do not count."""
+    rows, values = _present(measure, arrived)
+    if has_code(measure.ranked):
+        values = pa.array(code_of(values, measure.ranked))
+    ids = arrived.column(ID).to_numpy()
+    return ranked_rows(ids[rows], values, start[rows], moves.end[rows], moves.new_end[rows])
+
+
+def _present(measure: Measure, arrived: pa.RecordBatch) -> tuple[Ints, pa.Array]:
+    values = arrived.column(f"value{measure.place}")
+    rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+    return rows, values.take(pa.array(rows)).cast(measure.ranked, safe=False)
+
+
+def same_values(measure: Measure, revision: Revision) -> Mask:
+    """Where the values of an argument are what they were."""
+    count, mix = f"count{measure.place}", f"mix{measure.place}"
+    same: Mask = revision.old[count] == revision.new[count]
+    same &= revision.old[mix] == revision.new[mix]
+    return same
+
+
+def revise_statistics(
+    measure: Measure,
+    revision: Revision,
+    arrived: pa.RecordBatch,
+    moves: Moves,
+    events: Sequence[Run],
+) -> dict[str, pa.Array]:
+    """The lanes of the order statistics after a batch; `events` are all that are alive then.
+
+    A lane holds the value itself, and how many values are smaller, smaller or equal. What the
+    batch brought and took below it is counted; from there the new one is so many values away.
+    """
+    lanes = {name: revision.old_values(name) for name, _ in measure.statistic_lanes()}
+    count = revision.new[f"count{measure.place}"]
+    if (count < 0).any():
+        raise unknown_event()
+    places = np.flatnonzero(revision.touched & ~same_values(measure, revision))
+    if not len(places):
+        return lanes
+    if not has_code(measure.ranked):
+        return _look_up(measure, revision, events, lanes, places)
+    statistics = measure.statistics
+    index = np.concatenate([part.index(count[places]) for part in statistics])
+    held = [
+        np.concatenate(
+            [_ints(lanes[part.lane(measure.place) + what])[places] for part in statistics]
+        )
+        for what in ("", ".below", ".upto")
+    ]
+    at = np.tile(places, len(statistics))
+    had, has = revision.old[f"count{measure.place}"][at] > 0, count[at] > 0
+    code, below, upto = held
+    batch = _of_batch(measure, revision, arrived, moves, places)
+    spot = batch.at(_groups(revision)[at], at)
+    below, upto = below + batch.below(spot, code), upto + batch.below(spot, code, or_equal=True)
+    # Where there was nothing, all that is there now came with the batch.
+    new = np.flatnonzero(has & ~had)
+    code[new], below[new], equal = batch.pick(spot.take(new), index[new])
+    upto[new] = below[new] + equal
+    up = index >= upto
+    away = np.flatnonzero(has & had & (up | (index < below)))
+    if len(away):
+        asked = Asked(
+            ids=revision.ids[at],
+            times=revision.times[at],
+            index=index,
+            cut=np.where(up, np.minimum(code, _MOST - 1) + 1, code),
+            base=np.where(up, upto, below),
+            up=up,
+        )
+        code[away], below[away], upto[away] = walk(events, asked.take(away))
+    for number, part in enumerate(statistics):
+        of_it = slice(number * len(places), (number + 1) * len(places))
+        for what, found in (("", code), (".below", below), (".upto", upto)):
+            name = part.lane(measure.place) + what
+            values = _ints(lanes[name])
+            missing = lanes[name].is_null().to_numpy(zero_copy_only=False).copy()
+            values[places], missing[places] = found[of_it], ~has[of_it]
+            lanes[name] = pa.array(values, mask=missing)
+    return lanes
+
+
+def _ints(lane: pa.Array) -> Ints:
+    return np.array(lane.fill_null(0).to_numpy(zero_copy_only=False))
+
+
+def _groups(revision: Revision) -> Ints:
+    return np.cumsum(revision.first) - 1
+
+
+def _of_batch(
+    measure: Measure, revision: Revision, arrived: pa.RecordBatch, moves: Moves, places: Ints
+) -> Coverage:
+    """What a batch adds at some places of a revision, and what it takes away."""
+    rows, values = _present(measure, arrived)
+    low, high = revision.low_place[rows], revision.high_place[rows]
+    sign = np.where(moves.new_end[rows] > moves.end[rows], 1, -1)
+    codes = code_of(values, measure.ranked)
+    group = _groups(revision)
+    last = np.full(int(group[-1]) + 1, -1)
+    np.maximum.at(last, group[places], places)
+    return Coverage.of_events(group[low], low, high, codes, sign, until=last[group[low]])
+
+
+def _look_up(
+    measure: Measure,
+    revision: Revision,
+    events: Sequence[Run],
+    lanes: dict[str, pa.Array],
+    places: Ints,
+) -> dict[str, pa.Array]:
+    """Order statistics of values that are no numbers: over all events of the keys."""
+    count = revision.new[f"count{measure.place}"]
+    some = places[count[places] > 0]
+    ids, owner, first, last = _spans(revision.ids[some], revision.times[some])
+    rows, whose = alive_between(events, measure.ranked, ids, first, last)
+    codec = Codec.of(measure.ranked, False, [rows.column(VALUE)])
+    coverage = Coverage.of_events(
+        whose,
+        rows.column(TIME).to_numpy(),
+        rows.column(END).to_numpy(),
+        codec.encode(rows.column(VALUE)),
+        rows.column(COUNT).to_numpy(),
+    )
+    spot = coverage.at(owner, revision.times[some])
+    if (coverage.total(spot) != count[some]).any():
+        raise unknown_event()
+    for part in measure.statistics:
+        codes, _, _ = coverage.pick(spot, part.index(count[some]))
+        name = part.lane(measure.place)
+        source = np.arange(len(revision.ids))
+        source[places] = -1
+        source[some] = len(revision.ids) + np.arange(len(some))
+        both = pa.concat_arrays([lanes[name], codec.decode(codes)])
+        lanes[name] = both.take(pa.array(source, mask=source < 0))
+    return lanes
+
+
+def _spans(ids: Ids, times: Ints) -> tuple[Ids, Ints, Ints, Ints]:
+    """The different ids, the number of each row's, and the first and last instant of each id."""
+    known, owner = np.unique(ids, return_inverse=True)
+    first, last = np.full(len(known), _MOST), np.full(len(known), _LEAST)
+    np.minimum.at(first, owner, times)
+    np.maximum.at(last, owner, times)
+    return known, owner, first, last
+
+
+def written_texts(
+    measures: Measures, kept: Mapping[int, Kept], ids: Ids, times: Ints, is_old: Mask
+) -> Iterator[tuple[int, pa.Array]]:
+    """The texts of keys at instants, per aggregate that is one: as they were, or as they are.
+
+    A text is as long as all its values, so only those that leave are ever written out.
+    """
+    rows = [np.flatnonzero(is_old), np.flatnonzero(~is_old)]
+    back = pa.array(np.argsort(np.concatenate(rows), kind="stable"))
+    for measure in measures.holistic:
+        if not measure.texts:
+            continue
+        held = kept[measure.place]
+        # What ended before the promise may be half forgotten. A stretch that began then and is
+        # asked about reaches at least up to it, so its last instant before will do.
+        since = np.maximum(times, max(held.stable - 1, BEGINNING))
+        found = [
+            _texts_at(runs, measure.ranked, ids[some], since[some])
+            for runs, some in zip((held.before, held.after), rows, strict=True)
+        ]
+        for place, call in enumerate(measures.calls):
+            if call.separator is None or call.argument != measure.argument:
+                continue
+            parts = [
+                _join(len(some), part, call.separator, distinct=call.distinct)
+                for part, some in zip(found, rows, strict=True)
+            ]
+            yield place, pa.concat_arrays(parts).take(back)
+
+
+def _texts_at(
+    runs: Sequence[Run], kind: pa.DataType, ids: Ids, times: Ints
+) -> tuple[Ints, pa.Array, Ints]:
+    """All values that keys have at instants, in order: the question of each, value, how many."""
+    if has_code(kind):
+        # Nothing but NULLs.
+        return np.empty(0, np.int64), pa.array([], pa.string()), np.empty(0, np.int64)
+    known, owner, first, last = _spans(ids, times)
+    rows, whose = alive_between(runs, kind, known, first, last)
+    by_time = np.lexsort((times, owner))
+    ordered, whole = times[by_time], owner[by_time]
+    low, high = (np.searchsorted(whole, whose, side=side) for side in ("left", "right"))
+    begin = search(ordered, low, high, rows.column(TIME).to_numpy(), after_equal=False)
+    stop = search(ordered, low, high, rows.column(END).to_numpy(), after_equal=False)
+    position, row = positions_of(begin, stop)
+    question, code = by_time[position], codes_of(rows.column(VALUE))[row]
+    order = np.lexsort((code, question))
+    starts = is_first(question[order], code[order])
+    counts = rows.column(COUNT).to_numpy()[row][order]
+    counts = np.add.reduceat(counts, np.flatnonzero(starts)) if len(order) else counts
+    if (counts < 0).any():
+        raise unknown_event()
+    some = counts > 0
+    kept = order[starts][some]
+    values = rows.column(VALUE).take(pa.array(row[kept])).cast(pa.string())
+    return question[kept], values, counts[some]
+
+
+def _join(
+    length: int, found: tuple[Ints, pa.Array, Ints], separator: str, *, distinct: bool
+) -> pa.Array:
+    """One text per question; null where there is no value."""
+    question, values, counts = found
+    if distinct:
+        counts = np.ones(len(counts), np.int64)
+    parts = values.take(pa.array(np.repeat(np.arange(len(values)), counts)))
+    lengths = np.zeros(length, np.int64)
+    np.add.at(lengths, question, counts)
+    offsets = np.append(0, np.cumsum(lengths))
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets), parts)
+    texts = pc.binary_join(lists, separator)
+    return pc.if_else(pa.array(lengths > 0), texts, pa.scalar(None, pa.string()))

@@ -1,0 +1,73 @@
+"""Results of aggregates where a timeline was revised: as they were, and as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.kernels.aggregate.holistic import same_values
+from anabranch.kernels.aggregate.measures import Measures
+from anabranch.kernels.columns.grouped import Ints, Mask
+from anabranch.kernels.trace.timeline import Revision
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Results:
+    """What aggregates amount to, worked out only at the places that are asked for."""
+
+    measures: Measures
+    revision: Revision
+    old_values: Mapping[str, pa.Array]
+    new_values: Mapping[str, pa.Array]
+
+    def same(self, places: Ints) -> Mask:
+        """Marks those of some places whose results are what they were."""
+        same = np.zeros(len(self.revision.ids), np.bool_)
+        if not len(places):
+            return same
+        here = np.ones(len(places), np.bool_)
+        old, new = (self.at(places, np.full(len(places), is_old)) for is_old in (True, False))
+        for was, now in zip(old, new, strict=True):
+            here &= not_distinct(was, now)
+        for measure in self.measures.holistic:
+            if measure.texts:
+                here &= same_values(measure, self.revision)[places]
+        same[places] = here
+        return same
+
+    def at(self, places: Ints, is_old: Mask) -> list[pa.Array]:
+        """The results at some places, one array per aggregate."""
+        revision = self.revision
+
+        def pick(was: np.ndarray, now: np.ndarray) -> np.ndarray:
+            return np.where(is_old, was[places], now[places])
+
+        whole = {name: pick(was, revision.new[name]) for name, was in revision.old.items()}
+        rows = pa.array(np.where(is_old, places, places + len(revision.ids)))
+        values = {
+            name: pa.concat_arrays([was, self.new_values[name].cast(was.type)]).take(rows)
+            for name, was in self.old_values.items()
+        }
+        return self.measures.finish(whole, values)
+
+
+def not_distinct(a: pa.Array, b: pa.Array) -> Mask:
+    """Where two arrays hold the same: NULL equals NULL, NaN equals NaN."""
+    b = b.cast(a.type)
+    if pa.types.is_null(a.type):
+        return np.ones(len(a), np.bool_)
+    if pa.types.is_floating(a.type):
+        x = a.fill_null(0.0).to_numpy(zero_copy_only=False)
+        y = b.fill_null(0.0).to_numpy(zero_copy_only=False)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+    else:
+        same = pc.equal(a, b).fill_null(True).to_numpy(zero_copy_only=False)
+    nulls = a.is_null().to_numpy(zero_copy_only=False), b.is_null().to_numpy(zero_copy_only=False)
+    result: Mask = np.where(nulls[0] | nulls[1], nulls[0] & nulls[1], same)
+    return result

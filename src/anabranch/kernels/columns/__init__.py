@@ -1,0 +1,1 @@
+"""Arithmetic over whole columns, with numpy and with compiled loops."""

@@ -1,0 +1,362 @@
+"""Compiled loops over runs: look rows up, merge, leave out what is over."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.kernels.columns.grouped import Ids, Ints, Mask
+from anabranch.model.numbers.compiled import FLAG, IDS, INT, INTS, MASK, compiled
+
+_SPARSE = 32
+"""Where so many times as much is held as wanted, what is wanted lies far apart."""
+
+
+@compiled(IDS, INTS, INTS)
+def merge_order(ids: Ids, times: Ints, cuts: Ints) -> Ints:
+    """Positions that sort by id and time, where the parts between cuts are sorted already.
+
+    Rows equal in both keep their order.
+    """
+    order = np.arange(len(ids))
+    other = np.empty(len(ids), np.int64)
+    parts = cuts.copy()
+    while len(parts) > 2:
+        count = (len(parts) - 1) // 2
+        left_over = (len(parts) - 1) % 2
+        merged = np.empty(count + left_over + 1, np.int64)
+        merged[0] = 0
+        for number in range(count):
+            place = parts[2 * number]
+            first, stop = place, parts[2 * number + 1]
+            second, end = stop, parts[2 * number + 2]
+            while first < stop and second < end:
+                a, b = order[first], order[second]
+                if ids[b] < ids[a] or (ids[b] == ids[a] and times[b] < times[a]):
+                    other[place] = b
+                    second += 1
+                else:
+                    other[place] = a
+                    first += 1
+                place += 1
+            while first < stop:
+                other[place] = order[first]
+                first += 1
+                place += 1
+            while second < end:
+                other[place] = order[second]
+                second += 1
+                place += 1
+            merged[number + 1] = end
+        if left_over:
+            for place in range(parts[-2], parts[-1]):
+                other[place] = order[place]
+            merged[-1] = parts[-1]
+        order, other = other, order
+        parts = merged
+    return order
+
+
+@compiled(INTS, INTS, INTS, INTS, FLAG)
+def search(times: Ints, low: Ints, high: Ints, target: Ints, after_equal: bool) -> Ints:
+    """The first position in each slice [low, high) whose time is >= target (or > target)."""
+    result = np.empty(len(low), np.int64)
+    for row in range(len(low)):
+        first, last, wanted = low[row], high[row], target[row]
+        while first < last:
+            middle = (first + last) >> 1
+            if times[middle] < wanted or (after_equal and times[middle] == wanted):
+                first = middle + 1
+            else:
+                last = middle
+        result[row] = first
+    return result
+
+
+@compiled(IDS, IDS)
+def _expected(held: Ids, ids: Ids) -> Ints:
+    """About where ids lie in sorted ids. Ids are hashes, so they lie evenly.
+
+    Every look at what is held corrects the guess. The looks do not wait for each other, so far
+    fewer of them go to memory one after the other than in a binary search.
+    """
+    density, length = len(held) / 2.0**64, len(held)
+    result = np.empty(len(ids), np.int64)
+    for row in range(len(ids)):
+        result[row] = min(int(ids[row] * density), length - 1)
+    for _ in range(2):
+        for row in range(len(ids)):
+            off = np.float64(ids[row]) - np.float64(held[result[row]])
+            result[row] = max(min(result[row] + int(off * density), length - 1), 0)
+    return result
+
+
+@compiled(IDS, IDS)
+def slices(held: Ids, ids: Ids) -> tuple[Ints, Ints]:
+    """Where the rows of each id lie in sorted ids; fast where the wanted ones come in order."""
+    low, high = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
+    length = len(held)
+    far = length > _SPARSE * len(ids)
+    expected = _expected(held, ids) if far else low
+    for row in range(len(ids)):
+        wanted = ids[row]
+        first, last = 0, length
+        if row and ids[row - 1] <= wanted:
+            first = low[row - 1] if ids[row - 1] == wanted else high[row - 1]
+        guess = max(expected[row], first) if far else first
+        step = 1
+        if guess < length and held[guess] < wanted:
+            first = guess + 1
+            while first + step <= length:
+                probe = first + step - 1
+                if held[probe] >= wanted:
+                    last = probe
+                    break
+                first = probe + 1
+                step *= 2
+        else:
+            last = guess
+            while last - step > first:
+                probe = last - step
+                if held[probe] < wanted:
+                    first = probe + 1
+                    break
+                last = probe
+                step *= 2
+        while first < last:
+            middle = (first + last) >> 1
+            if held[middle] < wanted:
+                first = middle + 1
+            else:
+                last = middle
+        low[row] = first
+        step, last = 1, length
+        while first + step <= length:
+            probe = first + step - 1
+            if held[probe] > wanted:
+                last = probe
+                break
+            first = probe + 1
+            step *= 2
+        while first < last:
+            middle = (first + last) >> 1
+            if held[middle] <= wanted:
+                first = middle + 1
+            else:
+                last = middle
+        high[row] = first
+    return low, high
+
+
+@compiled(INTS, INTS)
+def positions(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
+    """All positions in the ranges [start, stop), and the number of the range of each."""
+    total = 0
+    for row in range(len(starts)):
+        total += max(stops[row] - starts[row], 0)
+    found, owner = np.empty(total, np.int64), np.empty(total, np.int64)
+    size = 0
+    for row in range(len(starts)):
+        for position in range(starts[row], stops[row]):
+            found[size], owner[size] = position, row
+            size += 1
+    return found, owner
+
+
+@compiled(IDS, INTS, IDS, INTS, INTS)
+def around(
+    held: Ids, times: Ints, ids: Ids, low: Ints, high: Ints
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Rows in stretches [low, high] of keys, both in order: the first one, and behind the last.
+
+    Also where they begin and end with one more row of the key on each side, if there is one.
+    """
+    count, length = len(ids), len(held)
+    start, stop = np.empty(count, np.int64), np.empty(count, np.int64)
+    left, right = np.empty(count, np.int64), np.empty(count, np.int64)
+    far = length > _SPARSE * count
+    expected = _expected(held, ids) if far else start
+    density = length / 2.0**64
+    cursor = 0
+    for row in range(count):
+        wanted, since, until = ids[row], low[row], high[row]
+        first, last = cursor, length
+        if first < length and (
+            held[first] < wanted or (held[first] == wanted and times[first] < since)
+        ):
+            if far:
+                guess = max(expected[row], first)
+            else:
+                guess = min(first + int((wanted - held[first]) * density), length - 1)
+            step = 1
+            if held[guess] < wanted or (held[guess] == wanted and times[guess] < since):
+                first = guess + 1
+                while first + step <= length:
+                    probe = first + step - 1
+                    if held[probe] < wanted or (held[probe] == wanted and times[probe] < since):
+                        first = probe + 1
+                        step *= 2
+                    else:
+                        last = probe
+                        break
+            else:
+                last = guess
+                while last - step > first:
+                    probe = last - step
+                    if held[probe] < wanted or (held[probe] == wanted and times[probe] < since):
+                        first = probe + 1
+                        break
+                    last = probe
+                    step *= 2
+            while first < last:
+                probe = (first + last) >> 1
+                if held[probe] < wanted or (held[probe] == wanted and times[probe] < since):
+                    first = probe + 1
+                else:
+                    last = probe
+        start[row] = first
+        left[row] = first - 1 if first and held[first - 1] == wanted else first
+        step, last = 1, length
+        while first + step <= length:
+            probe = first + step - 1
+            if held[probe] == wanted and times[probe] <= until:
+                first = probe + 1
+                step *= 2
+            else:
+                last = probe
+                break
+        while first < last:
+            probe = (first + last) >> 1
+            if held[probe] == wanted and times[probe] <= until:
+                first = probe + 1
+            else:
+                last = probe
+        stop[row] = first
+        right[row] = first + 1 if first < length and held[first] == wanted else first
+        cursor = first
+    return start, stop, left, right
+
+
+@compiled(IDS, INTS, IDS, INT)
+def recent(ids: Ids, times: Ints, uncertain: Ids, stable: int) -> Ints:
+    """Positions of the rows of a run that do not end before the stable point.
+
+    The run itself tells when they end, except for the `uncertain` keys, given in order.
+    """
+    found = np.empty(len(ids), np.int64)
+    size, place = 0, 0
+    for row in range(len(ids)):
+        if row + 1 < len(ids) and times[row + 1] < stable and ids[row + 1] == ids[row]:
+            while place < len(uncertain) and uncertain[place] < ids[row]:
+                place += 1
+            if place == len(uncertain) or uncertain[place] != ids[row]:
+                continue
+        found[size] = row
+        size += 1
+    return found[:size]
+
+
+@compiled(INTS, IDS, INTS, INTS, INT, INT, INT, FLAG)
+def survivors(
+    order: Ints,
+    ids: Ids,
+    times: Ints,
+    counts: Ints,
+    stable: int,
+    forever: int,
+    removed: int,
+    whole: bool,
+) -> Ints:
+    """Of the rows of timelines in an order by id, time and age, those that still matter.
+
+    See `timeline_rows.merger`; it is one pass from the end, as a row lasts until the next one.
+    """
+    kept = np.empty(len(order), np.int64)
+    size = len(order)
+    key, latest = np.uint64(0), 0
+    of_key, until, open_ = size, forever, True
+    for place in range(len(order) - 1, -1, -1):
+        row = order[place]
+        if place == len(order) - 1 or ids[row] != key:
+            if whole and size < of_key and counts[kept[size]] == 0:
+                size += 1  # a gap that begins a key
+            key, of_key, until, open_ = ids[row], size, forever, True
+        elif times[row] == latest:
+            continue
+        latest = times[row]
+        if counts[row] == removed:
+            if not whole:
+                size -= 1
+                kept[size] = row
+            continue
+        dead = until < stable or (whole and open_ and counts[row] == 0 and latest < stable)
+        until, open_ = latest, False
+        if not dead:
+            size -= 1
+            kept[size] = row
+    if whole and size < of_key and counts[kept[size]] == 0:
+        size += 1
+    return kept[size:]
+
+
+@compiled(INTS, INTS, INTS, INTS, INTS, INTS, FLAG, INT, INT)
+def meet(
+    begins: Ints,
+    times: Ints,
+    low: Ints,
+    high: Ints,
+    other_times: Ints,
+    other_counts: Ints,
+    newer: bool,
+    stable: int,
+    removed: int,
+) -> tuple[Mask, Mask]:
+    """What another run, with slices [low, high) of it, says about the keys of a run.
+
+    Marks the rows before the stable point that a newer run takes away, and the keys of which it
+    has a row no later than this run's last one.
+    """
+    gone, shared = np.zeros(len(times), np.bool_), np.zeros(len(begins), np.bool_)
+    for key in range(len(begins)):
+        row, place, stop = begins[key], low[key], high[key]
+        last = begins[key + 1] if key + 1 < len(begins) else len(times)
+        shared[key] = place < stop and other_times[place] <= times[last - 1]
+        if not newer or not shared[key]:
+            continue
+        end = stop
+        while place < end:
+            middle = (place + end) >> 1
+            if other_times[middle] < times[row]:
+                place = middle + 1
+            else:
+                end = middle
+        while row < last and times[row] < stable and place < stop:
+            if other_times[place] < times[row]:
+                place += 1
+            else:
+                gone[row] = other_times[place] == times[row] and other_counts[place] == removed
+                row += 1
+    return gone, shared
+
+
+@compiled(INTS, INTS, INTS, MASK, MASK, INT, INT)
+def remaining(
+    begins: Ints, times: Ints, counts: Ints, gone: Mask, shared: Mask, stable: int, removed: int
+) -> Ints:
+    """The rows of a run that still matter; see `timeline_rows.trimmer`."""
+    found = np.empty(len(times), np.int64)
+    size = 0
+    for key in range(len(begins)):
+        first = begins[key]
+        last = begins[key + 1] if key + 1 < len(begins) else len(times)
+        anchor = last - 1
+        while anchor >= first and (
+            times[anchor] >= stable or counts[anchor] == removed or gone[anchor]
+        ):
+            anchor -= 1
+        if anchor == last - 1 and counts[anchor] == 0 and not shared[key]:
+            continue
+        for row in range(max(anchor, first), last):
+            if not gone[row]:
+                found[size] = row
+                size += 1
+    return found[:size]

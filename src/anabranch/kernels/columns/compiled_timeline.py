@@ -1,0 +1,380 @@
+"""Compiled loops over timelines: what moves touch, what is there before and after them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.kernels.columns.grouped import Ids, Ints, Mask
+from anabranch.model.numbers.compiled import IDS, INT, INTS, MASK, OWN_INTS, compiled
+
+_SHIFTS = 8
+"""Where rows lie so many places from where they belong, sorting by insertion is given up."""
+
+
+@compiled(OWN_INTS, OWN_INTS, INT)
+def _merge_sort(times: Ints, moves: Ints, length: int) -> None:
+    """Sort by time; equal ones keep their order."""
+    times_too, moves_too = np.empty(length, np.int64), np.empty(length, np.int64)
+    width = 1
+    while width < length:
+        for begin in range(0, length - width, 2 * width):
+            middle, stop = begin + width, min(begin + 2 * width, length)
+            if times[middle - 1] <= times[middle]:
+                continue
+            for row in range(width):
+                times_too[row], moves_too[row] = times[begin + row], moves[begin + row]
+            first, second, place = 0, middle, begin
+            while first < width:
+                if second < stop and times[second] < times_too[first]:
+                    times[place], moves[place] = times[second], moves[second]
+                    second += 1
+                else:
+                    times[place], moves[place] = times_too[first], moves_too[first]
+                    first += 1
+                place += 1
+        width *= 2
+
+
+@compiled(INTS, INTS, INT, INT, OWN_INTS, OWN_INTS)
+def _sort_some(values: Ints, by_id: Ints, first: int, last: int, times: Ints, moves: Ints) -> None:
+    """Some of the ends by time; ends that came together are nearly in order as a rule."""
+    left = _SHIFTS * (last - first)
+    for row in range(last - first):
+        move = by_id[first + row]
+        time = values[move]
+        place = row
+        if left >= 0:
+            while place and times[place - 1] > time:
+                times[place], moves[place] = times[place - 1], moves[place - 1]
+                place -= 1
+                left -= 1
+        times[place], moves[place] = time, move
+    if left < 0:
+        _merge_sort(times, moves, last - first)
+
+
+@compiled(INTS, IDS, INTS, INTS)
+def endpoints(
+    by_id: Ints, ids: Ids, end: Ints, new_end: Ints
+) -> tuple[Ints, Ids, Ints, Ints, Ids, Ints, Ints, Ints]:
+    """The ends of moves by id and time, and the islands that they cover.
+
+    Given is an order by id. Gives the entries (the number of a move for its old end, and for its
+    new end as much more as there are moves), their ids and times, how many moves cover what
+    follows each; and per island its id, first and last instant and the first move of its key.
+    """
+    count = len(by_id)
+    entries, times = np.empty(2 * count, np.int64), np.empty(2 * count, np.int64)
+    owners, covers = np.empty(2 * count, np.uint64), np.empty(2 * count, np.int64)
+    keys, movers = np.empty(count, np.uint64), np.empty(count, np.int64)
+    low, high = np.empty(count, np.int64), np.empty(count, np.int64)
+    old_times, old_moves = np.empty(count, np.int64), np.empty(count, np.int64)
+    new_times, new_moves = np.empty(count, np.int64), np.empty(count, np.int64)
+    island = -1
+    first = 0
+    while first < count:
+        move = by_id[first]
+        key = ids[move]
+        last = first + 1
+        while last < count and ids[by_id[last]] == key:
+            last += 1
+        size = last - first
+        if size == 1:
+            old_times[0], old_moves[0], new_times[0], new_moves[0] = (
+                end[move],
+                move,
+                new_end[move],
+                move,
+            )
+        else:
+            _sort_some(end, by_id, first, last, old_times, old_moves)
+            _sort_some(new_end, by_id, first, last, new_times, new_moves)
+        old = new = cover = 0
+        for place in range(2 * first, 2 * last):
+            at_new = old == size or (new < size and new_times[new] < old_times[old])
+            if at_new:
+                move, time = new_moves[new], new_times[new]
+                new += 1
+            else:
+                move, time = old_moves[old], old_times[old]
+                old += 1
+            if place == 2 * first or (cover == 0 and time != times[place - 1]):
+                island += 1
+                keys[island], low[island], movers[island] = key, time, by_id[first]
+            high[island] = time
+            if end[move] != new_end[move]:
+                cover += 1 if (end[move] < new_end[move]) != at_new else -1
+            entries[place] = move + count if at_new else move
+            owners[place], times[place], covers[place] = key, time, cover
+        first = last
+    found = island + 1
+    islands = keys[:found], low[:found], high[:found], movers[:found]
+    return entries, owners, times, covers, *islands
+
+
+@compiled(INTS, INTS, INTS, INTS, INT, IDS, INTS, INTS)
+def resolve(
+    order: Ints,
+    owner: Ints,
+    times: Ints,
+    counts: Ints,
+    removed: int,
+    ids: Ids,
+    low: Ints,
+    high: Ints,
+) -> tuple[Ints, Mask, Mask, Ints, Ints]:
+    """Of candidate rows sorted by island and time, those in and next to the islands.
+
+    The last of equal ones counts. Gives the rows in order, which of them precede an island, which
+    lie inside one, and per island the rows before and behind it (-1: none). A row that serves two
+    islands of a key is there once.
+    """
+    count = len(low)
+    found = np.empty(len(order), np.int64)
+    is_before, is_inside = np.zeros(len(order), np.bool_), np.zeros(len(order), np.bool_)
+    before, after = np.full(count, -1), np.full(count, -1)
+    size = 0
+    waiting = -1
+    place = 0
+    for island in range(count):
+        same_key = island > 0 and ids[island] == ids[island - 1]
+        begin = place
+        nearest = -1
+        while place < len(order) and owner[order[place]] == island:
+            row = order[place]
+            if times[row] >= low[island]:
+                break
+            place += 1
+            if place < len(order):
+                following = order[place]
+                if owner[following] == island and times[following] == times[row]:
+                    continue
+            if counts[row] != removed:
+                nearest = row
+        before[island] = nearest
+        if waiting >= 0 and not (same_key and times[waiting] >= low[island]):
+            found[size] = waiting
+            size += 1
+        waiting = -1
+        if nearest >= 0:
+            if same_key and size and times[found[size - 1]] == times[nearest]:
+                is_before[size - 1] = True
+            else:
+                found[size] = nearest
+                is_before[size] = True
+                size += 1
+        while place < len(order) and owner[order[place]] == island:
+            row = order[place]
+            place += 1
+            if place < len(order):
+                following = order[place]
+                if owner[following] == island and times[following] == times[row]:
+                    continue
+            if counts[row] == removed:
+                continue
+            if times[row] <= high[island]:
+                found[size] = row
+                is_inside[size] = True
+                size += 1
+            elif waiting < 0:
+                waiting = row
+                after[island] = row
+        if place == begin and place < len(order) and owner[order[place]] == island:
+            place += 1
+    if waiting >= 0:
+        found[size] = waiting
+        size += 1
+    return found[:size], is_before[:size], is_inside[:size], before, after
+
+
+@compiled(IDS, INTS, MASK, INTS, IDS, INTS, INTS, INT)
+def weave(
+    held_ids: Ids,
+    held_times: Ints,
+    sure: Mask,
+    entries: Ints,
+    ids: Ids,
+    times: Ints,
+    covers: Ints,
+    forever: int,
+) -> tuple[Ids, Ints, Mask, Mask, Mask, Mask, Mask, Ints, Ints, Ints, Ints, Ints]:
+    """Places out of held rows and ends of moves, both by id and time (see `endpoints`).
+
+    Gives per place its id, its time, whether it is the first and the last of its key, whether a
+    move covers it, whether a row is held there, whether it is known for sure, the held row that
+    counts there (-1: none) and the first move of its key; then the places of held rows, of old
+    ends and of new ends.
+    """
+    held, moved = len(held_ids), len(entries) // 2
+    length = held + len(entries)
+    at, when = np.empty(length, np.uint64), np.empty(length, np.int64)
+    first, last = np.zeros(length, np.bool_), np.zeros(length, np.bool_)
+    touched, old_row = np.zeros(length, np.bool_), np.zeros(length, np.bool_)
+    known, source = np.zeros(length, np.bool_), np.empty(length, np.int64)
+    move = np.empty(length, np.int64)
+    held_place = np.empty(held, np.int64)
+    end_place, new_end_place = np.empty(moved, np.int64), np.empty(moved, np.int64)
+    here, group, cover, latest, least = -1, 0, 0, -1, moved
+    row = place = 0
+    while row < held or place < len(entries):
+        from_held = row < held and (
+            place == len(entries)
+            or held_ids[row] < ids[place]
+            or (held_ids[row] == ids[place] and held_times[row] <= times[place])
+        )
+        if from_held:
+            key, time = held_ids[row], held_times[row]
+        else:
+            key, time = ids[place], times[place]
+        if here < 0 or key != at[here] or time != when[here]:
+            if here >= 0:
+                touched[here] = cover > 0 and when[here] != forever
+                source[here] = latest
+            if here < 0 or key != at[here]:
+                if here >= 0:
+                    last[here] = True
+                    for spot in range(group, here + 1):
+                        move[spot] = least
+                group, cover, latest, least = here + 1, 0, -1, moved
+                first[here + 1] = True
+            here += 1
+            at[here], when[here] = key, time
+        if from_held:
+            old_row[here] = True
+            known[here] |= sure[row]
+            held_place[row] = here
+            latest = row
+            row += 1
+            continue
+        known[here] = True
+        cover = covers[place]
+        number = entries[place]
+        if number < moved:
+            end_place[number] = here
+            least = min(least, number)
+        else:
+            new_end_place[number - moved] = here
+        place += 1
+    if here >= 0:
+        touched[here] = cover > 0 and when[here] != forever
+        source[here] = latest
+        last[here] = True
+        for spot in range(group, here + 1):
+            move[spot] = least
+    size = here + 1
+    return (
+        at[:size],
+        when[:size],
+        first[:size],
+        last[:size],
+        touched[:size],
+        old_row[:size],
+        known[:size],
+        source[:size],
+        move[:size],
+        held_place,
+        end_place,
+        new_end_place,
+    )
+
+
+@compiled(INTS, INTS, INTS, INTS, INTS, MASK, MASK)
+def lane(
+    held: Ints,
+    source: Ints,
+    weight: Ints,
+    end_place: Ints,
+    new_end_place: Ints,
+    first: Mask,
+    touched: Mask,
+) -> tuple[Ints, Ints]:
+    """A whole lane at all places, as it was and with the weights of moves added."""
+    length = len(source)
+    old, new = np.empty(length, np.int64), np.zeros(length, np.int64)
+    for move in range(len(weight)):
+        new[end_place[move]] += weight[move]
+        new[new_end_place[move]] -= weight[move]
+    total = 0
+    for place in range(length):
+        if first[place]:
+            total = 0
+        total += new[place]
+        was = held[source[place]] if source[place] >= 0 else 0
+        old[place] = was
+        new[place] = was + total if touched[place] else was
+    return old, new
+
+
+@compiled(MASK, MASK, INTS, MASK, MASK, MASK, INTS, INT)
+def boundaries(
+    differs: Mask,
+    first: Mask,
+    count: Ints,
+    known: Mask,
+    touched: Mask,
+    old_row: Mask,
+    times: Ints,
+    forever: int,
+) -> Mask:
+    """Where revised timelines have rows; `differs` marks places that are not as those before."""
+    result = np.empty(len(differs), np.bool_)
+    for place in range(len(differs)):
+        if touched[place] or (place and touched[place - 1] and not first[place]):
+            different = count[place] != 0 if first[place] else differs[place]
+            result[place] = different and known[place] and times[place] != forever
+        else:
+            result[place] = old_row[place]
+    return result
+
+
+@compiled(INTS, MASK, MASK, MASK, MASK, MASK, MASK, MASK, INT)
+def changes(
+    times: Ints,
+    last: Mask,
+    known: Mask,
+    old_row: Mask,
+    new_row: Mask,
+    old_there: Mask,
+    new_there: Mask,
+    same: Mask,
+    forever: int,
+) -> tuple[Ints, Mask, Ints, Ints, Ints]:
+    """Moves of output events, see `output.changed_events`; from the end, as ends lie behind."""
+    room = 0
+    for place in range(len(times)):
+        if known[place]:
+            room += old_row[place] and old_there[place]
+            room += new_row[place] and new_there[place]
+    places, is_old = np.empty(room, np.int64), np.empty(room, np.bool_)
+    start, end, new_end = (
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+    )
+    size = room
+    old_end = now_end = forever
+    for place in range(len(times) - 1, -1, -1):
+        time = times[place]
+        if last[place]:
+            old_end = now_end = forever
+        was = known[place] and old_row[place] and old_there[place]
+        now = known[place] and new_row[place] and new_there[place]
+        if was and now and same[place]:
+            if old_end != now_end:
+                size -= 1
+                places[size], is_old[size], start[size] = place, False, time
+                end[size], new_end[size] = old_end, now_end
+        else:
+            if now:
+                size -= 1
+                places[size], is_old[size], start[size] = place, False, time
+                end[size], new_end[size] = time, now_end
+            if was:
+                size -= 1
+                places[size], is_old[size], start[size] = place, True, time
+                end[size], new_end[size] = old_end, time
+        if old_row[place]:
+            old_end = time
+        if new_row[place]:
+            now_end = time
+    return places[size:], is_old[size:], start[size:], end[size:], new_end[size:]

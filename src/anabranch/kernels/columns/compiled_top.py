@@ -1,0 +1,352 @@
+"""The first k rows of groups over time, compiled: one sweep over all that comes and goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+import numpy as np
+from numba import njit, types
+
+from anabranch.kernels.columns.grouped import Ints, Mask
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_INT: Final = types.int64
+_INTS: Final = types.Array(types.int64, 1, "C", readonly=True)
+_MASK: Final = types.Array(types.boolean, 1, "C", readonly=True)
+
+# What is known about the edge of the first k: the last place among them, how many of its copies
+# are, how many rows that makes; and how many places have been noted at this instant.
+_LAST, _COPIES, _INSIDE, _NOTED = 0, 1, 2, 3
+
+_State = tuple[Ints, Ints, Mask, Ints, Ints, Mask]
+"""The edge; how many rows of each place are alive, and the places where some are; what changes
+among the first k at this instant, and the places where something may: a list, and marks."""
+
+
+def _compiled(*arguments: types.Type) -> Callable[[_Function], _Function]:
+    """Compile for these types, once per machine."""
+
+    def decorate(function: _Function) -> _Function:
+        try:
+            return cast(_Function, njit(arguments, cache=True)(function))
+        except RuntimeError:
+            # There is no folder for compiled code, as where the package lies in an archive.
+            return cast(_Function, njit(arguments)(function))
+
+    return decorate
+
+
+def _part(function: _Function) -> _Function:
+    """Compile together with what uses it."""
+    return cast(_Function, njit(forceinline=True)(function))
+
+
+# A set of places is a binary tree of marks: a node is marked while a place below it is. The root
+# is node 1, the place p node `size + p`. Marks change only as far up as they have to, and the
+# nearest neighbour of a place is found by going up and down again.
+
+
+@_part
+def _occupy(tree: Mask, size: int, place: int) -> None:
+    node = size + place
+    while node and not tree[node]:
+        tree[node] = True
+        node >>= 1
+
+
+@_part
+def _vacate(tree: Mask, size: int, place: int) -> None:
+    node = size + place
+    tree[node] = False
+    node >>= 1
+    while node and not (tree[2 * node] or tree[2 * node + 1]):
+        tree[node] = False
+        node >>= 1
+
+
+@_part
+def _first(tree: Mask, size: int) -> int:
+    """The first place of a set, or -1."""
+    if not tree[1]:
+        return -1
+    node = 1
+    while node < size:
+        node = 2 * node if tree[2 * node] else 2 * node + 1
+    return node - size
+
+
+@_part
+def _last(tree: Mask, size: int) -> int:
+    """The last place of a set, or -1."""
+    if not tree[1]:
+        return -1
+    node = 1
+    while node < size:
+        node = 2 * node + 1 if tree[2 * node + 1] else 2 * node
+    return node - size
+
+
+@_part
+def _following(tree: Mask, size: int, place: int) -> int:
+    """The next place of a set, or -1."""
+    node = size + place
+    while node > 1 and (node & 1 or not tree[node + 1]):
+        node >>= 1
+    if node <= 1:
+        return -1
+    node += 1
+    while node < size:
+        node = 2 * node if tree[2 * node] else 2 * node + 1
+    return node - size
+
+
+@_part
+def _preceding(tree: Mask, size: int, place: int) -> int:
+    """The place of a set before this one, or -1."""
+    node = size + place
+    while node > 1 and not (node & 1 and tree[node - 1]):
+        node >>= 1
+    if node <= 1:
+        return -1
+    node -= 1
+    while node < size:
+        node = 2 * node + 1 if tree[2 * node + 1] else 2 * node
+    return node - size
+
+
+@_part
+def _note(state: _State, place: int, more: int) -> None:
+    """So many more rows of a place are among the first k than before the batch."""
+    edge, change, noted, is_noted = state[0], state[3], state[4], state[5]
+    if not is_noted[place]:
+        is_noted[place] = True
+        noted[edge[_NOTED]] = place
+        edge[_NOTED] += 1
+    change[place] += more
+
+
+@_part
+def _fill(k: int, state: _State, size: int) -> None:
+    """Let rows come up while there is room."""
+    edge, alive, tree = state[0], state[1], state[2]
+    while edge[_INSIDE] < k:
+        last = edge[_LAST]
+        if last < 0 or edge[_COPIES] == alive[last]:
+            last = _first(tree, size) if last < 0 else _following(tree, size, last)
+            if last < 0:
+                return
+            edge[_LAST] = last
+            edge[_COPIES] = 0
+        more = min(k - edge[_INSIDE], alive[last] - edge[_COPIES])
+        edge[_COPIES] += more
+        edge[_INSIDE] += more
+        _note(state, last, more)
+
+
+@_part
+def _come(k: int, state: _State, size: int, place: int, copies: int) -> None:
+    """Rows come alive; those that they push behind the first k leave them."""
+    edge, alive, tree = state[0], state[1], state[2]
+    if not alive[place]:
+        _occupy(tree, size, place)
+    alive[place] += copies
+    if place >= edge[_LAST]:
+        _fill(k, state, size)
+        return
+    edge[_INSIDE] += copies
+    _note(state, place, copies)
+    while edge[_INSIDE] > k:
+        last = edge[_LAST]
+        less = min(edge[_INSIDE] - k, edge[_COPIES])
+        edge[_COPIES] -= less
+        edge[_INSIDE] -= less
+        _note(state, last, -less)
+        if not edge[_COPIES]:
+            last = _preceding(tree, size, last)
+            edge[_LAST] = last
+            edge[_COPIES] = alive[last]
+
+
+@_part
+def _go(k: int, state: _State, size: int, place: int, copies: int) -> None:
+    """Rows are alive no more; others take their places among the first k."""
+    edge, alive, tree = state[0], state[1], state[2]
+    alive[place] -= copies
+    if not alive[place]:
+        _vacate(tree, size, place)
+    last = edge[_LAST]
+    if place > last:
+        return
+    less = copies
+    if place == last:
+        # Of equal rows those behind the first k go first.
+        less = max(edge[_COPIES] - alive[place], 0)
+        edge[_COPIES] -= less
+    edge[_INSIDE] -= less
+    _note(state, place, -less)
+    if place == last and not edge[_COPIES]:
+        last = _preceding(tree, size, last)
+        edge[_LAST] = last
+        edge[_COPIES] = alive[last] if last >= 0 else 0
+    _fill(k, state, size)
+
+
+@_part
+def _longer(values: Ints) -> Ints:
+    result = np.empty(2 * len(values), np.int64)
+    result[: len(values)] = values
+    return result
+
+
+@_part
+def _by_group(owner: Ints, groups: int, by_time: Ints) -> tuple[Ints, Ints]:
+    """Entries by group, in their order, and where each group begins."""
+    length = len(owner)
+    starts = np.zeros(groups + 1, np.int64)
+    for row in range(length):
+        starts[owner[row] + 1] += 2
+    for group in range(groups):
+        starts[group + 1] += starts[group]
+    free = starts.copy()
+    order = np.empty(2 * length, np.int64)
+    for entry in by_time:
+        group = owner[entry - length if entry >= length else entry]
+        order[free[group]] = entry
+        free[group] += 1
+    return order, starts
+
+
+@_compiled(_INT, _INTS, _MASK, _INTS, _INTS, _INTS, _INTS, _INTS, _INT, _INT, _INTS)
+def sweep(
+    k: int,
+    first_code: Ints,
+    shrinks: Mask,
+    owner: Ints,
+    code: Ints,
+    begin: Ints,
+    finish: Ints,
+    count: Ints,
+    held: int,
+    moved: int,
+    by_time: Ints,
+) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, bool]:
+    """What changes among the first k of groups: codes, instants, and how many more from then on.
+
+    Rows hold from `begin` to `finish` (take away where that runs backwards): at first `held` rows
+    that were among the first k, then `moved` ones of the batch, then all that is alive where the
+    first two do not tell. `by_time` sorts their begins, then their ends (numbers from the number
+    of rows on). The codes of a group begin at `first_code`, which goes one further than groups.
+
+    Also the ranges in which a row of a full group has gone, so that only all rows tell which one
+    follows (group, from, to), and whether something went that was never there. Both are looked
+    for in groups where something `shrinks`.
+    """
+    length, groups = len(owner), len(first_code) - 1
+    order, starts = _by_group(owner, groups, by_time)
+    most = 1
+    for group in range(groups):
+        most = max(most, first_code[group + 1] - first_code[group])
+    room = 1
+    while room < most:
+        room *= 2
+    old, new, more = np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(most, np.int64)
+    alive, change = np.zeros(most, np.int64), np.zeros(most, np.int64)
+    noted, is_noted = np.zeros(most, np.int64), np.zeros(most, np.bool_)
+    # All rows end, so that these are empty again after every group.
+    tree, old_tree = np.zeros(2 * room, np.bool_), np.zeros(2 * room, np.bool_)
+    below_tree = np.zeros(2 * room, np.bool_)
+    edge = np.zeros(4, np.int64)
+    state = (edge, alive, tree, change, noted, is_noted)
+    codes, times = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)
+    changes = np.empty(length + 1, np.int64)
+    lost_group, lost_low = np.empty(16, np.int64), np.empty(16, np.int64)
+    lost_high = np.empty(16, np.int64)
+    found, lost = 0, 0
+    unknown = False
+    for group in range(groups):
+        base = first_code[group]
+        size = 1
+        while size < first_code[group + 1] - base:
+            size *= 2
+        edge[_LAST], edge[_COPIES], edge[_INSIDE], edge[_NOTED] = -1, 0, 0, 0
+        total = 0
+        spot, stop = starts[group], starts[group + 1]
+        while spot < stop:
+            entry = order[spot]
+            now = finish[entry - length] if entry >= length else begin[entry]
+            while spot < stop:
+                entry = order[spot]
+                row = entry - length if entry >= length else entry
+                if (finish[row] if entry >= length else begin[row]) != now:
+                    break
+                spot += 1
+                weight = -count[row] if entry >= length else count[row]
+                place = code[row] - base
+                if row < held:
+                    old[place] += weight
+                    total += weight
+                    _note(state, place, -weight)
+                elif row < held + moved:
+                    new[place] += weight
+                else:
+                    more[place] += weight
+                there = old[place] + new[place]
+                if shrinks[group]:
+                    if (old[place] > 0) != old_tree[size + place]:
+                        if old[place] > 0:
+                            _occupy(old_tree, size, place)
+                        else:
+                            _vacate(old_tree, size, place)
+                    if (there < 0) != below_tree[size + place]:
+                        if there < 0:
+                            _occupy(below_tree, size, place)
+                        else:
+                            _vacate(below_tree, size, place)
+                # Of a row that is not among the first k, only what the batch brings is known.
+                there = max(there, more[place], 0)
+                if there > alive[place]:
+                    _come(k, state, size, place, there - alive[place])
+                elif there < alive[place]:
+                    _go(k, state, size, place, alive[place] - there)
+            for number in range(edge[_NOTED]):
+                place = noted[number]
+                is_noted[place] = False
+                if change[place]:
+                    if found == len(codes):
+                        codes, times, changes = _longer(codes), _longer(times), _longer(changes)
+                    codes[found], times[found] = base + place, now
+                    changes[found] = change[place]
+                    change[place] = 0
+                    found += 1
+            edge[_NOTED] = 0
+            if not shrinks[group] or spot == stop:
+                continue
+            lowest = _first(below_tree, size)
+            if total < k:
+                unknown = unknown or lowest >= 0
+                continue
+            worst = _last(old_tree, size)
+            unknown = unknown or 0 <= lowest < worst
+            if edge[_INSIDE] == k and edge[_LAST] <= worst:
+                continue
+            entry = order[spot]
+            until = finish[entry - length] if entry >= length else begin[entry]
+            if lost and lost_group[lost - 1] == group and lost_high[lost - 1] == now:
+                lost_high[lost - 1] = until
+                continue
+            if lost == len(lost_group):
+                lost_group, lost_low = _longer(lost_group), _longer(lost_low)
+                lost_high = _longer(lost_high)
+            lost_group[lost], lost_low[lost], lost_high[lost] = group, now, until
+            lost += 1
+    return (
+        codes[:found],
+        times[:found],
+        changes[:found],
+        lost_group[:lost],
+        lost_low[:lost],
+        lost_high[:lost],
+        unknown,
+    )

@@ -1,0 +1,270 @@
+"""Whole-column arithmetic over sorted groups."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+
+COMPILE_FROM_ROWS = 20_000
+"""From this row count on, compiled loops are worth loading."""
+
+WAIT_FROM_ROWS: Final = 300_000
+"""From this row count on, block until the compiled loops are loaded."""
+
+COMPILED_FROM_ROWS: Final = 256
+"""From this row count on, compiled loops that are loaded are called."""
+
+PACKED_SORT_FROM_ROWS: Final = 500
+"""From this row count on, rows are sorted as whole numbers that hold key and position."""
+
+SAMPLE_ROWS = 4_096
+"""Whether adding up equal rows pays is judged by so many rows of a chunk of twice that or more."""
+
+_ODD: Final = tuple(
+    np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+)
+
+
+def order_by_id_and_time(ids: Ids, times: Ints) -> Ints:
+    """Positions that sort by id, then by time; rows equal in both keep their order.
+
+    Sorting whole numbers is many times faster than sorting positions by them, so positions ride
+    in the low bits. Ids are hashes: their high bits nearly always tell them apart.
+    """
+    length = len(ids)
+    if length < PACKED_SORT_FROM_ROWS:
+        return np.lexsort((times, ids))
+    same, later = ids[1:] == ids[:-1], times[1:] >= times[:-1]
+    if ((ids[1:] > ids[:-1]) | (same & later)).all():
+        return np.arange(length)
+    by_time = order_by_time(times)
+    return by_time[order_by_id(ids[by_time])]
+
+
+def is_in_place(order: Ints) -> bool:
+    """Whether an order leaves everything where it is."""
+    return bool((order == np.arange(len(order))).all())
+
+
+def order_by_id(ids: Ids) -> Ints:
+    """Positions that sort by id; equal ones keep their order."""
+    if len(ids) < PACKED_SORT_FROM_ROWS:
+        return np.argsort(ids, kind="stable")
+    if (ids[1:] >= ids[:-1]).all():
+        return np.arange(len(ids))
+    bits = np.uint64(len(ids).bit_length())
+    order = _ride((ids >> bits) << bits, bits)
+    sorted_ids = ids[order]
+    if (sorted_ids[1:] < sorted_ids[:-1]).any():
+        return np.argsort(ids, kind="stable")
+    return order
+
+
+def order_by_place_and_time(places: Ints, times: Ints) -> Ints:
+    """The same for small whole numbers (not negative) in place of ids."""
+    length = len(places)
+    if length < PACKED_SORT_FROM_ROWS:
+        return np.lexsort((times, places))
+    low = int(times.min())
+    span, bits = int(times.max()) - low + 1, length.bit_length()
+    most = int(places.max()) + 1
+    if most * span >= 2 ** (64 - bits):
+        if most >= 2 ** (64 - bits):
+            return np.lexsort((times, places))
+        by_time = order_by_time(times)
+        key = places[by_time].astype(np.uint64) << np.uint64(bits)
+        return by_time[_ride(key, np.uint64(bits))]
+    offset = times.view(np.uint64) - np.uint64(low % 2**64)
+    key = places.astype(np.uint64) * np.uint64(span) + offset
+    return _ride(key << np.uint64(bits), np.uint64(bits))
+
+
+def order_by_time(times: Ints) -> Ints:
+    """Positions that sort by time; equal ones keep their order."""
+    length = len(times)
+    if length < PACKED_SORT_FROM_ROWS:
+        return np.argsort(times, kind="stable")
+    low, bits = int(times.min()), length.bit_length()
+    if int(times.max()) - low >= 2 ** (64 - bits):
+        return np.argsort(times, kind="stable")
+    key = times.view(np.uint64) - np.uint64(low % 2**64)
+    return _ride(key << np.uint64(bits), np.uint64(bits))
+
+
+def _ride(keys: Ids, bits: np.uint64) -> Ints:
+    """The order of keys whose low bits are free: positions are put there and read off again."""
+    packed = keys | np.arange(len(keys), dtype=np.uint64)
+    packed.sort()
+    return (packed & ((np.uint64(1) << bits) - np.uint64(1))).view(np.int64)
+
+
+def merge_order(parts: Sequence[tuple[Ids | Ints, Ints]]) -> Ints:
+    """Positions that sort parts, each sorted by id (or place) and time, put one behind the other.
+
+    Rows equal in both keep their order.
+    """
+    if len(parts) == 1:
+        return np.arange(len(parts[0][0]))
+    ids = np.concatenate([part for part, _ in parts])
+    times = np.concatenate([part for _, part in parts])
+    if not is_compiled(len(ids)):
+        return np.lexsort((times, ids))
+    cuts = np.cumsum([0, *(len(part) for part, _ in parts)])
+    return np.asarray(native().merge_order(ids.view(np.uint64), times, cuts))
+
+
+@final
+@dataclass(slots=True)
+class _Loading:
+    """How compiled loops get into this process, which takes a second."""
+
+    waits: bool = True
+    beside: Thread | None = None
+
+    def is_done(self, rows: int) -> bool:
+        """Whether so many rows have them now, or are so many that all wait for them."""
+        if self.waits or rows >= WAIT_FROM_ROWS:
+            return True
+        if self.beside is None:
+            self.beside = Thread(target=native, name="anabranch-native", daemon=True)
+            self.beside.start()
+        return False
+
+
+_LOADING: Final = _Loading()
+
+
+def load_beside() -> None:
+    """From now on batches do not wait for compiled loops, but do without until they are there.
+
+    This is for processes that live long and end without ceremony, as Spark's workers do.
+    """
+    _LOADING.waits = False
+
+
+def is_compiled(rows: int) -> bool:
+    """Whether a loop over so many rows is a compiled one."""
+    # A module becomes an attribute of its package when it is there as a whole.
+    if hasattr(sys.modules["anabranch.kernels.columns"], "compiled"):
+        return rows >= min(COMPILE_FROM_ROWS, COMPILED_FROM_ROWS)
+    return rows >= COMPILE_FROM_ROWS and _LOADING.is_done(rows)
+
+
+def native() -> Any:
+    """The compiled loops."""
+    from anabranch.kernels.columns import compiled
+
+    return compiled
+
+
+def mostly_different(*keys: npt.NDArray[Any]) -> bool:
+    """Whether few rows agree in all keys, by a sample: then adding up equal ones does not pay."""
+    length = len(keys[0])
+    if length < 2 * SAMPLE_ROWS:
+        return False
+    sample = np.sort(
+        np.bitwise_xor.reduce(
+            [key[:SAMPLE_ROWS].view(np.uint64) * factor for key, factor in zip(keys, _ODD)]
+        )
+    )
+    # Equal rows may lie far apart; but where there are many, some are in the sample.
+    return bool(50 * np.count_nonzero(sample[1:] == sample[:-1]) < SAMPLE_ROWS)
+
+
+def is_first(*keys: npt.NDArray[Any]) -> Mask:
+    """Marks the first row of every group of equal keys, in sorted columns."""
+    length = len(keys[0])
+    first = np.ones(length, np.bool_)
+    if length > 1:
+        same = np.ones(length - 1, np.bool_)
+        for key in keys:
+            same &= key[1:] == key[:-1]
+        first[1:] = ~same
+    return first
+
+
+def is_last(*keys: npt.NDArray[Any]) -> Mask:
+    """Marks the last row of every group of equal keys, in sorted columns."""
+    first = is_first(*keys)
+    last = np.ones(len(first), np.bool_)
+    last[:-1] = first[1:]
+    return last
+
+
+def positions_of(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
+    """All positions in the ranges [start, stop), and the number of the range of each.
+
+    >>> [a.tolist() for a in positions_of(np.array([5, 0, 9]), np.array([7, 0, 10]))]
+    [[5, 6, 9], [0, 0, 2]]
+    """
+    if is_compiled(len(starts)):
+        found: tuple[Ints, Ints] = native().positions(starts, stops)
+        return found
+    lengths = np.maximum(stops - starts, 0)
+    owner = np.repeat(np.arange(len(starts)), lengths)
+    before = np.cumsum(lengths) - lengths
+    return np.arange(len(owner)) - before[owner] + starts[owner], owner
+
+
+def group_sums(values: Ints, group_start: Ints) -> Ints:
+    """Running sums that begin anew at every group; `group_start` is the first row of each row's."""
+    if is_compiled(len(values)):
+        return np.asarray(native().group_sums(values, group_start))
+    total = np.cumsum(values)
+    before = total[group_start] - values[group_start]
+    return np.asarray(total - before)
+
+
+def group_starts(first: Mask) -> Ints:
+    """For every row the position of the first row of its group."""
+    if is_compiled(len(first)):
+        return np.asarray(native().group_starts(first))
+    return np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
+
+
+def last_marked(marked: Mask, group_start: Ints) -> Ints:
+    """For every row the nearest marked row at or before it in its group, or -1."""
+    if is_compiled(len(marked)):
+        return np.asarray(native().last_marked(marked, group_start))
+    latest = np.maximum.accumulate(np.where(marked, np.arange(len(marked)), -1))
+    return np.where(latest >= group_start, latest, -1)
+
+
+def next_marked(marked: Mask, last: Mask) -> Ints:
+    """For every row the nearest marked row after it in its group, or -1."""
+    if is_compiled(len(marked)):
+        return np.asarray(native().next_marked(marked, last))
+    length = len(marked)
+    if not length:
+        return np.empty(0, np.int64)
+    places = np.where(marked, np.arange(length), length)
+    following = np.minimum.accumulate(places[::-1])[::-1]
+    following = np.append(following[1:], length)
+    ends = np.where(last, np.arange(length), length)
+    group_end = np.minimum.accumulate(ends[::-1])[::-1]
+    return np.where(following <= group_end, following, -1)
+
+
+def group_max(values: Ints, group_start: Ints) -> Ints:
+    """The largest value so far, anew in every group."""
+    if is_compiled(len(values)):
+        return np.asarray(native().group_max(values, group_start))
+    result = values.copy()
+    offset = np.arange(len(values)) - group_start
+    step, longest = 1, int(offset.max(initial=0))
+    while step <= longest:
+        rows = np.flatnonzero(offset >= step)
+        result[rows] = np.maximum(result[rows], result[rows - step])
+        step *= 2
+    return result

@@ -1,0 +1,1 @@
+"""What every kernel keeps to: steps over batches and traces, keys, routing, exchange."""

@@ -1,0 +1,206 @@
+"""What a physical operator is: a pure step over batches and a trace."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, final
+
+import pyarrow as pa
+
+from anabranch.kernels.contract.routing import Route, Routing
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import BEGINNING, Time
+
+ID: Final = "__id"
+"""The column of a prepared batch that says to which key a row belongs (uint64)."""
+
+COPY: Final = "__copy"
+"""The last column of rows from a source with copies: the number of the copy (int32)."""
+
+
+def with_copy(schema: pa.Schema) -> pa.Schema:
+    """The columns of rows that say which copy they are from."""
+    return schema.append(pa.field(COPY, pa.int32()))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A sorted immutable piece of a trace.
+
+    `name` is empty until the run has been stored; a stored run never changes under its name.
+    """
+
+    rows: pa.RecordBatch
+    name: str = ""
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """The memory of a kernel: named lists of runs (oldest first) and the stable point reached."""
+
+    runs: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
+    stable: Time = BEGINNING
+
+    def rows(self) -> int:
+        """How many rows are held, over all runs."""
+        return sum(len(run) for runs in self.runs.values() for run in runs)
+
+
+Arrived = tuple[pa.RecordBatch, ...]
+"""What the exchange brought, one batch per side of an operator."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the inputs of an operator have come, and what somebody wants of it.
+
+    Attributes:
+        sides: What each side has promised.
+        copies: Where a side holds copies of one stream that come and go: by their numbers, what
+            they are called and what each of them has promised.
+        commands: What came through the control stream, oldest first.
+    """
+
+    sides: tuple[Time, ...]
+    copies: Mapping[int, tuple[str, Time]] = field(default_factory=dict)
+    commands: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def least(self) -> Time:
+        """What all sides have promised."""
+        return Time(min(self.sides))
+
+
+class Kernel(ABC):
+    """A physical operator."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The payload columns of the output."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """One line for `explain`, with how it goes about it where there is a choice."""
+
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """Rows of a side that end before this do not matter to output that ends at `end` or later.
+
+        BEGINNING: all rows may matter, also to the start of such output.
+        """
+        del end, side
+        return BEGINNING
+
+
+class Stateless(Kernel):
+    """A step without memory: any row order, any batching."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def apply(self, batch: EventBatch) -> EventBatch:
+        """The rows of the output; the stable point is passed on by the caller."""
+
+    def promise(self, stable: Time) -> Time:
+        """How far the output is settled once the input is."""
+        return stable
+
+
+@dataclass(frozen=True, slots=True)
+class Stateful(Kernel):
+    """A step with memory, for one shard, with one input or two (its sides).
+
+    `prepare` runs before the exchange, where the rows are: it turns events into what the step
+    needs, as small as it can (rows of one key may already be added up). Its result has the
+    column `__id`; rows with one id meet in one shard. `step` runs after the exchange.
+
+    `route` says how its rows tell by which ids the stage got them. Plans of queries that began
+    before this was written down have none.
+    """
+
+    route: Route | None = field(default=None, repr=False, kw_only=True)
+
+    @property
+    def sides(self) -> int:
+        """How many inputs there are."""
+        return 1
+
+    @property
+    def spread(self) -> str:
+        """What the rows that meet in one shard have in common, in words."""
+        return "payload"
+
+    @property
+    def broadcast(self) -> frozenset[int]:
+        """The sides whose rows go to all shards, whatever their id."""
+        return frozenset()
+
+    @property
+    def takes_copies(self) -> bool:
+        """Whether a side may be a source with copies, whose rows have the column `__copy`."""
+        return False
+
+    def routed(self, route: Route) -> Stateful:
+        """The same kernel in a stage whose rows tell where they belong."""
+        return replace(self, route=route)
+
+    @property
+    def promises_by_state(self) -> bool:
+        """Whether how far the output is settled depends on what a shard holds."""
+        return False
+
+    @property
+    def can_be_shared_anew(self) -> bool:
+        """Whether what shards remember can be shared out to another number of them."""
+        return True
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether a step depends on the stable point of the one before."""
+        return False
+
+    @abstractmethod
+    def routing(self, name: str) -> Routing:
+        """How the rows of one of the lists of runs tell in which shard they belong."""
+
+    @abstractmethod
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """The columns of what `prepare` gives for a side, whatever the rows are.
+
+        Senders of one edge see different rows, and theirs are put together on arrival: names,
+        types and order follow from the plan alone.
+        """
+
+    @abstractmethod
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
+        """What the exchange carries from one side."""
+
+    @abstractmethod
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
+        """Take in what arrived and the least stable point of the sides; give memory and output.
+
+        The stable point of the output says how far it is settled. The result does not depend on
+        the order of the rows, and nothing is written in place.
+        """
+
+    def advance(
+        self, trace: Trace, arrived: Arrived, progress: Progress
+    ) -> tuple[Trace, EventBatch]:
+        """The same, for operators that want to know more than the least stable point."""
+        return self.step(trace, arrived, progress.least)
+
+    def report(self, trace: Trace) -> dict[str, Any]:
+        """What the last step noticed, as plain values for people."""
+        del trace
+        return {}

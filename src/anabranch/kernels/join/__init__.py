@@ -1,0 +1,1 @@
+"""Joins over time, and lookups in tables."""

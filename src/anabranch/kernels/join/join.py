@@ -1,0 +1,414 @@
+"""Join over time: what changes on one side meets what is held of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.analysis.join_band import Band
+from anabranch.algebra.analysis.join_keys import JoinKeys
+from anabranch.algebra.join import Join
+from anabranch.expressions.expression import Expression, evaluate_all
+from anabranch.kernels.columns.grouped import Ints, order_by_id
+from anabranch.kernels.columns.stretches import near_stretches
+from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
+from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
+from anabranch.kernels.contract.routing import (
+    BY_CHECK,
+    BY_ID,
+    EVERYWHERE,
+    Route,
+    Routing,
+    by_payload,
+    marked,
+)
+from anabranch.kernels.join.interval_trace import (
+    ROW,
+    ROW_CHECK,
+    interval_merger,
+    interval_rows,
+    overlapping,
+)
+from anabranch.kernels.join.pairs import Moves, Pairs, pair, payload_of
+from anabranch.kernels.multiplicity.multiplicity import (
+    Result,
+    Runs,
+    Steps,
+    forget,
+    revise_multiplicity,
+)
+from anabranch.kernels.trace.event_trace import END
+from anabranch.kernels.trace.runs import add_run
+from anabranch.kernels.trace.timeline import CHECK
+from anabranch.model.batch import EventBatch, concat_rows, no_rows
+from anabranch.model.netting import net
+from anabranch.model.numbers.hashing import stable_hash
+from anabranch.model.time import BEGINNING, Time, add_saturating
+
+START: Final = "__start"
+NEW_END: Final = "__new_end"
+KEY: Final = "__key"
+"""The hash of the join key, where rows travel by another one."""
+
+JOINS: Final = "__joins"
+"""Whether a row has a key at all: NULL equals nothing."""
+
+_SIDES: Final = ("left", "right")
+_EXIST: Final = "exist."
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class JoinKernel(Stateful):
+    """Equations bring rows together by hash; the rest of the predicate is tested on pairs.
+
+    An end that moves from a to b changes the pairs with what the other side holds in between:
+    `[a, b)` is looked up there, and each partner moves the end of one pair. What has no partner
+    is found by counting partners per payload (as many timelines as payloads).
+    """
+
+    node: Join
+    keys: JoinKeys
+
+    @staticmethod
+    def of(node: Join) -> JoinKernel:
+        """The kernel of a node."""
+        return JoinKernel(node, JoinKeys.of(node))
+
+    @property
+    def label(self) -> str:
+        """The node's, and how partners are found."""
+        if self._band is not None:
+            return f"{self.node.label} [near: {self._band.left.sql} and {self._band.right.sql}]"
+        if not self.keys.left:
+            return f"{self.node.label} [all that overlap]"
+        by = ", ".join(
+            f"{left.sql} = {right.sql}"
+            for left, right in zip(self.keys.left, self.keys.right, strict=True)
+        )
+        rest = "" if self.keys.rest is None else f", then {self.keys.rest.sql}"
+        return f"{self.node.label} [hash on {by}{rest}]"
+
+    @property
+    def spread(self) -> str:
+        """The join key, or the payload of the side that is not sent everywhere."""
+        if self._band is not None:
+            return f"stretches of {self._band.left.sql}"
+        if self.broadcast:
+            return f"{_SIDES[1 - min(self.broadcast)]} payload"
+        return ", ".join(key.sql for key in self.keys.left)
+
+    @property
+    def spreads(self) -> bool:
+        """Whether rows are spread over shards at all."""
+        return bool(self.keys.left) or bool(self.broadcast) or self._band is not None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Left columns, then right ones."""
+        return self.node.schema
+
+    @property
+    def sides(self) -> int:
+        """Left and right."""
+        return 2
+
+    @property
+    def broadcast(self) -> frozenset[int]:
+        """The side that was declared small; without a key, one that may be anywhere."""
+        if self.node.broadcast is not None:
+            return frozenset({_SIDES.index(self.node.broadcast)})
+        if self.keys.left or self.node.kind == "full" or self._band is not None:
+            return frozenset()
+        return frozenset({0 if self.node.kind == "right" else 1})
+
+    @property
+    def _band(self) -> Band | None:
+        """The band that takes the place of keys; not where a row must be in one shard."""
+        fits = self.node.kind == "inner" and self.node.broadcast is None
+        return self.keys.band if fits else None
+
+    @property
+    def sent_by(self) -> Route | None:
+        """How pairs, and what has none, tell the shard that they are found in.
+
+        NULLs pad what has no partner, so the key is that of a side which is always there, or of
+        either one.
+        """
+        kind, schema = self.node.kind, self.schema
+        if self._band is not None:
+            return Route(band=self._band)
+        if self.broadcast:
+            names = self.node.inputs[1 - min(self.broadcast)].schema.names
+            return Route(tuple(Expression.column(name, schema) for name in names))
+        if kind != "full":
+            return Route(self.keys.right if kind == "right" else self.keys.left)
+        both = list(zip(self.keys.left, self.keys.right, strict=True))
+        if any(one.is_column is None or other.is_column is None for one, other in both):
+            return None
+        texts = [f"COALESCE({one.sql}, {other.sql})" for one, other in both]
+        return Route(tuple(Expression.parse(text, schema) for text in texts))
+
+    @property
+    def _checked(self) -> bool:
+        return needs_check([key.type for key in self.keys.left])
+
+    def _keeps(self, side: int) -> bool:
+        """Whether payloads of a side can leave without a partner, or without showing it."""
+        kept = {"left": (0,), "right": (1,), "full": (0, 1), "semi": (0,), "anti": (0,)}
+        return side in kept.get(self.node.kind, ())
+
+    @property
+    def _only_exists(self) -> bool:
+        """Whether of the right side only its keys matter."""
+        return self.node.kind in ("semi", "anti") and self.keys.rest is None
+
+    def _hashes_rows(self, side: int) -> bool:
+        return self._keeps(side) or not self.node.inputs[side].properties.insert_only
+
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """A pair ends with the first of both; what has no partner tells when others had one."""
+        del side
+        return end if self.node.kind == "inner" else BEGINNING
+
+    def routing(self, name: str) -> Routing:
+        """Sides by key, unless all shards have them; counts of payloads are marked."""
+        if name in _SIDES:
+            side = _SIDES.index(name)
+            if not self.broadcast:
+                return BY_ID
+            schema = self.node.inputs[side].schema
+            keys = tuple(Expression.column(column, schema) for column in schema.names)
+            return EVERYWHERE if side in self.broadcast else by_payload(Route(keys), schema)
+        if name.startswith(_EXIST):
+            if self.broadcast:
+                return EVERYWHERE
+            return BY_ID if name == f"{_EXIST}counts" else BY_CHECK
+        return BY_CHECK
+
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Moves with the ids of their keys, without what follows from the plan."""
+        only_key = side == 1 and self._only_exists
+        fields = hashes(ID)
+        if self._hashes_rows(side) and not only_key:
+            fields += hashes(ROW, ROW_CHECK)
+        fields += hashes(KEY) if self.broadcast else []
+        fields += hashes(CHECK) if self._checked else []
+        fields += [(JOINS, pa.bool_())] if self._keeps(side) else []
+        fields += numbers(START)
+        # What follows from the rest is not sent.
+        known = self.node.inputs[side].properties
+        fields += [] if known.insert_only else numbers(END)
+        fields += [] if known.insert_only and known.only_points else numbers(NEW_END)
+        fields += [] if only_key else keyed(self.node.inputs[side].schema.types)
+        return pa.schema(fields)
+
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
+        """The moves with the hash of their key; what equals nothing stays behind."""
+        stretch: Ints | None = None
+        if self._band is not None:
+            rows, stretch = near_stretches(self._band, batch.payload, side)
+            batch = batch.take(rows)
+        payload = batch.payload
+        parts = evaluate_all((self.keys.left, self.keys.right)[side], payload, len(batch))
+        joins = np.ones(len(batch), np.bool_)
+        for part in parts:
+            if part.null_count:
+                joins &= part.is_valid().to_numpy(zero_copy_only=False)
+        if not self._keeps(side) and not joins.all():
+            batch, kept = batch.where(joins), pa.array(np.flatnonzero(joins))
+            parts = [part.take(kept) for part in parts]
+            payload, joins = batch.payload, joins[joins]
+        ids = key_ids(parts if stretch is None else [pa.array(stretch)], len(batch))
+        columns: dict[str, pa.Array] = {ID: pa.array(ids)}
+        values = payload.columns
+        only_key = side == 1 and self._only_exists
+        if self._hashes_rows(side) and not only_key:
+            columns[ROW] = pa.array(stable_hash(values, len(batch)))
+            columns[ROW_CHECK] = pa.array(stable_hash(values, len(batch), salt=1))
+        if self.broadcast:
+            columns[KEY] = columns[ID]
+            if side not in self.broadcast:
+                columns[ID] = columns.get(ROW) or pa.array(stable_hash(values, len(batch)))
+        if self.route is not None and ROW_CHECK in columns:
+            columns[ROW_CHECK] = pa.array(
+                marked(columns[ID].to_numpy(), columns[ROW_CHECK].to_numpy())
+            )
+        if self._checked:
+            columns[CHECK] = pa.array(key_checks(parts, len(batch)))
+        if self._keeps(side):
+            columns[JOINS] = pa.array(joins)
+        columns |= {f"key{place}": column for place, column in enumerate(values)}
+        times = {START: batch.start, END: batch.end, NEW_END: batch.new_end}
+        return assemble(self.prepared_schema(side), {**columns, **times})
+
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
+        """Left changes against the right side as it was, right ones against the left as it is."""
+        runs: Runs = dict(trace.runs)
+        if not any(side.num_rows for side in arrived):
+            return self._only_progress(runs, stable)
+        left, right = self._moves(arrived[0]), self._moves(arrived[1])
+        if self._only_exists:
+            right = self._existing(runs, right, stable)
+        held = [runs.get("left", ()), runs.get("right", ())]
+        fresh = [self._state(side) for side in (left, right)]
+        now_left = (*held[0], Run(fresh[0]))
+        found = [
+            *self._meet(left, held[1], fresh[1].schema, 0),
+            *self._meet(right, now_left, fresh[0].schema, 1),
+        ]
+        for side, name in enumerate(_SIDES):
+            runs[name] = add_run(
+                held[side], fresh[side], stable, interval_merger(stable), anchors=False
+            )
+        output = self._output(runs, left, right, found, stable)
+        kept = {name: some for name, some in runs.items() if some}
+        return Trace(kept, stable), output
+
+    def _only_progress(self, runs: Runs, stable: Time) -> tuple[Trace, EventBatch]:
+        events = {name: runs.pop(name) for name in _SIDES if name in runs}
+        runs = forget(runs, stable)
+        for name, held in events.items():
+            none = no_rows(held[0].rows.schema)
+            kept = add_run(held, none, stable, interval_merger(stable), anchors=False)
+            if kept:
+                runs[name] = kept
+        return Trace(runs, stable), EventBatch.empty(self.schema, stable)
+
+    def _moves(self, rows: pa.RecordBatch) -> Moves:
+        names = rows.schema.names
+        values = [name for name in names if name.startswith(("key", ROW))]
+        start = rows.column(START).to_numpy()
+        end = rows.column(END).to_numpy() if END in names else start
+        is_longer = NEW_END in names
+        return Moves(
+            ids=rows.column(KEY if KEY in names else ID).to_numpy(),
+            check=rows.column(CHECK).to_numpy() if self._checked else None,
+            joins=rows.column(JOINS).to_numpy(zero_copy_only=False) if JOINS in names else None,
+            start=start,
+            end=end,
+            new_end=rows.column(NEW_END).to_numpy() if is_longer else add_saturating(start, 1),
+            values=rows.select(values),
+        )
+
+    def _existing(self, runs: Runs, moves: Moves, stable: Time) -> Moves:
+        """In place of the right side the stretches on which a key is there at all."""
+        if not len(moves.ids):
+            held = {name: some for name, some in runs.items() if name.startswith(_EXIST)}
+            runs |= dict.fromkeys(held, ()) | forget(held, stable)
+            return moves
+        one = np.ones(len(moves.ids), np.int64)
+        route = None if self.route is None else moves.ids
+        steps = Steps(moves.ids, moves.check, moves.end, moves.new_end, one, route=route)
+        found = revise_multiplicity(runs, _EXIST, steps, "distinct", stable, self.label)
+        return Moves(
+            ids=moves.ids[found.rows],
+            check=None if moves.check is None else moves.check[found.rows],
+            joins=None,
+            start=found.start,
+            end=found.end,
+            new_end=found.new_end,
+            values=moves.values.slice(0, 0),
+        )
+
+    def _state(self, moves: Moves) -> pa.RecordBatch:
+        """What is remembered of a side: its events that can meet something."""
+        rows = slice(None) if moves.joins is None else moves.joins
+        values = list(zip(moves.values.schema.names, moves.values.columns, strict=True))
+        if self._checked:
+            values.append((CHECK, pa.array(moves.check)))
+        if moves.joins is not None and not moves.joins.all():
+            kept = pa.array(np.flatnonzero(moves.joins))
+            values = [(name, value.take(kept)) for name, value in values]
+        else:
+            rows = slice(None)
+        return interval_rows(
+            moves.ids[rows], moves.start[rows], moves.end[rows], moves.new_end[rows], values
+        )
+
+    def _meet(
+        self, moves: Moves, runs: Sequence[Run], schema: pa.Schema, side: int
+    ) -> Iterator[Pairs]:
+        """Moves of pairs: every end that moved, against all it meets on the way."""
+        low = np.minimum(moves.end, moves.new_end)
+        high = np.maximum(moves.end, moves.new_end)
+        active = np.flatnonzero(low < high)
+        if moves.joins is not None:
+            active = active[moves.joins[active]]
+        active = active[order_by_id(moves.ids[active])]
+        blocks = overlapping(runs, schema, moves.ids[active], low[active], high[active])
+        for rows, owner in blocks:
+            mine = active[owner]
+            if self._checked:
+                assert moves.check is not None
+                same = moves.check[mine] == rows.column(CHECK).to_numpy()
+                if not same.all():
+                    rows, mine = rows.take(pa.array(np.flatnonzero(same))), mine[same]
+            pairs = pair(moves, mine, rows, side)
+            yield pairs if self.keys.rest is None else self._tested(pairs)
+
+    def _tested(self, pairs: Pairs) -> Pairs:
+        assert self.keys.rest is not None
+        both = pa.RecordBatch.from_arrays(
+            [*payload_of(pairs.left), *payload_of(pairs.right)], schema=self.node.both
+        )
+        keep = self.keys.rest.evaluate(both, both.num_rows).fill_null(False)
+        return pairs.take(np.flatnonzero(keep.to_numpy(zero_copy_only=False)))
+
+    def _output(
+        self, runs: Runs, left: Moves, right: Moves, found: list[Pairs], stable: Time
+    ) -> EventBatch:
+        parts = [EventBatch.empty(self.schema, stable)]
+        if self.node.kind not in ("semi", "anti"):
+            for pairs in found:
+                columns = [*payload_of(pairs.left), *payload_of(pairs.right)]
+                payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                parts.append(EventBatch(payload, pairs.start, pairs.end, pairs.new_end, stable))
+            if not all(bool((side.end == side.start).all()) for side in (left, right)):
+                # Both ends of a pair may have moved.
+                parts = [net(EventBatch.concat(parts))]
+        for side, moves in enumerate((left, right)):
+            if self._keeps(side):
+                parts.append(self._alone(runs, moves, found, side, stable))
+        return EventBatch.concat(parts)
+
+    def _alone(
+        self, runs: Runs, moves: Moves, found: list[Pairs], side: int, stable: Time
+    ) -> EventBatch:
+        """The payloads of a side where they have no partner (where they have one, for `semi`)."""
+        pairs = [each.left if side == 0 else each.right for each in found]
+        rows = concat_rows(
+            [moves.values, *(each.select(moves.values.schema.names) for each in pairs)]
+        )
+        check = rows.column(ROW_CHECK).to_numpy()
+        steps = Steps(
+            ids=rows.column(ROW).to_numpy(),
+            check=check,
+            end=np.concatenate([moves.end, *(each.end for each in found)]),
+            new_end=np.concatenate([moves.new_end, *(each.new_end for each in found)]),
+            count=np.ones(rows.num_rows, np.int64),
+            right=np.arange(rows.num_rows) >= len(moves.ids),
+            route=None if self.route is None else check,
+        )
+        if not rows.num_rows:
+            name = f"{_SIDES[side]}."
+            mine = {key: some for key, some in runs.items() if key.startswith(name)}
+            runs.update(dict.fromkeys(mine, ()) | forget(mine, stable))
+            return EventBatch.empty(self.schema, stable)
+        function = "matched" if self.node.kind == "semi" else "strict difference"
+        result = revise_multiplicity(runs, f"{_SIDES[side]}.", steps, function, stable, self.label)
+        return self._padded(rows, result, side, stable)
+
+    def _padded(self, rows: pa.RecordBatch, result: Result, side: int, stable: Time) -> EventBatch:
+        mine = [column.take(pa.array(result.rows)) for column in payload_of(rows)]
+        if self.node.kind not in ("semi", "anti"):
+            other = self.node.inputs[1 - side].schema
+            nulls = [pa.nulls(len(result.rows), field.type) for field in other]
+            mine = [*mine, *nulls] if side == 0 else [*nulls, *mine]
+        payload = pa.RecordBatch.from_arrays(mine, schema=self.schema)
+        return EventBatch(payload, result.start, result.end, result.new_end, stable)

@@ -1,0 +1,72 @@
+"""What came on one side of a join, and the pairs it makes with what is held of the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.columns.grouped import Ids, Ints
+from anabranch.kernels.trace.event_trace import END
+from anabranch.kernels.trace.runs import TIME
+from anabranch.kernels.trace.timeline_rows import COUNT
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Moves:
+    """What came on one side."""
+
+    ids: Ids
+    check: Ids | None
+    joins: np.ndarray | None
+    start: Ints
+    end: Ints
+    new_end: Ints
+    values: pa.RecordBatch
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Moves of pairs, with the columns of both sides."""
+
+    left: pa.RecordBatch
+    right: pa.RecordBatch
+    start: Ints
+    end: Ints
+    new_end: Ints
+
+    def take(self, rows: Ints) -> Pairs:
+        """Some of them."""
+        places = pa.array(rows)
+        return Pairs(
+            self.left.take(places),
+            self.right.take(places),
+            self.start[rows],
+            self.end[rows],
+            self.new_end[rows],
+        )
+
+
+def pair(moves: Moves, mine: Ints, held: pa.RecordBatch, side: int) -> Pairs:
+    """A pair holds while both parts do; as many pairs as there are copies of what is held."""
+    counts = held.column(COUNT).to_numpy()
+    if (counts != 1).any():
+        again = np.repeat(np.arange(len(counts)), counts)
+        held, mine = held.take(pa.array(again)), mine[again]
+    begins, ends = held.column(TIME).to_numpy(), held.column(END).to_numpy()
+    start = np.maximum(moves.start[mine], begins)
+    end = np.maximum(np.minimum(moves.end[mine], ends), start)
+    new_end = np.maximum(np.minimum(moves.new_end[mine], ends), start)
+    came = moves.values.take(pa.array(mine)) if moves.values.num_columns else moves.values
+    left, right = (came, held) if side == 0 else (held, came)
+    return Pairs(left, right, start, end, new_end)
+
+
+def payload_of(rows: pa.RecordBatch) -> list[pa.Array]:
+    """The user's columns among those that travel."""
+    count = sum(name.startswith("key") for name in rows.schema.names)
+    return [rows.column(f"key{place}") for place in range(count)]

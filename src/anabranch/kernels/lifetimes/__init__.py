@@ -1,0 +1,1 @@
+"""Kernels that give the same payloads other lifetimes."""

@@ -1,0 +1,113 @@
+"""Let pass only what can no longer change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.keys import key_checks, key_ids
+from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
+from anabranch.kernels.contract.routing import Routing, by_payload
+from anabranch.kernels.trace.event_trace import END, add_up, event_rows, events_merger
+from anabranch.kernels.trace.runs import TIME, add_run
+from anabranch.kernels.trace.timeline import CHECK
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import Time
+
+_START: Final = "__start"
+_NEW_END: Final = "__new_end"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FinalKernel(Stateful):
+    """Final emission: when the stable point moves from a to b, what holds in [a, b), cut to it.
+
+    No element that leaves is ever taken back, and the output's stable point is the input's.
+    """
+
+    payload: pa.Schema
+
+    @property
+    def label(self) -> str:
+        """What it is there for."""
+        return "Final (holds what may still change)"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Unchanged."""
+        return self.payload
+
+    @property
+    def looks_back(self) -> bool:
+        """What was released is not released again."""
+        return True
+
+    def routing(self, name: str) -> Routing:
+        """Events have their payload."""
+        del name
+        return by_payload(self.route, self.payload)
+
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Events with both hashes of their payload."""
+        del side
+        times = numbers(_START, END, _NEW_END)
+        return pa.schema([*hashes(ID, CHECK), *times, *keyed(self.payload.types)])
+
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
+        """The moves with the hash of their payload."""
+        del side
+        columns = list(batch.payload.columns)
+        given: dict[str, pa.Array | np.ndarray] = {
+            ID: key_ids(columns, len(batch)),
+            CHECK: key_checks(columns, len(batch)),
+            _START: batch.start,
+            END: batch.end,
+            _NEW_END: batch.new_end,
+            **{f"key{position}": column for position, column in enumerate(columns)},
+        }
+        return assemble(self.prepared_schema(), given)
+
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
+        """Hold what arrived; release what lies between the old and the new stable point."""
+        (rows,) = arrived
+        held = trace.runs.get("events", ())
+        values = [
+            (name, rows.column(name))
+            for name in (CHECK, *(f"key{place}" for place in range(len(self.payload))))
+        ]
+        fresh = event_rows(
+            rows.column(ID).to_numpy(),
+            rows.column(_START).to_numpy(),
+            rows.column(END).to_numpy(),
+            rows.column(_NEW_END).to_numpy(),
+            values,
+        )
+        output = self._release((*held, Run(fresh)), trace.stable, stable)
+        kept = add_run(held, fresh, stable, events_merger(stable, [CHECK]), anchors=False)
+        return Trace({"events": kept} if kept else {}, stable), output
+
+    def _release(self, runs: tuple[Run, ...], before: Time, stable: Time) -> EventBatch:
+        parts = []
+        for run in runs:
+            start, end = run.rows.column(TIME).to_numpy(), run.rows.column(END).to_numpy()
+            due = np.flatnonzero((start < stable) & (end > before))
+            if len(due) and stable > before:
+                parts.append(run.rows.take(pa.array(due)))
+        if not parts:
+            return EventBatch.empty(self.payload, stable)
+        rows = pa.concat_batches(parts)
+        places, counts = add_up(rows, [CHECK], rows.column(ID).to_numpy())
+        places = np.repeat(places, np.maximum(counts, 0))
+        start = np.maximum(rows.column(TIME).to_numpy()[places], np.int64(before))
+        end = np.minimum(rows.column(END).to_numpy()[places], np.int64(stable))
+        columns = [
+            rows.column(f"key{place}").take(pa.array(places)) for place in range(len(self.payload))
+        ]
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.payload)
+        order = np.lexsort((end, start))
+        return EventBatch(payload, start, start, end, stable).take(order)

@@ -1,0 +1,1 @@
+"""One right stream out of several copies that differ physically."""

@@ -1,0 +1,241 @@
+"""The inputs of a merge: who is there, how far each has come, and who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.contract.kernel import ID, Progress, Run
+from anabranch.model.time import BEGINNING, FOREVER, Time
+
+Status = Literal["joining", "joined", "left", "quarantined"]
+
+NONE: Final = -1
+"""The number of no input."""
+
+_LIVES: Final = 1 << 20
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """One input.
+
+    Attributes:
+        number: Its place among the inputs, for good.
+        name: What people call it.
+        status: It is `joining` until the output has reached the instant it vouches for; one that
+            `left` or is `quarantined` is not listened to.
+        stable: What it has promised.
+        since: It vouches for events that end there or later.
+        known: Events that ended before were forgotten when it came: what it says of them cannot
+            be compared.
+        life: How often it was attached again: what it said in earlier lives does not count.
+        last: The start of its last insert; only inputs in order have one.
+        ties: How many inserts it had at that start.
+        rows: How many elements it has sent.
+        ignored: How many of them came when they did not matter any more.
+        diverged: How often it contradicted what is settled.
+    """
+
+    number: int
+    name: str
+    status: Status = "joined"
+    stable: int = BEGINNING
+    since: int = BEGINNING
+    known: int = BEGINNING
+    life: int = 0
+    last: int = BEGINNING
+    ties: int = 0
+    rows: int = 0
+    ignored: int = 0
+    diverged: int = 0
+
+    @property
+    def key(self) -> int:
+        """The number under which what it says in this life is remembered."""
+        return self.life * _LIVES + self.number
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether what it says counts."""
+        return self.status in ("joining", "joined")
+
+    def report(self, output: Time) -> dict[str, Any]:
+        """For people. The lag behind the output is None as long as nothing was promised."""
+        lag = None if BEGINNING == self.stable < output else max(0, output - self.stable)
+        return {
+            "name": self.name,
+            "status": self.status,
+            "stable": self.stable,
+            "lag": lag,
+            "rows": self.rows,
+            "ignored": self.ignored,
+            "diverged": self.diverged,
+        }
+
+
+_COLUMNS: Final = {
+    "number": pa.int64(),
+    "name": pa.string(),
+    "status": pa.string(),
+    **{each.name: pa.int64() for each in fields(Copy)[3:]},
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """All inputs that were ever there, and the number of the one that leads.
+
+    Events that ended before `forgotten` are not remembered.
+    """
+
+    each: tuple[Copy, ...] = ()
+    leader: int = NONE
+    forgotten: int = BEGINNING
+
+    @staticmethod
+    def of(runs: Sequence[Run]) -> Copies:
+        """As they were stored."""
+        if not runs or not len(runs[0]):
+            return Copies()
+        found = runs[0].rows.to_pylist()
+        names = [each.name for each in fields(Copy)]
+        copies = tuple(Copy(**{name: row[name] for name in names}) for row in found)
+        return Copies(copies, found[0]["leader"], found[0]["forgotten"])
+
+    def run(self) -> Run:
+        """As they are stored."""
+        arrays = {
+            ID: pa.array([each.number for each in self.each], pa.uint64()),
+            **{
+                name: pa.array([getattr(each, name) for each in self.each], kind)
+                for name, kind in _COLUMNS.items()
+            },
+            "leader": pa.array([self.leader] * len(self.each), pa.int64()),
+            "forgotten": pa.array([self.forgotten] * len(self.each), pa.int64()),
+        }
+        return Run(pa.RecordBatch.from_pydict(arrays))
+
+    @property
+    def heard(self) -> list[Copy]:
+        """Those that count, in the order of their numbers."""
+        return [each for each in self.each if each.is_heard]
+
+    @property
+    def are_over(self) -> bool:
+        """Whether nobody has anything to say any more."""
+        return bool(self.each) and all(each.stable == FOREVER for each in self.heard)
+
+    def numbered(self, number: int) -> Copy:
+        """The one with a number."""
+        return next(each for each in self.each if each.number == number)
+
+    def changed(self, number: int, **changes: Any) -> Copies:
+        """The same, one of them changed."""
+        each = [replace(c, **changes) if c.number == number else c for c in self.each]
+        return replace(self, each=tuple(each))
+
+    def advanced(self, names: Sequence[str], progress: Progress, stable: Time) -> Copies:
+        """Who is there now: newcomers, what everybody has promised, and what commands say.
+
+        `names` are the sides, if sides are the inputs. `stable` is how far the output has come.
+        """
+        promised: Mapping[int, tuple[str, Time]] = progress.copies
+        if names:
+            pairs = zip(names, progress.sides, strict=True)
+            promised = dict(enumerate(pairs))
+        each = {copy.number: copy for copy in self.each}
+        for number, (name, _) in promised.items():
+            each.setdefault(number, Copy(number=number, name=name, known=self.forgotten))
+        for command in progress.commands:
+            meant = command.get("copy") or command.get("source")
+            for copy in each.values():
+                if copy.name == meant:
+                    each[copy.number] = _obeyed(copy, command, self.forgotten)
+        for number, (_, reached) in promised.items():
+            copy = each[number]
+            each[number] = replace(copy, stable=max(copy.stable, int(reached)))
+        return replace(self, each=tuple(each.values())).joined(stable)
+
+    def joined(self, stable: Time) -> Copies:
+        """The same; those have joined that vouch for all that is to come."""
+        each = [
+            replace(copy, status="joined")
+            if copy.status == "joining" and copy.since <= stable
+            else copy
+            for copy in self.each
+        ]
+        return replace(self, each=tuple(each))
+
+    def counted(self, ignored: np.ndarray, diverged: np.ndarray, numbers: Sequence[int]) -> Copies:
+        """The same with more elements that came too late, and contradictions, given by places."""
+        late = np.bincount(ignored, minlength=len(numbers))
+        wrong = np.bincount(diverged, minlength=len(numbers))
+        copies = self
+        for place, number in enumerate(numbers):
+            if late[place] or wrong[place]:
+                copy = self.numbered(number)
+                copies = copies.changed(
+                    number,
+                    ignored=copy.ignored + int(late[place]),
+                    diverged=copy.diverged + int(wrong[place]),
+                )
+        return copies
+
+    def columns(self, before: Copies) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """By number: the place among those who are heard, if they are, and what was promised."""
+        most = max((each.number for each in self.each), default=0) + 1
+        column, heard = np.full(most, NONE, np.int64), np.zeros(most, np.bool_)
+        promised = np.full(most, BEGINNING, np.int64)
+        for place, each in enumerate(self.heard):
+            column[each.number] = place
+            heard[each.number] = True
+        known = {each.key: each.stable for each in before.each}
+        for each in self.each:
+            promised[each.number] = known.get(each.key, BEGINNING)
+        return column, heard, promised
+
+    def led(self, stable: Time, lag: int) -> tuple[Copies, Time]:
+        """The same with the input that leads now, and the stable point that makes possible.
+
+        The leader stays as long as nobody is ahead of it.
+        """
+        able = [each for each in self.each if each.status == "joined"]
+        if not able:
+            return replace(self, leader=NONE), stable
+        best = max(able, key=lambda c: (c.stable, c.number == self.leader, -c.number))
+        reached = best.stable
+        if lag and BEGINNING < reached < FOREVER:
+            reached = max(reached - lag, int(BEGINNING))
+        # Who joins on the way is heard before the rest of it.
+        joining = [each.since for each in self.each if each.status == "joining"]
+        reached = min([reached, *(since for since in joining if stable < since < reached)])
+        return replace(self, leader=best.number), Time(max(stable, reached))
+
+
+def _obeyed(copy: Copy, command: Mapping[str, Any], forgotten: int) -> Copy:
+    match command.get("verb"):
+        case "detach":
+            return replace(copy, status="left")
+        case "attach" | "rejoin":
+            since = command.get("value")
+            begins = int(BEGINNING) if since is None else int(since)
+            if copy.status == "joined" and copy.rows == 0 and since is None:
+                return copy
+            return replace(
+                copy,
+                status="joining",
+                since=begins,
+                known=forgotten,
+                life=copy.life + 1,
+                stable=int(BEGINNING),
+                last=int(BEGINNING),
+                ties=0,
+            )
+    return copy

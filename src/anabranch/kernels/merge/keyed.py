@@ -1,0 +1,350 @@
+"""Case r3: every input has an event of a payload and start at most once (`in2t`).
+
+What is remembered of a node are the ends that each input and the output give it; an end at the
+start says that there is no such event. What arrived in a batch is taken in first, then one stable
+point: the largest, by the input that leads. At most one move of a node leaves in a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.merge import MergePolicy
+from anabranch.kernels.columns.grouped import Ints, Mask, is_first
+from anabranch.kernels.contract.kernel import Run
+from anabranch.kernels.merge.contradictions import Contradiction, describe
+from anabranch.kernels.merge.nodes import (
+    Elements,
+    Numbered,
+    add_payloads,
+    columns_of,
+    fixed,
+    moves_of,
+    needed_until,
+    number_all,
+    select,
+    version_rows,
+    versions_merger,
+)
+from anabranch.kernels.trace.runs import TIME, add_run
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import BEGINNING, FOREVER, Time
+
+OUT: Final = "out"
+NODES: Final = "nodes"
+PAYLOADS: Final = "payloads"
+
+Runs = dict[str, tuple[Run, ...]]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Lead:
+    """Who decides, and how far. Inputs are in columns.
+
+    Attributes:
+        keys: Under which numbers the inputs are remembered.
+        leader: The place of the one that leads.
+        since: The output's stable point before the batch.
+        until: The output's stable point after the batch.
+        was: What of the output each input had settled before the batch.
+        now: What of the output each input has settled after it.
+        vouched: From which end on each input vouches for events; FOREVER: not at all, for now.
+        slow: What of the output all inputs have settled: before that nobody can contradict any
+            more.
+        joins: An input has joined since the last time: what it said before counts from now on.
+    """
+
+    keys: tuple[int, ...]
+    leader: int | None
+    since: Time
+    until: Time
+    was: Ints
+    now: Ints
+    vouched: Ints
+    slow: Time
+    joins: bool = False
+
+    @property
+    def before(self) -> Time | None:
+        """All that began before is looked at: what is settled now and was not, or counts now."""
+        if self.joins:
+            return FOREVER
+        compares = bool((self.comparable & (self.now > self.was)).any())
+        return self.until if self.until > self.since or compares else None
+
+    @property
+    def joined(self) -> Mask:
+        """Who has joined: others prompt nothing."""
+        return np.asarray(self.vouched < FOREVER)
+
+    @property
+    def comparable(self) -> Mask:
+        """Who has settled something that it vouches for.
+
+        Before that, what goes on as yet may still end too early for it to know.
+        """
+        return self.joined & (self.vouched <= self.now)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a batch gives: new runs, output, and what was noticed.
+
+    `ignored` are the rows that came too late to matter. `by` are the places of the inputs that
+    contradict what is settled, once for each event; `found` tells more of some of these. `twice`
+    is a row that inserts what its input has already, with another end.
+    """
+
+    runs: Runs
+    output: EventBatch
+    ignored: Ints
+    by: Ints
+    found: tuple[Contradiction, ...] = ()
+    twice: int | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Ends:
+    """The ends of some nodes: one row per node, one column per input; `start` means none."""
+
+    start: Ints
+    out: Ints
+    ends: Ints
+    changed: Mask
+
+    @property
+    def has(self) -> Mask:
+        """Who has which event."""
+        return np.asarray(self.ends > self.start[:, None])
+
+
+def step_keyed(
+    runs: Runs,
+    came: Elements,
+    lead: Lead,
+    policy: MergePolicy,
+    schema: pa.Schema,
+    *,
+    asserted: bool = False,
+) -> Outcome:
+    """Take in a batch, then the stable point that the leader has reached.
+
+    That no input has an event of a payload and start twice is looked at where it is `asserted`.
+    """
+    parts = select(runs.get(NODES, ()), came.ids, lead.before)
+    nodes, known, out, ends = _resolve(parts, came, lead)
+    of_state = sum(part.num_rows for part in parts)
+    node = nodes.node[of_state:]
+    # What nobody knows and would begin before the stable point was there once and is over.
+    over = (nodes.start < lead.since) & (out < lead.since)
+    changed = np.zeros(ends.shape, np.bool_)
+    twice = _inserted_twice(node, came, ends) if asserted else None
+    ends[node, came.column] = came.new_end
+    changed[node, came.column] = True
+    state = Ends(nodes.start, out, ends, changed)
+    target = settle_ends(state, choose_ends(state, lead, policy), lead)
+    target[over] = out[over]
+    moved = target != out
+    dead = (nodes.start < lead.slow) & (target < lead.slow)
+    fresh = ~known & ~dead
+    rows = np.flatnonzero((known & (moved | changed.any(axis=1))) | fresh)
+    values = {OUT: target[rows]}
+    for place, key in enumerate(lead.keys):
+        values[f"v{key}"] = ends[rows, place]
+    most = np.maximum(target, ends.max(axis=1, initial=BEGINNING))
+    after = dict(runs)
+    version = version_rows(nodes, rows, values, np.maximum(target, nodes.start)[rows])
+    after[NODES] = add_run(
+        runs.get(NODES, ()),
+        version,
+        lead.slow,
+        versions_merger(lead.slow, last_ends, _absent),
+        anchors=False,
+    )
+    first = np.full(len(nodes), -1, np.int64)
+    first[node[::-1]] = np.arange(len(came))[::-1]
+    new = np.flatnonzero(fresh)
+    after[PAYLOADS] = add_payloads(
+        runs.get(PAYLOADS, ()),
+        nodes,
+        new,
+        came.payload.take(first[new]),
+        most[new],
+        lead.slow,
+        lambda ids, check, start: needed_until(
+            after[NODES], ids, check, start, lead.slow, last_ends
+        ),
+    )
+    if lead.slow == FOREVER:
+        after[NODES] = after[PAYLOADS] = ()
+    where = runs.get(PAYLOADS, ())
+    which = np.flatnonzero(moved)
+    output = moves_of(where, nodes, which, first, came, schema, out[which], target[which])
+    wrong, by = np.nonzero(contradictions(state, target, lead))
+
+    def find(at: Ints) -> EventBatch:
+        return moves_of(where, nodes, at, first, came, schema, target[at], target[at])
+
+    def views(at: int, place: int) -> tuple[tuple[int, ...], ...]:
+        both = (int(target[at]), int(ends[at, place]))
+        return tuple((end,) if end > nodes.start[at] else () for end in both)
+
+    return Outcome(
+        {name: kept for name, kept in after.items() if kept},
+        output.with_stable(lead.until),
+        np.flatnonzero(over[node]),
+        by,
+        describe(wrong, by, first >= 0, find, views),
+        twice,
+    )
+
+
+def _inserted_twice(node: Ints, came: Elements, ends: Ints) -> int | None:
+    """The first insert of what its input has already with another end, if there is one.
+
+    The same insert again does no harm.
+    """
+    order = np.lexsort((came.column, node))
+    same = ~is_first(node[order], came.column[order])
+    # What the input had before: from the row before of the same event, or from earlier batches.
+    had = ends[node, came.column]
+    had[order[same]] = came.new_end[order[np.flatnonzero(same) - 1]]
+    inserts = came.end == came.start
+    twice = inserts & (had > came.start) & (had != came.new_end)
+    return int(twice.argmax()) if twice.any() else None
+
+
+def _resolve(
+    parts: Sequence[pa.RecordBatch], came: Elements, lead: Lead
+) -> tuple[Numbered, Mask, Ints, Ints]:
+    """The nodes of some versions and of what came; whether they were known, and their ends."""
+    nodes = number_all(parts, came.ids, came.check, came.start)
+    count = sum(part.num_rows for part in parts)
+    latest = np.full(len(nodes), -1, np.int64)
+    # Later runs come later, and the last one wins.
+    latest[nodes.node[:count]] = np.arange(count)
+    known = latest >= 0
+    row = latest[known]
+
+    def held(name: str) -> Ints:
+        values = columns_of(parts, name, _absent)
+        found = nodes.start.copy()
+        found[known] = values[row]
+        return found
+
+    ends = np.empty((len(nodes), len(lead.keys)), np.int64)
+    for place, key in enumerate(lead.keys):
+        ends[:, place] = held(f"v{key}")
+    return nodes, known, held(OUT), ends
+
+
+def choose_ends(state: Ends, lead: Lead, policy: MergePolicy) -> Ints:
+    """The ends that the policies want, before the stable point moves."""
+    start, out, ends, has = state.start, state.out, state.ends, state.has & lead.joined
+    free, emitted = start >= lead.since, out > start
+    target = out.copy()
+    if not ends.shape[1]:
+        return target
+    rows = np.arange(len(start))
+    anybody = has.any(axis=1)
+    new = free & ~emitted & anybody
+    lately = has & state.changed
+    # The first who says something now, else the first who has it.
+    first = np.where(lately.any(axis=1), lately.argmax(axis=1), has.argmax(axis=1))
+    leads = has[:, lead.leader] if lead.leader is not None else np.zeros(len(start), np.bool_)
+    if lead.leader is not None:
+        first_or_leader = np.where(leads, lead.leader, first)
+    else:
+        first_or_leader = first
+    match policy.inserts:
+        case "first":
+            target = np.where(new, ends[rows, first], target)
+        case "leading":
+            target = np.where(new & leads, ends[rows, first_or_leader], target)
+        case "quorum":
+            enough = has.sum(axis=1) >= policy.enough(int(lead.joined.sum()))
+            target = np.where(new & enough, ends[rows, first_or_leader], target)
+        case "half_frozen":
+            pass
+    if policy.adjusts == "lazy":
+        return target
+    if policy.adjusts == "eager":
+        spoke = state.changed.any(axis=1)
+        # Whoever spoke last; the leader before others.
+        last = ends.shape[1] - 1 - lately[:, ::-1].argmax(axis=1)
+        followed = last
+        if lead.leader is not None:
+            followed = np.where(lately[:, lead.leader], lead.leader, last)
+        value = np.where(lately.any(axis=1), ends[rows, followed], out)
+    else:
+        spoke = np.ones(len(start), np.bool_)
+        value = np.where(leads, ends[rows, first_or_leader], out)
+    gone = free & state.changed.any(axis=1) & ~anybody
+    value = np.where(gone, start, value)
+    legal = free | (value >= lead.since)
+    return np.where(emitted & spoke & legal, value, target)
+
+
+def settle_ends(state: Ends, target: Ints, lead: Lead) -> Ints:
+    """The ends that must be so before the stable point moves.
+
+    What the leader says holds, unless it contradicts what the output has promised already. Then
+    the input counts that has promised most of those that say something possible.
+    """
+    start, ends = state.start, state.ends
+    until = lead.until
+    if until <= lead.since or lead.leader is None:
+        return target
+    sweep, free = start < until, start >= lead.since
+    said = ends[:, lead.leader]
+    matters = (said != target) & ((said < until) | (target < until))
+    # Not settled at all so far: as the leader has it, or not at all.
+    absent = target == start
+    result = np.where(sweep & free & (matters | absent | (said == start)), said, target)
+    # There for good already: only its end may move, and not to before what was promised.
+    half = sweep & ~free & (state.out > start)
+    possible = (said > start) & (said >= lead.since)
+    result = np.where(half & possible & matters, said, result)
+    refused = half & ~possible & (target < until)
+    if refused.any():
+        for place in np.argsort(np.where(lead.joined, lead.now, BEGINNING), kind="stable"):
+            other = ends[:, place]
+            use = refused & (other > start) & (other >= lead.since)
+            result = np.where(use, other, result)
+    return result
+
+
+def contradictions(state: Ends, target: Ints, lead: Lead) -> Mask:
+    """Which inputs say, as of now, something else than the output for good.
+
+    An input has settled an end that is before its stable point, and settles with that point also
+    that there is no event which it does not have. Two that differ cannot both be right once the
+    lesser end is settled by both.
+    """
+    theirs, ours = state.ends, target[:, None]
+    lesser = np.minimum(theirs, ours)
+    differs = (theirs != ours) & (lesser < lead.now)
+    differs &= (np.maximum(theirs, ours) >= lead.vouched) & lead.comparable
+    # Once is enough: when it is settled, or when somebody changes something that is.
+    news = state.changed | (target != state.out)[:, None] | (lesser >= lead.was)
+    return np.asarray(differs & news)
+
+
+def last_ends(parts: Sequence[pa.RecordBatch], node: Ints, count: int) -> Ints:
+    """Per node the end that the output has, in its newest version."""
+    found = np.full(count, BEGINNING, np.int64)
+    found[node] = fixed(parts, OUT, np.int64)
+    return found
+
+
+def _absent(part: pa.RecordBatch) -> Ints:
+    """An end at the start: no such event."""
+    return np.asarray(part.column(TIME).to_numpy())

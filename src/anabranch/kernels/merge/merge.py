@@ -1,0 +1,364 @@
+"""One right stream out of several copies: the kernel of all five cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.merge import ORDERED, Merge
+from anabranch.algebra.node import clock_of
+from anabranch.algebra.source import Source
+from anabranch.kernels.contract.kernel import COPY, ID, Arrived, Progress, Run, Stateful, Trace
+from anabranch.kernels.contract.keys import ids_and_checks, key_ids
+from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
+from anabranch.kernels.contract.routing import BY_CHECK, EVERYWHERE, Routing, by_id_or
+from anabranch.kernels.lifetimes.packed_events import payload_names, payload_of
+from anabranch.kernels.merge.contradictions import Note, contradiction, report_run
+from anabranch.kernels.merge.copies import Copies
+from anabranch.kernels.merge.keyed import Lead, Outcome, Runs, step_keyed
+from anabranch.kernels.merge.multiset import step_multiset
+from anabranch.kernels.merge.nodes import Elements, Payloads
+from anabranch.kernels.merge.ordered import (
+    SAID,
+    TWICE,
+    broken,
+    in_order,
+    refuse_twice,
+    step_ordered,
+)
+from anabranch.kernels.trace.timeline import CHECK
+from anabranch.model.batch import EventBatch
+from anabranch.model.clock import Clock
+from anabranch.model.time import BEGINNING, FOREVER, Time
+
+COPIES: Final = "copies"
+REPORT: Final = "report"
+WAITING: Final = "waiting"
+_TIMES: Final = ("__start", "__end", "__new_end")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MergeKernel(Stateful):
+    """Merges the copies that are its sides, or those that one side holds."""
+
+    node: Merge
+
+    @property
+    def label(self) -> str:
+        """That of the node."""
+        return self.node.label
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of all copies."""
+        return self.node.schema
+
+    @property
+    def sides(self) -> int:
+        """One per input."""
+        return len(self.node.inputs)
+
+    @property
+    def takes_copies(self) -> bool:
+        """The only input may stand for many."""
+        return True
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """What the sides are called, if they are the copies."""
+        only = self.node.inputs[0]
+        return () if isinstance(only, Source) and only.copies else self.node.names
+
+    @property
+    def spread(self) -> str:
+        """Elements of one start are together where that is all that tells them apart."""
+        return "start" if self.node.chosen in ("r0", "r1") else "payload"
+
+    @property
+    def can_be_shared_anew(self) -> bool:
+        """A shard that knows the order of its elements knows nothing of those of others."""
+        return not self._by_order
+
+    def routing(self, name: str) -> Routing:
+        """Events by their payload; what is known of the copies is known everywhere."""
+        if name in (COPIES, REPORT):
+            return EVERYWHERE
+        return by_id_or(self.route, BY_CHECK)
+
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Events with what tells them apart, and the numbers of their copies."""
+        del side
+        own = [*hashes(ID, CHECK), *numbers(COPY, *_TIMES)]
+        return pa.schema([*own, *keyed(self.schema.types)])
+
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
+        """The moves with what tells them apart, and who says so."""
+        rows = len(batch)
+        columns = [batch.payload.column(name) for name in self.schema.names]
+        by_start = self.node.chosen in ("r0", "r1")
+        copy = np.full(rows, side, np.int64)
+        if COPY in batch.schema.names:
+            copy = batch.payload.column(COPY).to_numpy().astype(np.int64)
+        if by_start:
+            ids, check = key_ids([pa.array(batch.start)], rows), np.zeros(rows, np.uint64)
+        else:
+            ids, check = ids_and_checks(columns, rows)
+        arrays = {
+            ID: pa.array(ids),
+            CHECK: pa.array(check),
+            COPY: pa.array(copy),
+            **{
+                name: pa.array(times)
+                for name, times in zip(_TIMES, (batch.start, batch.end, batch.new_end), strict=True)
+            },
+        }
+        names = payload_names(self.schema)
+        return assemble(self.prepared_schema(), {**arrays, **dict(zip(names, columns))})
+
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
+        """All inputs have come equally far."""
+        return self.advance(trace, arrived, Progress((stable,) * self.sides))
+
+    def advance(
+        self, trace: Trace, arrived: Arrived, progress: Progress
+    ) -> tuple[Trace, EventBatch]:
+        """Take in what arrived of each copy, then the stable point that this makes possible."""
+        about = (COPIES, REPORT)
+        runs: Runs = {name: held for name, held in trace.runs.items() if name not in about}
+        before = Copies.of(trace.runs.get(COPIES, ()))
+        if trace.stable == FOREVER and not runs and before.are_over:
+            return replace(trace, runs={COPIES: trace.runs[COPIES]}), self._nothing
+        copies = before.advanced(self._names, progress, trace.stable)
+        came = _Rows.of(arrived, self.schema)
+        since, outputs, notes = trace.stable, list[EventBatch](), list[Note]()
+        while True:
+            now, until, outcome = self._heard(runs, came, before, copies, since, notes)
+            outputs.append(outcome.output)
+            copies, runs = now.joined(until), outcome.runs
+            if copies == now:
+                break
+            # Who has joined by that may lead further.
+            before, since, came = now, until, came.take(np.empty(0, np.int64))
+        after = {**runs, COPIES: (now.run(),)}
+        if notes:
+            after[REPORT] = (report_run(notes),)
+        return Trace(after, until), EventBatch.concat(outputs)
+
+    def report(self, trace: Trace) -> dict[str, Any]:
+        """Who leads, how far all have come, and what the last step heard of contradictions."""
+        copies = Copies.of(trace.runs.get(COPIES, ()))
+        noticed = [run.rows for run in trace.runs.get(REPORT, ())]
+        leader = [copy.name for copy in copies.each if copy.number == copies.leader]
+        return {
+            "leader": leader[0] if leader else None,
+            "stable": int(trace.stable),
+            "copies": [copy.report(trace.stable) for copy in copies.each],
+            "divergent": [
+                {"copy": row["copy"], "event": row["event"]}
+                for rows in noticed
+                for row in rows.to_pylist()
+            ],
+        }
+
+    @property
+    def _nothing(self) -> EventBatch:
+        return EventBatch.empty(self.schema, FOREVER)
+
+    def _heard(
+        self,
+        runs: Runs,
+        rows: _Rows,
+        before: Copies,
+        copies: Copies,
+        since: Time,
+        notes: list[Note],
+    ) -> tuple[Copies, Time, Outcome]:
+        """Listen to all who are to be listened to, and move the stable point once.
+
+        What is heard of contradictions is added to the notes.
+        """
+        while True:
+            now, until = copies.led(since, self.node.policy.lag)
+            now, came, waiting = self._came(runs, rows, now, before)
+            now, outcome = self._merge(runs, came, before, now, since, until)
+            guilty = self._judge(now, outcome)
+            names = [copy.name for copy in now.heard]
+            notes += [
+                (names[each.by], each.text(names[each.by], clock=self._clock))
+                for each in outcome.found
+            ]
+            if not guilty:
+                held = {name: it for name, it in outcome.runs.items() if it and name != WAITING}
+                if waiting:
+                    held[WAITING] = waiting
+                return now, until, replace(outcome, runs=held)
+            # It is as if they had not been listened to in this batch.
+            for number in guilty:
+                found = now.numbered(number).diverged
+                copies = copies.changed(number, status="quarantined", diverged=found)
+
+    def _merge(
+        self,
+        runs: Runs,
+        came: Elements,
+        before: Copies,
+        copies: Copies,
+        since: Time,
+        until: Time,
+    ) -> tuple[Copies, Outcome]:
+        case, policy = self.node.chosen, self.node.policy
+        if case in ("r3", "r4"):
+            lead = _lead(before, copies, since, until)
+            if case == "r4":
+                outcome = step_multiset(runs, came, lead, policy, self.schema)
+            else:
+                asserted = self.node.is_asserted
+                outcome = step_keyed(runs, came, lead, policy, self.schema, asserted=asserted)
+            if outcome.twice is not None:
+                copy = copies.heard[came.column[outcome.twice]]
+                raise broken(copy, came, outcome.twice, case, TWICE)
+        else:
+            copies, ordinal = in_order(came, copies, case, known=not self.node.is_asserted)
+            if case == "r2" and self.node.is_asserted:
+                runs = {**runs, SAID: refuse_twice(runs, came, copies)}
+            outcome = step_ordered(runs, came, case, since, until, ordinal)
+        numbers = [copy.number for copy in copies.heard]
+        copies = copies.counted(came.column[outcome.ignored], outcome.by, numbers)
+        slow = min((copy.stable for copy in copies.heard), default=int(until))
+        forgotten = max(copies.forgotten, min(slow, int(until)))
+        return replace(copies, forgotten=forgotten), outcome
+
+    def _judge(self, copies: Copies, outcome: Outcome) -> set[int]:
+        """The numbers of those that are not to be listened to any more.
+
+        Raises:
+            StreamError: The user wants to hear of contradictions at once.
+        """
+        if not len(outcome.by) or self.node.policy.divergence == "warn":
+            return set()
+        heard = copies.heard
+        if self.node.policy.divergence == "fail":
+            first = int(outcome.by[0])
+            found = [each for each in outcome.found if each.by == first]
+            raise contradiction(heard[first].name, found, clock=self._clock)
+        return {heard[place].number for place in outcome.by.tolist()}
+
+    def _came(
+        self, runs: Runs, rows: _Rows, copies: Copies, before: Copies
+    ) -> tuple[Copies, Elements, tuple[Run, ...]]:
+        """What those say who are heard, in the order of each of them, and what has to wait.
+
+        What a copy says against its own promise is a repetition, or nonsense: it does not count.
+        Where elements are told apart by their order, those who are joining have to wait: they may
+        lack what others have yet to say.
+        """
+        column, heard, promised = copies.columns(before)
+        number = rows.column(COPY)
+        start, end, new_end = (rows.column(name) for name in _TIMES)
+        bound = promised[number]
+        fine = start >= bound
+        if not fine.all():
+            fine |= (end >= bound) & (new_end >= bound)
+        counts = np.bincount(number, minlength=len(column))
+        late = np.zeros(len(column), np.int64)
+        if not fine.all():
+            late = np.bincount(number[~fine], minlength=len(column))
+        each = tuple(
+            replace(c, rows=c.rows + int(counts[c.number]), ignored=c.ignored + int(late[c.number]))
+            for c in copies.each
+        )
+        keep = heard[number] & fine
+        if not keep.all():
+            rows = rows.take(np.flatnonzero(keep))
+        held: tuple[Run, ...] = ()
+        if self._by_order:
+            rows, held = self._those_who_wait(runs, rows, copies, heard)
+        ids, check, number = rows.column(ID), rows.column(CHECK), rows.column(COPY)
+        start, end, new_end = (rows.column(name) for name in _TIMES)
+        came = Elements(ids, check, start, end, new_end, column[number], rows.payload)
+        return replace(copies, each=each), came, held
+
+    def _those_who_wait(
+        self, runs: Runs, rows: _Rows, copies: Copies, heard: np.ndarray
+    ) -> tuple[_Rows, tuple[Run, ...]]:
+        """What is to be looked at now, and what waits: that of those who are joining."""
+        joining = [c.number for c in copies.each if c.status == "joining"]
+        waited = runs.get(WAITING, ())
+        if not joining and not waited:
+            return rows, ()
+        rows = _Rows.of([*(run.rows for run in waited), rows.as_batch()], self.schema)
+        number = rows.column(COPY)
+        here = heard[number]
+        waits = np.isin(number, joining) & here
+        held = rows.take(np.flatnonzero(waits)).as_batch()
+        return rows.take(np.flatnonzero(~waits & here)), (Run(held),) if held.num_rows else ()
+
+    @property
+    def _clock(self) -> Clock:
+        """How the copies count time."""
+        return clock_of(self.node)
+
+    @property
+    def _by_order(self) -> bool:
+        return self.node.chosen in ORDERED
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """What the exchange brought, with payloads left where they are."""
+
+    columns: dict[str, np.ndarray]
+    payload: Payloads
+
+    @staticmethod
+    def of(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> _Rows:
+        columns = {
+            name: np.concatenate([part.column(name).to_numpy() for part in parts])
+            for name in (ID, CHECK, COPY, *_TIMES)
+        }
+        return _Rows(columns, Payloads(tuple(payload_of(part, schema) for part in parts)))
+
+    def column(self, name: str) -> np.ndarray:
+        return self.columns[name]
+
+    def take(self, rows: np.ndarray) -> _Rows:
+        some = {name: column[rows] for name, column in self.columns.items()}
+        return _Rows(some, self.payload.select(rows))
+
+    def as_batch(self) -> pa.RecordBatch:
+        payload = self.payload.take(np.arange(len(self.columns[ID])))
+        names = payload_names(payload.schema)
+        arrays = {name: pa.array(column) for name, column in self.columns.items()}
+        return pa.RecordBatch.from_pydict({**arrays, **dict(zip(names, payload.columns))})
+
+
+def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:
+    heard = copies.heard
+    leader = [place for place, copy in enumerate(heard) if copy.number == copies.leader]
+    known = {copy.key: copy.stable for copy in before.each}
+    joining = {copy.key for copy in before.each if copy.status == "joining"}
+    vouched = [max(c.since, c.known) if c.status == "joined" else FOREVER for c in heard]
+    was = [min(known.get(copy.key, BEGINNING), since) for copy in heard]
+    # Nothing was compared before they had settled something that they vouch for.
+    was = [
+        BEGINNING if copy.key in joining or settled < since_when else settled
+        for copy, settled, since_when in zip(heard, was, vouched)
+    ]
+    now = [min(copy.stable, until) for copy in heard]
+    return Lead(
+        tuple(copy.key for copy in heard),
+        leader[0] if leader else None,
+        since,
+        until,
+        np.array(was, np.int64),
+        np.array(now, np.int64),
+        np.array(vouched, np.int64),
+        Time(min(now, default=until)),
+        joins=any(c.status == "joined" and c.key in joining for c in heard),
+    )

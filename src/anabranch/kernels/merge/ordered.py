@@ -1,0 +1,244 @@
+"""Cases r0, r1 and r2: inputs that only insert, in order. Next to nothing is remembered.
+
+Elements are told apart by their start and, where starts may be equal, by their number among those
+of the start (r1) or by their payload (r2). What was seen at the largest start so far is known; what
+is before it came already, or is missing for good.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.merge import Case
+from anabranch.errors import StreamError
+from anabranch.kernels.columns.grouped import (
+    Ids,
+    Ints,
+    Mask,
+    group_starts,
+    is_compiled,
+    is_first,
+    native,
+)
+from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.merge.copies import Copies, Copy
+from anabranch.kernels.merge.keyed import Outcome, Runs
+from anabranch.kernels.merge.nodes import Elements
+from anabranch.kernels.trace.runs import TIME
+from anabranch.kernels.trace.timeline import CHECK
+from anabranch.model.batch import EventBatch
+from anabranch.model.payload import payloads, show_payload
+from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
+
+SEEN: Final = "seen"
+SAID: Final = "said"
+TWICE: Final = "has two elements of one payload and start"
+
+
+def step_ordered(
+    runs: Runs, came: Elements, case: Case, since: Time, until: Time, ordinal: Ints
+) -> Outcome:
+    """Let every element pass once; `ordinal` is its number among those of its input and start."""
+    held = runs.get(SEEN, ())
+    last, seen, checks = int(BEGINNING), np.empty(0, np.uint64), np.empty(0, np.uint64)
+    if held:
+        rows = held[0].rows
+        last = rows.column(TIME)[0].as_py()
+        seen, checks = rows.column(ID).to_numpy(), rows.column(CHECK).to_numpy()
+    fresh = (came.start >= last) & (came.start >= since)
+    # Mostly all are, and need not be copied.
+    some = slice(None) if fresh.all() else np.flatnonzero(fresh)
+    start = came.start[some]
+    ids, check = _identity(came, case, some, ordinal)
+    order = first_ones(start, ids, check, case)
+    # At the largest start so far some have passed already.
+    again = np.flatnonzero(start[order] == last)
+    if len(again) and len(seen):
+        at = order[again]
+        known = _among(ids[at], check[at], seen, checks)
+        order = np.delete(order, again[known])
+    out = order if isinstance(some, slice) else some[order]
+    starts = came.start[out]
+    after = _remember(runs, starts, ids[order], check[order], last, seen, checks, until)
+    output = EventBatch(came.payload.take(out), starts, starts, came.new_end[out], until)
+    return Outcome(after, output, np.flatnonzero(~fresh), np.empty(0, np.int64))
+
+
+def _among(ids: Ids, check: Ids, seen: Ids, checks: Ids) -> Mask:
+    """Which identities were seen before; none of them occurs twice."""
+    every, both = np.concatenate([seen, ids]), np.concatenate([checks, check])
+    # Sorting keeps the order of equals, so those that were seen come first.
+    order = np.lexsort((both, every))
+    again = np.empty(len(order), np.bool_)
+    again[order] = ~is_first(every[order], both[order])
+    return again[len(seen) :]
+
+
+def first_ones(start: Ints, ids: Ids, check: Ids, case: Case) -> Ints:
+    """The first row of every start and identity, by start.
+
+    Rows of one start nearly always have one identity, too: only the others are sorted by that.
+    """
+    # Every input is in order already, and this kind of sort merges what is.
+    order = np.argsort(start, kind="stable")
+    if case == "r0":
+        return order[is_first(start[order])]
+    first, mixed = _leaders(start, ids, check, order)
+    some = np.flatnonzero(mixed)
+    if len(some):
+        at = order[some]
+        again = np.lexsort((check[at], ids[at], start[at]))
+        some, at = some[again], at[again]
+        first[some] = is_first(start[at], ids[at], check[at])
+    return order[first]
+
+
+def _leaders(start: Ints, ids: Ids, check: Ids, order: Ints) -> tuple[Mask, Mask]:
+    """In that order: the first row of every identity, and the rows for which that is left open."""
+    if is_compiled(len(order)):
+        found: tuple[Mask, Mask] = native().leaders(start, ids, check, order)
+        return found
+    first = is_first(start[order])
+    group = group_starts(first)
+    lead, mixed = order[group], np.zeros(len(order), np.bool_)
+    mixed[group[(ids[order] != ids[lead]) | (check[order] != check[lead])]] = True
+    return first, mixed[group]
+
+
+def _identity(came: Elements, case: Case, some: slice | Ints, ordinal: Ints) -> tuple[Ids, Ids]:
+    """What tells elements of one start apart."""
+    if case == "r2":
+        return came.ids[some], came.check[some]
+    number = ordinal[some].view(np.uint64)
+    none = np.zeros(len(number), np.uint64)
+    return (none if case == "r0" else number), none
+
+
+def _remember(
+    runs: Runs,
+    start: Ints,
+    ids: Ids,
+    check: Ids,
+    last: int,
+    seen: Ids,
+    checks: Ids,
+    until: Time,
+) -> Runs:
+    """What passed at the largest start."""
+    if until == FOREVER:
+        return {}
+    if not len(start):
+        return runs
+    most = int(start.max())
+    at = start == most
+    if most == last:
+        ids, check = np.concatenate([seen, ids[at]]), np.concatenate([checks, check[at]])
+    else:
+        ids, check = ids[at], check[at]
+    rows = pa.RecordBatch.from_pydict(
+        {
+            ID: pa.array(ids),
+            TIME: pa.array(np.full(len(ids), most, np.int64)),
+            CHECK: pa.array(check),
+        }
+    )
+    return {**runs, SEEN: (Run(rows),)}
+
+
+def in_order(came: Elements, copies: Copies, case: Case, *, known: bool) -> tuple[Copies, Ints]:
+    """Check that every input is as the case says; as r1, give each element's number among ties.
+
+    Where that is `known` of the inputs, what one of them sends in a batch may be in any order: it
+    comes from several shards.
+
+    Raises:
+        StreamError: An input adjusts, goes back in time, or has two elements of one start where
+            that may not be.
+    """
+    ordinal = np.zeros(len(came), np.int64)
+    for place, copy in enumerate(copies.heard):
+        rows = np.flatnonzero(came.column == place)
+        if not len(rows):
+            continue
+        # Mostly an input's rows are next to each other, and in order.
+        together = rows[-1] - rows[0] + 1 == len(rows)
+        some = slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
+        starts = came.start[some]
+        moved = (came.end[some] != starts) | (came.new_end[some] <= starts)
+        if moved.any():
+            row = int(rows[moved.argmax()])
+            raise broken(copy, came, row, case, "adjusts, but is declared insert-only")
+        if known and (starts[1:] < starts[:-1]).any():
+            rows = some = rows[np.argsort(starts, kind="stable")]
+            starts = came.start[rows]
+        start = np.concatenate([[np.int64(copy.last)], starts])
+        back = np.flatnonzero(start[1:] < start[:-1])
+        if len(back) and not known:
+            row = int(rows[back[0]])
+            before = format_time(int(start[back[0]]))
+            raise broken(copy, came, row, case, f"goes back in time, after {before}")
+        same = np.flatnonzero((start[1:] == start[:-1]) & (start[1:] > BEGINNING))
+        if case == "r0" and len(same) and not known:
+            raise broken(copy, came, int(rows[same[0]]), case, "has two elements of one start")
+        ties = 0
+        if case == "r1":
+            group = group_starts(is_first(start))
+            number = np.arange(len(start)) - group
+            # The row before the first one stands for those seen in earlier batches.
+            number[: int(np.searchsorted(group, 0, side="right"))] += max(copy.ties - 1, 0)
+            ordinal[some] = number[1:]
+            ties = int(number[-1]) + 1
+        copies = copies.changed(copy.number, last=int(start[-1]), ties=ties)
+    return copies, ordinal
+
+
+def refuse_twice(runs: Runs, came: Elements, copies: Copies) -> tuple[Run, ...]:
+    """Check that no input has a payload twice at a start; give what each said at its last one.
+
+    The same element again does no harm.
+
+    Raises:
+        StreamError: An input has two elements of one payload and start, with different ends.
+    """
+    names = (ID, CHECK, TIME, "__end", "__key")
+    keys = np.array([copy.key for copy in copies.heard], np.int64)
+    columns = [came.ids, came.check, came.start, came.new_end, keys[came.column]]
+    held = [run.rows for run in runs.get(SAID, ())]
+    before = sum(rows.num_rows for rows in held)
+    ids, check, start, end, key = (
+        np.concatenate([*(rows.column(name).to_numpy() for rows in held), column])
+        for name, column in zip(names, columns)
+    )
+    order = np.lexsort((check, ids, start, key))
+    first = is_first(key[order], start[order], ids[order], check[order])
+    differs = ~first[1:] & (end[order][1:] != end[order][:-1])
+    if differs.any():
+        row = int(order[1:][differs].min()) - before
+        raise broken(copies.heard[came.column[row]], came, row, "r2", TWICE)
+    order = order[first]
+    # Inputs that have left are not heard, and at earlier starts nothing comes any more.
+    heard = sorted((copy.key, copy.last) for copy in copies.heard)
+    if not heard:
+        return ()
+    known = np.array([one for one, _ in heard], np.int64)
+    last = np.array([time for _, time in heard], np.int64)
+    place = np.minimum(np.searchsorted(known, key[order]), len(known) - 1)
+    kept = order[(known[place] == key[order]) & (last[place] == start[order])]
+    if not len(kept):
+        return ()
+    arrays = [pa.array(column[kept]) for column in (ids, check, start, end, key)]
+    return (Run(pa.RecordBatch.from_arrays(arrays, names=list(names))),)
+
+
+def broken(copy: Copy, came: Elements, row: int, case: Case, what: str) -> StreamError:
+    """An input is not what the user says it is."""
+    (payload,) = payloads(came.payload.take(np.array([row])), 1)
+    times = f"[{format_time(int(came.start[row]))}, {format_time(int(came.new_end[row]))})"
+    return StreamError(
+        f"input '{copy.name}' {what}",
+        where=f"element {show_payload(payload)} {times}, merged as {case}",
+        hint="merge as a weaker case (r3, or r4 for multisets); rejoin an input that was restarted",
+    )

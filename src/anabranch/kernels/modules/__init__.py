@@ -1,0 +1,1 @@
+"""User operators over windows of the time axis."""

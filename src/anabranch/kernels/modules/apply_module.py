@@ -1,0 +1,327 @@
+"""Let modules answer for windows of the time axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.analysis.liveliness import settles_with_input
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.axis_window import Hopping
+from anabranch.kernels.columns.grouped import Mask, is_first, is_in_place, order_by_id_and_time
+from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.routing import BY_ID, EVERYWHERE, Routing
+from anabranch.kernels.modules.failures import report_of
+from anabranch.kernels.modules.grid_windows import grid_line, grid_plan, horizon_of
+from anabranch.kernels.modules.made_windows import (
+    ends_settle,
+    lines_of,
+    matters,
+    open_since,
+    span_plan,
+)
+from anabranch.kernels.modules.window_bags import WEND, Keep, negative, numbers, sorted_rows
+from anabranch.kernels.modules.window_change import Change, Known, change_windows
+from anabranch.kernels.modules.window_events import NEW_STOP, START, STOP, Layout, Windows
+from anabranch.kernels.modules.window_planning import Frontier, Plan
+from anabranch.kernels.trace.event_trace import END
+from anabranch.kernels.trace.runs import TIME
+from anabranch.kernels.trace.timeline_rows import COUNT
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import BEGINNING, FOREVER, Time
+
+EVENTS: Final = "events"
+WINDOWS: Final = "windows"
+WAITING: Final = "waiting"
+ANSWERS: Final = "answers"
+STATES: Final = "states"
+GROUPS: Final = "groups"
+PROGRESS: Final = "progress"
+FAILURES: Final = "failures"
+
+_PROGRESS: Final = pa.schema([(ID, pa.uint64()), (TIME, pa.int64())])
+
+Runs = Mapping[str, tuple[Run, ...]]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ApplyModuleKernel(Stateful):
+    """Windows and modules, keyed by group.
+
+    A batch changes some windows: those are found without looking at any others. Of these, and of
+    those that have ended with it, modules are asked anew, and what they say is compared with what
+    they had said: the difference leaves. A module with states is told only what has come and left.
+    """
+
+    node: ApplyModule
+    layout: Layout
+
+    @staticmethod
+    def of(node: ApplyModule) -> ApplyModuleKernel:
+        """The kernel of a node."""
+        return ApplyModuleKernel(node, Layout.of(node))
+
+    @property
+    def label(self) -> str:
+        """That of the node."""
+        return self.node.label
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the node."""
+        return self.node.schema
+
+    @property
+    def spread(self) -> str:
+        """What is grouped by."""
+        return ", ".join(name for name, _ in self.node.group_by) or "nothing"
+
+    @property
+    def promises_by_state(self) -> bool:
+        """A window that is still open holds a promise back."""
+        return True
+
+    @property
+    def looks_back(self) -> bool:
+        """What has ended since is told of."""
+        return True
+
+    @property
+    def can_be_shared_anew(self) -> bool:
+        """Not where long lifetimes reach into windows that shards have begun at different times."""
+        return not self._on_grid or self.node.input.properties.only_points
+
+    def routing(self, name: str) -> Routing:
+        """Everything goes with its group."""
+        return EVERYWHERE if name == PROGRESS else BY_ID
+
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Groups and arguments, with both hashes."""
+        del side
+        return self.layout.sent
+
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
+        """Groups and arguments, with both hashes."""
+        del side
+        return self.layout.send(self.node, batch)
+
+    def report(self, trace: Trace) -> dict[str, Any]:
+        """The windows that modules failed for in the last step."""
+        return report_of(trace.runs.get(FAILURES, ()))
+
+    @property
+    def _on_grid(self) -> bool:
+        return isinstance(self.node.window, Hopping)
+
+    @property
+    def _shows_open(self) -> bool:
+        return self.node.open_windows or self.node.timestamps == "time_bound"
+
+    @property
+    def _keeps_events(self) -> bool:
+        """Whether events are needed again: not if states say it all."""
+        modules = [call.module for call in self.node.calls]
+        states = all(module.incremental and module.removes for module in modules)
+        again = self.node.errors != "fail" or self.node.sees_ends or self.node.empty
+        return again or not states or not self._on_grid
+
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
+        """Find the windows that change or have ended, ask the modules, tell what is new."""
+        came = _in_order(arrived[0])
+        runs = trace.runs
+        frontier = self._frontier(trace, came, stable)
+        fresh = self._event_rows(came)
+        events = runs.get(EVENTS, ())
+        after = (*events, Run(fresh)) if fresh.num_rows else events
+        if stable == FOREVER and self._on_grid:
+            frontier = replace(frontier, horizon=horizon_of(self.layout, after, trace.stable))
+        plan = self._plan(runs, events, after, came, frontier)
+        ready = self._ready(runs, frontier)
+        shown = self._shown(plan.changed, frontier, runs)
+        change = change_windows(
+            self.node,
+            self.layout,
+            Known(
+                answers=runs.get(ANSWERS, ()),
+                states=runs.get(STATES, ()),
+                waiting=runs.get(WAITING, ()),
+                groups=runs.get(GROUPS, ()),
+                events=after,
+            ),
+            frontier,
+            plan,
+            ready,
+            shown,
+        )
+        return self._kept(trace, change, plan, fresh, after, frontier)
+
+    def _frontier(self, trace: Trace, came: pa.RecordBatch, stable: Time) -> Frontier:
+        known = [
+            int(run.rows.column(TIME).to_numpy().max()) for run in trace.runs.get(PROGRESS, ())
+        ]
+        before = max([int(BEGINNING), *known])
+        largest = int(numbers(came, START).max(initial=BEGINNING))
+        seen = max(before, largest, int(stable))
+        return Frontier((trace.stable, stable), (before, seen))
+
+    def _event_rows(self, came: pa.RecordBatch) -> pa.RecordBatch:
+        """What moves take away from the events and add to them."""
+        start, stop, new_stop = (numbers(came, name) for name in (START, STOP, NEW_STOP))
+        gone, come = np.flatnonzero(stop > start), np.flatnonzero(new_stop > start)
+        rows = np.concatenate([gone, come])
+        about = came.select([name for name, _ in self.layout.about])
+        if len(gone) or len(come) < came.num_rows:
+            about = about.take(pa.array(rows))
+        return self.layout.events.rows(
+            numbers(came, ID)[rows],
+            start[rows],
+            np.concatenate([stop[gone], new_stop[come]]),
+            np.repeat([-1, 1], [len(gone), len(come)]),
+            about.columns,
+        )
+
+    def _plan(
+        self,
+        runs: Runs,
+        events: Sequence[Run],
+        after: Sequence[Run],
+        came: pa.RecordBatch,
+        frontier: Frontier,
+    ) -> Plan:
+        if self._on_grid:
+            return grid_plan(self.node, self.layout, after, came, frontier)
+        waiting = self._ready(runs, frontier)
+        groups = np.unique(np.concatenate([numbers(came, ID), numbers(waiting, ID)]))
+        line = lines_of(self.layout, runs.get(WINDOWS, ()), groups, frontier.stable[0])
+        return span_plan(self.node, self.layout, (events, after), groups, line)
+
+    def _ready(self, runs: Runs, frontier: Frontier) -> pa.RecordBatch:
+        """The windows that wait and can be told of now."""
+        which = TIME if self._shows_open else WEND
+        bag, known = self.layout.windows, runs.get(WAITING, ())
+
+        def is_due(rows: pa.RecordBatch) -> Mask:
+            # What was settled before is over, though a run that was not merged since still has it:
+            # the row that takes it away may have been dropped for the same reason.
+            settled = numbers(rows, END) <= frontier.stable[0]
+            return np.asarray((numbers(rows, which) <= frontier.seen[1]) & ~settled)
+
+        rows = bag.where(known, is_due)
+        return rows.take(pa.array(np.flatnonzero(numbers(rows, COUNT) > 0)))
+
+    def _shown(self, windows: Windows, frontier: Frontier, runs: Runs) -> Mask:
+        """Which windows are told of: those that have ended, or that have begun.
+
+        What is settled of a window stays, also if its end moves away again.
+        """
+        times = windows.start if self._shows_open else windows.end
+        shown = np.asarray(times <= frontier.seen[1])
+        if ends_settle(self.node):
+            known, before = runs.get(WINDOWS, ()), frontier.stable[0]
+            line = min(int(before), open_since(self.node, self.layout, known, before))
+            shown |= windows.start < line
+        return shown
+
+    def _kept(
+        self,
+        trace: Trace,
+        change: Change,
+        plan: Plan,
+        fresh: pa.RecordBatch,
+        events: Sequence[Run],
+        frontier: Frontier,
+    ) -> tuple[Trace, EventBatch]:
+        """What is remembered, and how far the output is settled."""
+        stable, layout, runs = frontier.stable[1], self.layout, trace.runs
+        failures = {FAILURES: (change.failures,)} if change.failures is not None else {}
+        if stable == FOREVER:
+            return Trace(failures, stable), change.output.with_stable(stable)
+        windows, settled = runs.get(WINDOWS, ()), stable
+        if self._on_grid:
+            line = grid_line(self.node, layout, events, stable)
+            settled = Time(min(stable, line))
+            alive = self._keep_on_grid(frontier, line)
+        else:
+            fresh_windows = self._window_rows(runs, plan)
+            windows = layout.windows.add(
+                windows, fresh_windows, stable, lambda rows: numbers(rows, END) > stable
+            )
+            settled = Time(min(stable, open_since(self.node, layout, windows, stable)))
+            alive = self._keep_spans(windows, stable)
+        if self.node.timestamps == "time_bound" or settles_with_input(self.node):
+            settled = stable
+
+        def since(rows: pa.RecordBatch) -> Mask:
+            return np.asarray(numbers(rows, END) > stable)
+
+        progress = pa.RecordBatch.from_arrays(
+            [pa.array([0], pa.uint64()), pa.array([frontier.seen[1]], pa.int64())],
+            schema=_PROGRESS,
+        )
+        after = {
+            EVENTS: layout.events.add(runs.get(EVENTS, ()), fresh, stable, alive),
+            WINDOWS: windows,
+            WAITING: layout.windows.add(runs.get(WAITING, ()), change.waiting, stable, since),
+            ANSWERS: layout.answers.add(runs.get(ANSWERS, ()), change.answers, stable, since),
+            STATES: layout.kept.add(runs.get(STATES, ()), change.states, stable, since),
+            GROUPS: layout.groups.add(
+                runs.get(GROUPS, ()), change.groups, stable, lambda rows: numbers(rows, COUNT) != 0
+            ),
+            PROGRESS: (Run(progress),),
+            **failures,
+        }
+        kept = {name: some for name, some in after.items() if some}
+        return Trace(kept, stable), change.output.with_stable(settled)
+
+    def _keep_on_grid(self, frontier: Frontier, line: Time) -> Keep:
+        """Which events matter: those in windows that may change, or not have begun.
+
+        Where states say it all, events matter to windows that have not begun. If some never end,
+        the others also say how far those are looked at in the end.
+        """
+        since: int = line
+        if not self._keeps_events:
+            points = self.node.input.properties.only_points
+            since = frontier.seen[1] + 1 if points else frontier.stable[1]
+
+        def keep(rows: pa.RecordBatch) -> Mask:
+            return np.asarray(numbers(rows, END) > since)
+
+        return keep
+
+    def _keep_spans(self, windows: Sequence[Run], stable: Time) -> Keep:
+        """Which events matter: those from the earliest window on that may change, of each group."""
+        bag = self.layout.windows
+        alive = bag.where(windows, lambda rows: numbers(rows, END) > stable)
+        alive = alive.take(pa.array(np.flatnonzero(numbers(alive, COUNT) > 0)))
+        order = np.lexsort((numbers(alive, TIME), numbers(alive, ID)))
+        order = order[is_first(numbers(alive, ID)[order])]
+        groups, earliest = numbers(alive, ID)[order], numbers(alive, TIME)[order]
+
+        def keep(rows: pa.RecordBatch) -> Mask:
+            line = np.full(rows.num_rows, stable)
+            if len(groups):
+                at = np.minimum(np.searchsorted(groups, numbers(rows, ID)), len(groups) - 1)
+                known = groups[at] == numbers(rows, ID)
+                line[known] = np.minimum(line[known], earliest[at[known]])
+            return matters(self.node, rows, line)
+
+        return keep
+
+    def _window_rows(self, runs: Runs, plan: Plan) -> pa.RecordBatch:
+        """What becomes of the list of windows: the groups that were looked at are put in anew."""
+        assert plan.now is not None
+        assert plan.groups is not None
+        known, _ = self.layout.windows.of(runs.get(WINDOWS, ()), plan.groups)
+        return sorted_rows(negative(known), plan.now)
+
+
+def _in_order(came: pa.RecordBatch) -> pa.RecordBatch:
+    """The same by group and start: what follows is then in order, or nearly so."""
+    order = order_by_id_and_time(numbers(came, ID), numbers(came, START))
+    return came if is_in_place(order) else came.take(pa.array(order))

@@ -1,0 +1,151 @@
+"""Ask modules that get one table of all windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.modules.module import FRAME_TIMES, WINDOW, Module
+from anabranch.algebra.modules.results import (
+    ModuleCallError,
+    Timestamps,
+    called,
+    settled_times,
+)
+from anabranch.kernels.columns.grouped import Ints
+from anabranch.kernels.modules.answers import Answers, Seen, compare, rank
+from anabranch.model.payload import freeze
+from anabranch.model.time import FOREVER
+
+
+def frame(module: Module, seen: Seen) -> pa.Table:
+    """The events of all windows as one table."""
+    owner = np.repeat(np.arange(len(seen)), np.diff(seen.cuts))
+    made: dict[str, pa.Array] = {WINDOW: pa.array(owner)}
+    made |= {name: column for (name, _), column in zip(module.takes, seen.columns)}
+    if module.time_sensitive:
+        times = (seen.since, seen.until, seen.start[owner], seen.end[owner])
+        made |= {name: pa.array(values) for name, values in zip(FRAME_TIMES, times)}
+    return pa.table(made)
+
+
+def ask_frame(module: Module, seen: Seen, timestamps: Timestamps) -> Answers:
+    """What a module says of all windows; if that is wrong somewhere, of each by itself."""
+    some = np.diff(seen.cuts) > 0
+    try:
+        answers = _frame_answers(module, seen, timestamps)
+        if "deterministic" in module.properties and some.any():
+            _compare_frame(module, seen, timestamps, answers, int(np.flatnonzero(some)[0]))
+    except ModuleCallError as failure:
+        if len(seen) == 1:
+            return Answers(*_nothing(module), {0: failure})
+    else:
+        return answers
+    # Something is wrong somewhere: ask for every window by itself.
+    parts = [ask_frame(module, seen.only(number), timestamps) for number in range(len(seen))]
+    return Answers(
+        np.concatenate([part.owner + number for number, part in enumerate(parts)]),
+        [
+            pa.concat_arrays([part.columns[place] for part in parts])
+            for place in range(len(module.gives))
+        ],
+        np.concatenate([part.start for part in parts]),
+        np.concatenate([part.end for part in parts]),
+        {number: part.failures[0] for number, part in enumerate(parts) if part.failures},
+    )
+
+
+def _frame_answers(module: Module, seen: Seen, timestamps: Timestamps) -> Answers:
+    given = called(module, module.code.compute_frame, frame(module, seen))
+    if not isinstance(given, pa.Table):
+        raise ModuleCallError(f"{module.name} gave a {type(given).__name__}, which is no table")
+    needed = [WINDOW, *module.gives.names, *(("start", "end") if module.own_times else ())]
+    missing = [name for name in needed if given.column_names.count(name) != 1]
+    if missing:
+        there = ", ".join(given.column_names)
+        raise ModuleCallError(f"{module.name} gave not one column '{missing[0]}', but: {there}")
+    owner = _column(module, given, WINDOW, pa.int64()).to_numpy(zero_copy_only=False)
+    has_events = np.diff(seen.cuts) > 0
+    if len(owner) and (owner.min() < 0 or owner.max() >= len(seen) or not has_events[owner].all()):
+        raise ModuleCallError(f"{module.name} gave a result for a window that was not asked for")
+    columns = [_column(module, given, each.name, each.type) for each in module.gives]
+    if module.kind == "uda" and (np.bincount(owner, minlength=len(seen)) != has_events).any():
+        raise ModuleCallError(f"{module.name} did not give one value for every window")
+    if module.own_times and timestamps != "align":
+        start, end = (
+            _column(module, given, name, pa.int64()).to_numpy(zero_copy_only=False)
+            for name in ("start", "end")
+        )
+        order = np.argsort(owner, kind="stable")
+        owner, start, end = owner[order], start[order], end[order]
+        columns = [column.take(pa.array(order)) for column in columns]
+        return _timed(module, seen, timestamps, Answers(owner, columns, start, end))
+    if module.on_empty is not None and not has_events.all():
+        none = np.flatnonzero(~has_events)
+        owner = np.concatenate([owner, none])
+        columns = [
+            pa.concat_arrays([column, pa.array([value] * len(none), column.type)])
+            for column, value in zip(columns, module.on_empty)
+        ]
+    order = np.argsort(owner, kind="stable")
+    columns = [column.take(pa.array(order)) for column in columns]
+    owner = owner[order]
+    return Answers(owner, columns, seen.start[owner], seen.end[owner])
+
+
+def _timed(module: Module, seen: Seen, timestamps: Timestamps, answers: Answers) -> Answers:
+    """Rows with times of the module's own, put into those they shall have."""
+    owner, start, end = answers.owner, answers.start, answers.end
+    wrong = (start >= end) | (start == FOREVER)
+    if timestamps == "clip":
+        start, end = np.maximum(start, seen.start[owner]), np.minimum(end, seen.end[owner])
+        keep = np.flatnonzero(start < end)
+    else:
+        wrong |= start < seen.start[owner]
+        keep = np.arange(len(owner))
+    if wrong.any():
+        place = int(np.flatnonzero(wrong)[0])
+        window = seen.window(int(owner[place]))
+        settled_times(
+            module, int(answers.start[place]), int(answers.end[place]), window, timestamps
+        )
+    columns = [column.take(pa.array(keep)) for column in answers.columns]
+    return Answers(owner[keep], columns, start[keep], end[keep])
+
+
+def _column(module: Module, given: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
+    """A column of a result, of the type that was declared.
+
+    Raises:
+        ModuleCallError: It has another type, that cannot be read as that.
+    """
+    column = given.column(name).combine_chunks()
+    column = column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)
+    if pa.types.is_integer(kind) and pa.types.is_floating(column.type):
+        raise ModuleCallError(f"{module.name} gave {column.type} for '{name}', which is no {kind}")
+    if name in (WINDOW, "start", "end") and column.null_count:
+        raise ModuleCallError(f"{module.name} gave NULL for '{name}'")
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        what = f"{module.name} gave {column.type} for '{name}', which is no {kind}"
+        raise ModuleCallError(what) from None
+
+
+def _compare_frame(
+    module: Module, seen: Seen, timestamps: Timestamps, answers: Answers, number: int
+) -> None:
+    """A window by itself must get the answer that it gets among others."""
+    alone = _frame_answers(module, seen.only(number), timestamps)
+    rows = np.flatnonzero(answers.owner == number)
+    among = [column.take(pa.array(rows)).to_pylist() for column in answers.columns]
+    again = [column.to_pylist() for column in alone.columns]
+    times = (answers.start[rows].tolist(), answers.end[rows].tolist())
+    one = sorted(map(freeze, zip(*among, *times)), key=rank)
+    two = sorted(map(freeze, zip(*again, alone.start.tolist(), alone.end.tolist())), key=rank)
+    compare(module, one, two)
+
+
+def _nothing(module: Module) -> tuple[Ints, list[pa.Array], Ints, Ints]:
+    none = np.empty(0, np.int64)
+    return none, [pa.array([], each.type) for each in module.gives], none, none

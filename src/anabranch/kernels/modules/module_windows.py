@@ -1,0 +1,249 @@
+"""What modules say of windows, as rows; and the states that some of them keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.module import Module
+from anabranch.algebra.modules.results import ModuleCallError, called
+from anabranch.errors import OperatorError
+from anabranch.kernels.columns.grouped import Ints
+from anabranch.kernels.modules.answers import Answers, Seen
+from anabranch.kernels.modules.calls import answers_of, ask, offender
+from anabranch.kernels.modules.state import decode_state, encode_state, version_of
+from anabranch.kernels.modules.window_events import Layout, Pairs, Windows, seen_by
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A module failed for a window: what is told of it."""
+
+    module: str
+    reason: str
+    event: str
+    cause: BaseException | None = field(repr=False, default=None)
+
+
+@final
+@dataclass(slots=True)
+class Said:
+    """Rows of windows: of one operator, or one per window of all aggregates.
+
+    `owner` is the window of each row; `columns` are the values of all calls; `failures` are
+    windows that have no rows for a reason.
+    """
+
+    owner: Ints
+    columns: list[pa.Array]
+    start: Ints
+    end: Ints
+    failures: dict[int, Failure]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class States:
+    """The states of some windows: per call one for each window; None where there is none."""
+
+    each: tuple[list[bytes | None], ...]
+
+    @staticmethod
+    def none(calls: int, windows: int) -> States:
+        """No states yet."""
+        return States(tuple([None] * windows for _ in range(calls)))
+
+
+def ask_all(
+    node: ApplyModule,
+    layout: Layout,
+    windows: Windows,
+    members: Pairs | None,
+    states: States,
+    failed: frozenset[int],
+) -> Said:
+    """What all modules of a node say of windows that have events.
+
+    Args:
+        node: The node.
+        layout: Its layout.
+        windows: The windows.
+        members: Their events; only modules without states need them.
+        states: What modules with states keep of these windows.
+        failed: Windows for which a state could not be made: nothing is said of them.
+    """
+    failures: dict[int, Failure] = {}
+    every: list[Answers] = []
+    kept = iter(states.each)
+    for number, call in enumerate(node.calls):
+        if call.module.incremental:
+            answers, seen = _finish(node, call, windows, next(kept), failed), None
+        else:
+            assert members is not None
+            seen = seen_by(call, layout.places[number], members, windows, layout.value_names)
+            answers = ask(call.module, seen, node.timestamps)
+        for place, failure in answers.failures.items():
+            if place not in failures and place not in failed:
+                event = "" if seen is None else offender(call.module, seen, place, failure)
+                failures[place] = failure_of(call.module, failure, event)
+        every.append(answers)
+    if len(every) == 1:
+        (only,) = every
+        return Said(only.owner, only.columns, only.start, only.end, failures)
+    # Aggregates: a window has all its values, or none.
+    wrong = {*failed, *failures}
+    right = np.array([place for place in range(len(windows)) if place not in wrong], np.int64)
+    columns = []
+    for answers in every:
+        where = pa.array(np.searchsorted(answers.owner, right))
+        columns += [column.take(where) for column in answers.columns]
+    return Said(right, columns, windows.start[right], windows.end[right], failures)
+
+
+def failure_of(module: Module, problem: ModuleCallError, event: str) -> Failure:
+    """What is told of a module that failed."""
+    return Failure(module.name, problem.reason, event, problem.__cause__)
+
+
+def _finish(
+    node: ApplyModule,
+    call: Call,
+    windows: Windows,
+    states: Sequence[bytes | None],
+    failed: frozenset[int],
+) -> Answers:
+    """The results of windows from their states; those that failed have none."""
+    module = call.module
+    right = np.array([place for place in range(len(windows)) if place not in failed], np.int64)
+    some = windows.take(right)
+    none = np.empty(0, np.int64)
+    seen = Seen(some.start, some.end, np.zeros(len(some) + 1, np.int64), (), none, none)
+
+    for data in states:
+        if data is not None:
+            check_version(module, data)
+
+    def answer(number: int) -> Any:
+        state = read_state(module, states[int(right[number])])
+        return list(module.code.finish(state, seen.window(number)))
+
+    found = answers_of(module, seen, answer, node.timestamps)
+    problems = {int(right[place]): problem for place, problem in found.failures.items()}
+    return Answers(right[found.owner], found.columns, found.start, found.end, problems)
+
+
+def read_state(module: Module, data: bytes | None) -> Any:
+    """A state as this version of its module has it.
+
+    Raises:
+        OperatorError: An earlier version left it, and the module cannot read that.
+    """
+    if data is None:
+        # A copy: modules may give out the same object every time, and change it.
+        return decode_state(_written(module, called(module, module.code.initial)))[0]
+    check_version(module, data)
+    state, version = decode_state(data)
+    return (
+        state if version == module.version else called(module, module.code.migrate, state, version)
+    )
+
+
+def check_version(module: Module, data: bytes) -> None:
+    """Refuse a state that this version of its module cannot read.
+
+    Raises:
+        OperatorError: An earlier version left it, and the module cannot read that.
+    """
+    version = version_of(data)
+    if version > module.version or (version < module.version and not module.code.can_migrate):
+        raise OperatorError(
+            f"{module.name} left a state of version {version}, and is version {module.version} now",
+            where="the checkpoint of this query",
+            hint="give the module a method migrate(self, state, version), or start the query anew "
+            "with another checkpoint",
+        )
+
+
+def _written(module: Module, state: Any) -> bytes:
+    try:
+        return encode_state(state, module.version)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise ModuleCallError(
+            f"{module.name} has a state that cannot be kept: {problem}; use numbers, texts, lists, "
+            "tuples, dicts and sets"
+        ) from None
+
+
+def advance(
+    node: ApplyModule, layout: Layout, windows: Windows, before: States, more: Pairs
+) -> tuple[States, dict[int, Failure]]:
+    """The states of windows after events came and left.
+
+    Args:
+        node: The node.
+        layout: Its layout.
+        windows: The windows; owners of `more` are places among them.
+        before: The states before; None begins anew.
+        more: What came (a count above 0) and left (below).
+    """
+    failures: dict[int, Failure] = {}
+    after: list[list[bytes | None]] = []
+    order = np.lexsort((-more.count, more.begin, more.owner))
+    cuts = np.searchsorted(more.owner[order], np.arange(len(windows) + 1))
+    kept = iter(before.each)
+    for number, call in enumerate(node.calls):
+        if not call.module.incremental:
+            continue
+        names = [layout.value_names[place] for place in layout.places[number]]
+        where = pa.array(more.row[order])
+        columns = [more.rows.column(name).take(where).to_pylist() for name in names]
+        values = list(zip(*columns)) if columns else [()] * len(order)
+        since, until = more.since, more.until if call.module.time_sensitive else more.stop
+        moves = list(
+            zip(values, more.count[order].tolist(), since[order].tolist(), until[order].tolist())
+        )
+        states = list(next(kept))
+        for place in range(len(windows)):
+            low, high = int(cuts[place]), int(cuts[place + 1])
+            states[place], problem = _moved(call.module, states[place], moves[low:high], low)
+            if problem is not None and place not in failures:
+                event = _event(moves[problem.event]) if problem.event is not None else ""
+                failures[place] = failure_of(call.module, problem, event)
+        after.append(states)
+    for place in failures:
+        for states in after:
+            states[place] = None
+    return States(tuple(after)), failures
+
+
+Move = tuple[tuple[Any, ...], int, int, int]
+
+
+def _moved(
+    module: Module, data: bytes | None, moves: Sequence[Move], first: int
+) -> tuple[bytes | None, ModuleCallError | None]:
+    """The state of one window with what came and left, or why there is none."""
+    done = 0
+    try:
+        state = read_state(module, data)
+        for values, count, since, until in moves:
+            change = module.code.add if count > 0 else module.code.remove
+            for _ in range(abs(count)):
+                state = called(module, change, state, values, since, until)
+            done += 1
+        return _written(module, state), None
+    except ModuleCallError as problem:
+        problem.event = first + done if done < len(moves) else None
+        return None, problem
+
+
+def _event(move: Move) -> str:
+    values, _, since, until = move
+    shown = ", ".join(map(repr, values))
+    return f"({shown}) during [{since}, {until})"

@@ -1,0 +1,176 @@
+"""What a batch changes: modules are asked, and what they say is compared with what they said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.axis_window import Hopping
+from anabranch.kernels.columns.grouped import Mask
+from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.modules.empty_windows import empty_windows
+from anabranch.kernels.modules.failures import Failures, no_members
+from anabranch.kernels.modules.module_windows import ask_all
+from anabranch.kernels.modules.window_answers import (
+    Told,
+    answer_rows,
+    answers_before,
+    moves,
+    within_bounds,
+)
+from anabranch.kernels.modules.window_bags import WEND, negative, numbers, sorted_rows
+from anabranch.kernels.modules.window_events import MEMBERS, Layout, Windows
+from anabranch.kernels.modules.window_planning import Frontier, Plan, seen_until
+from anabranch.kernels.modules.window_states import Held, current_states, group_keys, update_states
+from anabranch.kernels.trace.event_trace import END
+from anabranch.kernels.trace.runs import TIME
+from anabranch.model.batch import EventBatch, no_rows
+from anabranch.model.netting import net
+from anabranch.model.time import FOREVER
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """What a trace holds, list by list; `events` are those with the batch."""
+
+    answers: Sequence[Run]
+    states: Sequence[Run]
+    waiting: Sequence[Run]
+    groups: Sequence[Run]
+    events: Sequence[Run]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """What leaves, and rows to be added to the lists of the trace."""
+
+    output: EventBatch
+    waiting: pa.RecordBatch
+    answers: pa.RecordBatch
+    states: pa.RecordBatch
+    groups: pa.RecordBatch
+    failures: Run | None
+
+
+def change_windows(
+    node: ApplyModule,
+    layout: Layout,
+    known: Known,
+    frontier: Frontier,
+    plan: Plan,
+    ready: pa.RecordBatch,
+    shown: Mask,
+) -> Change:
+    """Ask about windows, and find out what is new.
+
+    Args:
+        node: The node.
+        layout: Its layout.
+        known: What the trace holds.
+        frontier: How far time has come.
+        plan: What happens to windows.
+        ready: Rows of windows that waited, and are told of now.
+        shown: Which of the changed windows are told of.
+    """
+    failures = Failures(node, layout, plan.members)
+    gone = Windows.union(plan.gone, _beyond(node, layout, known, frontier))
+    waited = Windows(numbers(ready, ID), numbers(ready, TIME), numbers(ready, WEND))
+    asked = Windows.union(plan.changed.take(shown), waited)
+    asked = _without(node, asked, gone, frontier)
+    held, states = Held.none(layout, len(asked)), no_rows(layout.kept.schema)
+    if layout.states:
+        updated, states = update_states(node, layout, known.states, plan, gone, failures)
+        held = current_states(layout, known.states, asked, plan, updated)
+    told = _ask(node, layout, asked, held, plan, failures)
+    old = answers_before(layout, known.answers, Windows.union(asked, gone))
+    new = answer_rows(layout, told)
+    if node.timestamps == "time_bound":
+        old, new = within_bounds(node, old, new, told, frontier.stable[0], failures)
+    output = [moves(node, layout, old, come=False), moves(node, layout, new, come=True)]
+    groups = no_rows(layout.groups.schema)
+    if node.empty and frontier.stable[1] > frontier.stable[0]:
+        runs = (known.groups, known.events)
+        nothing, groups = empty_windows(node, layout, runs, frontier, failures)
+        output.append(moves(node, layout, answer_rows(layout, nothing), come=True))
+    return Change(
+        output=net(EventBatch.concat(output)),
+        waiting=_waiting(layout, known.waiting, plan.changed.take(~shown), ready, gone),
+        answers=sorted_rows(negative(old), new),
+        states=states,
+        groups=groups,
+        failures=failures.run(),
+    )
+
+
+def _is_cut(node: ApplyModule, frontier: Frontier) -> bool:
+    """Whether time is over, and some events never end."""
+    over = frontier.stable[1] == FOREVER
+    return over and isinstance(node.window, Hopping) and not node.input.properties.only_points
+
+
+def _beyond(node: ApplyModule, layout: Layout, known: Known, frontier: Frontier) -> Windows:
+    """At the end of time: windows told of that begin after the last that happened."""
+    if not _is_cut(node, frontier):
+        return Windows.none()
+    rows = layout.answers.where(
+        known.answers, lambda rows: numbers(rows, TIME) >= frontier.begun(numbers(rows, ID))
+    )
+    return Windows.of(numbers(rows, ID), numbers(rows, TIME), numbers(rows, WEND))[0]
+
+
+def _without(node: ApplyModule, windows: Windows, gone: Windows, frontier: Frontier) -> Windows:
+    """Windows that are still there."""
+    there = gone.find(windows.ids, windows.start, windows.end) < 0
+    if _is_cut(node, frontier):
+        there &= windows.start < frontier.begun(windows.ids)
+    return windows.take(there)
+
+
+def _ask(
+    node: ApplyModule, layout: Layout, asked: Windows, held: Held, plan: Plan, failures: Failures
+) -> Told:
+    """What modules say of those windows that have events."""
+    members = None
+    if layout.states < len(node.calls):
+        members = plan.members(asked)
+        counts = np.bincount(members.owner, members.count, len(asked)).astype(np.int64)
+    else:
+        counts = held.column(MEMBERS, 0)
+    some = np.flatnonzero(counts > 0)
+    windows, held = asked.take(some), held.take(some)
+    if members is not None:
+        back = np.full(len(asked), -1)
+        back[some] = np.arange(len(some))
+        members = members.owned(back[members.owner])
+        until = seen_until(node, windows, members)
+    else:
+        until = held.column(END, 0)
+    pairs = no_members(layout) if members is None else members
+    keys = group_keys(layout, len(windows), pairs, held)
+    # Of these it was told when their states could not be made.
+    failed = frozenset(np.flatnonzero(held.failed()).tolist())
+    said = ask_all(node, layout, windows, members, held.states(layout), failed)
+    failures.note(said.failures, windows, keys)
+    return Told(windows, until, keys, said)
+
+
+def _waiting(
+    layout: Layout, known: Sequence[Run], later: Windows, ready: pa.RecordBatch, gone: Windows
+) -> pa.RecordBatch:
+    """What becomes of the list of windows that wait for their end."""
+    bag = layout.windows
+    ones = np.ones(len(later), np.int64)
+    rows, owner = bag.at(known, gone.ids, gone.start)
+    lost = rows.take(pa.array(np.flatnonzero(numbers(rows, WEND) == gone.end[owner])))
+    popped = Windows(numbers(ready, ID), numbers(ready, TIME), numbers(ready, WEND))
+    still = popped.find(*(numbers(lost, name) for name in (ID, TIME, WEND))) < 0
+    lost = lost.take(pa.array(np.flatnonzero(still)))
+    more = bag.rows(later.ids, later.start, later.end, ones, [pa.array(later.end)])
+    return sorted_rows(negative(ready), negative(lost), more)

@@ -1,0 +1,1 @@
+"""How often payloads hold: distinct, union, difference and intersection."""

@@ -1,0 +1,79 @@
+"""Run a plan in this process, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node
+from anabranch.kernels.contract.kernel import COPY, Trace
+from anabranch.kernels.plan.compile import Emission, compile_plan
+from anabranch.kernels.plan.stage import Copies
+from anabranch.model.batch import EventBatch, concat_rows
+from anabranch.model.time import BEGINNING, Time
+
+
+class LocalRunner:
+    """Run a plan in this process, one shard, no Spark: for tests, notebooks, the debugger."""
+
+    def __init__(self, node: Node, emit: Emission = "speculative") -> None:
+        """Compile the plan and start with empty traces."""
+        self.plan = compile_plan(node, emit=emit)
+        self._states = {stage.name: stage.start() for stage in self.plan.stages}
+        self._stables: dict[str, Time] = dict.fromkeys(self.plan.sources, BEGINNING)
+        self._copies: dict[str, dict[int, tuple[str, Time]]] = {}
+
+    @property
+    def traces(self) -> list[Trace]:
+        """The memory of all stateful kernels, in plan order."""
+        return [trace for stage in self.plan.stages for trace in self._states[stage.name]]
+
+    def state_rows(self) -> int:
+        """How many rows all traces hold."""
+        return sum(trace.rows() for trace in self.traces)
+
+    def reports(self) -> dict[str, dict[str, Any]]:
+        """What operators noticed in the last step, by stage; only where there is something."""
+        said = {stage.name: stage.report(self._states[stage.name]) for stage in self.plan.stages}
+        return {name: report for name, report in said.items() if report}
+
+    def step(
+        self,
+        came: Mapping[str, EventBatch],
+        copies: Mapping[str, Copies] | None = None,
+        commands: Sequence[Mapping[str, Any]] = (),
+    ) -> EventBatch:
+        """Take in one batch per source (a source may be left out) and give back the output.
+
+        Args:
+            came: The rows; those of a source with copies have the column `__copy`.
+            copies: What copies have promised by now; those that are left out stay as they are.
+            commands: What came through the control stream.
+        """
+        for name, known in (copies or {}).items():
+            self._copies.setdefault(name, {}).update(known)
+            best = Time(max([BEGINNING, *(stable for _, stable in known.values())]))
+            self._stables[name] = Time(max(self._stables[name], best))
+        batches: dict[str, EventBatch] = {}
+        for name in self.plan.sources:
+            batch = came.get(name, EventBatch.empty(self.plan.arriving(name)))
+            self._stables[name] = Time(max(self._stables[name], batch.stable))
+            batches[f"source:{name}"] = batch.with_stable(self._stables[name])
+        for stage in self.plan.stages:
+            sides: list[list[pa.RecordBatch]] = [[] for _ in range(stage.sides)]
+            stables = []
+            for place, edge in enumerate(stage.edges):
+                batch = batches[edge.upstream]
+                if edge.columns is not None:
+                    own = [COPY] if COPY in batch.schema.names else []
+                    batch = batch.with_payload(batch.payload.select([*edge.columns, *own]))
+                sides[edge.side].append(stage.prepare(place, batch))
+                stables.append(edge.promise(batch.stable))
+            arrived = tuple(concat_rows(parts) for parts in sides)
+            progress = stage.progress(stables, self._copies, commands)
+            state, output = stage.step(self._states[stage.name], arrived, progress)
+            self._states[stage.name] = state
+            batches[f"stage:{stage.name}"] = output
+        return batches[f"stage:{self.plan.stages[self.plan.outputs[0]].name}"]

@@ -1,0 +1,274 @@
+"""Stages: kernels that share a partitioning, behind one exchange."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.source import Source
+from anabranch.kernels.contract.kernel import (
+    ID,
+    Arrived,
+    Kernel,
+    Progress,
+    Stateful,
+    Stateless,
+    Trace,
+    with_copy,
+)
+from anabranch.kernels.contract.prepared import check_prepared, hashes, keyed, numbers
+from anabranch.model.batch import EventBatch
+from anabranch.model.numbers.hashing import stable_hash
+from anabranch.model.time import Time
+
+StageState = tuple[Trace, ...]
+
+Copies = Mapping[int, tuple[str, Time]]
+"""The copies of a source by number: what they are called, and what each has promised."""
+
+_TIMES: Final = ("__start", "__end", "__new_end")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What a stage reads: a source or another stage, through a chain of steps without memory.
+
+    `columns` are the source's columns that anything on the way needs (None: all of them). `side`
+    is the input of the stage's first operator that the rows are for.
+    """
+
+    upstream: str
+    chain: tuple[Stateless, ...]
+    columns: tuple[str, ...] | None = None
+    side: int = 0
+
+    def promise(self, stable: Time) -> Time:
+        """How far what comes through is settled once the upstream is."""
+        for step in self.chain:
+            stable = step.promise(stable)
+        return stable
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Kernels that share one partitioning; rows reach them through one exchange."""
+
+    name: str
+    edges: tuple[Edge, ...]
+    kernels: tuple[Kernel, ...]
+    sharded: bool
+    schema: pa.Schema
+
+    @property
+    def _head(self) -> Stateful | None:
+        first = self.kernels[0] if self.kernels else None
+        return first if isinstance(first, Stateful) else None
+
+    def prepare(self, edge: int, batch: EventBatch, *, by_event: bool = False) -> pa.RecordBatch:
+        """Run an edge's chain, then bring the rows into the form the exchange carries.
+
+        Rows of a stage without a key have no id, or with `by_event` that of their event.
+        """
+        for step in self.edges[edge].chain:
+            batch = step.apply(batch)
+        side = self.edges[edge].side
+        if self._head is None:
+            rows = _pack_events(batch, by_event=by_event)
+        else:
+            rows = self._head.prepare(batch, side)
+        return self.check(edge, rows)
+
+    def prepared_schema(self, edge: int) -> pa.Schema:
+        """The columns that all senders of an edge give, whatever their rows are."""
+        if self._head is not None:
+            return self._head.prepared_schema(self.edges[edge].side)
+        fields = [*hashes(ID), *numbers(*_TIMES)]
+        return pa.schema([*fields, *keyed(self._arriving_schema().types)])
+
+    def check(self, edge: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of an edge, which have the columns that were declared for it.
+
+        Raises:
+            EngineError: They do not.
+        """
+        whence = self.edges[edge].upstream.replace(":", " ")
+        where = f"stage {self.name}, edge {edge} from {whence}"
+        return check_prepared(rows, self.prepared_schema(edge), where)
+
+    @property
+    def sides(self) -> int:
+        """How many inputs the first operator has."""
+        return 1 if self._head is None else self._head.sides
+
+    def is_broadcast(self, edge: int) -> bool:
+        """Whether the rows of an edge go to all shards."""
+        return self._head is not None and self.edges[edge].side in self._head.broadcast
+
+    def start(self) -> StageState:
+        """The state before anything arrived."""
+        return tuple(Trace() for kernel in self.kernels if isinstance(kernel, Stateful))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The names of the sources that come in."""
+        names = [edge.upstream.partition(":") for edge in self.edges]
+        return tuple(dict.fromkeys(name for kind, _, name in names if kind == "source"))
+
+    def progress(
+        self,
+        stables: Sequence[Time],
+        copies: Mapping[str, Copies] | None = None,
+        commands: Sequence[Mapping[str, Any]] = (),
+    ) -> Progress:
+        """What the sides have promised, given what each edge has, and what somebody wants.
+
+        Args:
+            stables: What comes through each edge is settled up to there.
+            copies: What the copies of sources have promised, as far as they are known.
+            commands: What came through the control stream; a command for a copy is for whoever
+                reads its source, and names the copy as what it is to it: an input.
+        """
+        sides: list[Time] = []
+        for side in range(self.sides):
+            some = [t for edge, t in zip(self.edges, stables, strict=True) if edge.side == side]
+            sides.append(Time(min(some)))
+        own = [known for name, known in (copies or {}).items() if name in self.reads]
+        return Progress(tuple(sides), own[0] if own else {}, tuple(self._heard(commands)))
+
+    def _heard(self, commands: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        for command in commands:
+            copy = command.get("copy")
+            if copy is None:
+                yield command
+            elif command["source"] in self.reads:
+                yield {"verb": command["verb"], "source": copy, "value": command["value"]}
+
+    def step(
+        self, state: StageState, arrived: Arrived, progress: Progress
+    ) -> tuple[StageState, EventBatch]:
+        """Take in one batch, given per side, and how far the sides have come."""
+        traces, kernels = list(state), self.kernels
+        after: list[Trace] = []
+        if self._head is not None:
+            trace, batch = self._head.advance(traces.pop(0), arrived, progress)
+            after.append(trace)
+            kernels = kernels[1:]
+        else:
+            batch = _unpack_events(arrived[0], self._arriving_schema(), progress.least)
+        for kernel in kernels:
+            if isinstance(kernel, Stateful):
+                where = f"stage {self.name}, inside: {kernel.label}"
+                rows = check_prepared(kernel.prepare(batch), kernel.prepared_schema(), where)
+                trace, batch = kernel.step(traces.pop(0), (rows,), batch.stable)
+                after.append(trace)
+            else:
+                assert isinstance(kernel, Stateless)
+                batch = kernel.apply(batch).with_stable(kernel.promise(batch.stable))
+        return tuple(after), batch
+
+    def report(self, state: StageState) -> dict[str, Any]:
+        """What its operators noticed in the last step, each under its own keys."""
+        remembering = [kernel for kernel in self.kernels if isinstance(kernel, Stateful)]
+        said: dict[str, Any] = {}
+        for kernel, trace in zip(remembering, state, strict=True):
+            said |= kernel.report(trace)
+        return said
+
+    def _arriving_schema(self) -> pa.Schema:
+        chain = self.edges[0].chain
+        return chain[-1].schema if chain else self.schema
+
+
+def _pack_events(batch: EventBatch, *, by_event: bool) -> pa.RecordBatch:
+    ids = np.zeros(len(batch), np.uint64)
+    if by_event:
+        ids = stable_hash([*batch.payload.columns, pa.array(batch.start)], len(batch))
+    columns = {
+        ID: pa.array(ids),
+        **{
+            name: pa.array(times)
+            for name, times in zip(_TIMES, (batch.start, batch.end, batch.new_end), strict=True)
+        },
+    }
+    for place, column in enumerate(batch.payload.columns):
+        columns[f"key{place}"] = column
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _unpack_events(rows: pa.RecordBatch, schema: pa.Schema, stable: Time) -> EventBatch:
+    columns = [rows.column(f"key{place}") for place in range(len(schema))]
+    payload = pa.RecordBatch.from_arrays(columns, schema=schema)
+    start, end, new_end = (rows.column(name).to_numpy() for name in _TIMES)
+    return EventBatch(payload, start, end, new_end, stable)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PhysicalPlan:
+    """Stages in an order in which each reads only earlier ones.
+
+    `outputs` are the places of those whose rows leave, one for each query; others may read them,
+    too.
+    """
+
+    stages: tuple[Stage, ...]
+    outputs: tuple[int, ...]
+    sources: Mapping[str, Source]
+
+    def arriving(self, source: str, columns: Sequence[str] | None = None) -> pa.Schema:
+        """The columns that rows of a source come with, all that it has or some."""
+        leaf = self.sources[source]
+        names = leaf.schema.names if columns is None else columns
+        schema = pa.schema([leaf.schema.field(name) for name in names])
+        return with_copy(schema) if leaf.copies else schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the only output."""
+        (place,) = self.outputs
+        return self.stages[place].schema
+
+
+def with_one_promise(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan with an output whose shards all make the same promise.
+
+    Where each makes its own, which follows from what it remembers, a stage is added that collects
+    what they give: it knows the least of their promises.
+    """
+    (place,) = plan.outputs
+    last = plan.stages[place]
+    remembering = [kernel for kernel in last.kernels if isinstance(kernel, Stateful)]
+    if not last.sharded or not any(kernel.promises_by_state for kernel in remembering):
+        return plan
+    edge = Edge(f"stage:{last.name}", ())
+    collect = Stage(f"{len(plan.stages)}-collect", (edge,), (), True, last.schema)
+    return replace(plan, stages=(*plan.stages, collect), outputs=(len(plan.stages),))
+
+
+def stage_fingerprints(plan: PhysicalPlan) -> dict[str, str]:
+    """Per stage a short hash of what it computes from which sources, whatever it is called."""
+    found: dict[str, str] = {}
+    for stage in plan.stages:
+        edges = [
+            (found.get(edge.upstream.removeprefix("stage:"), edge.upstream), edge.chain, edge.side)
+            for edge in stage.edges
+        ]
+        text = repr((stage.kernels, edges, stage.sharded))
+        found[stage.name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return found
+
+
+def plan_fingerprint(plan: PhysicalPlan) -> str:
+    """A short hash of what the stages compute, to notice a checkpoint of another query."""
+    said: list[object] = [(stage.name, stage.kernels, stage.edges) for stage in plan.stages]
+    if plan.outputs != (len(plan.stages) - 1,):
+        said.append(plan.outputs)
+    text = repr(said)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

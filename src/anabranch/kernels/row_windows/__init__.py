@@ -1,0 +1,1 @@
+"""Windows over rows: the last n, and sessions."""

@@ -1,0 +1,167 @@
+"""Elements before and after a batch: their numbers, and from when to when they are in a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.columns.grouped import (
+    Ids,
+    Ints,
+    Mask,
+    is_first,
+    order_by_id_and_time,
+    order_by_place_and_time,
+)
+from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.row_windows.element_fetch import fetch
+from anabranch.kernels.row_windows.element_trace import Layout, refuse_collisions
+from anabranch.kernels.row_windows.tie_order import sort_elements
+from anabranch.kernels.trace.runs import TIME
+from anabranch.kernels.trace.timeline import CHECK
+from anabranch.kernels.trace.timeline_rows import COUNT
+from anabranch.model.time import FOREVER
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Revision:
+    """Elements around changes, sorted, each payload and instant once.
+
+    Attributes:
+        ids: The group of each.
+        times: The instant of each.
+        old, new: How often it is there, before and after.
+        instant: Where another instant or group begins.
+        place: The row of `rows` that has the payload.
+        rows: What was held and what arrived.
+        chunk: Elements with one number are a stretch of a group without gaps.
+        before: Per chunk, how many elements of the group precede it, modulo the slide.
+    """
+
+    ids: Ids
+    times: Ints
+    old: Ints
+    new: Ints
+    instant: Mask
+    place: Ints
+    rows: pa.RecordBatch
+    chunk: Ints
+    before: Ints
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Moves:
+    """How lifetimes move: `element` is the place in a revision whose payload each has."""
+
+    element: Ints
+    start: Ints
+    end: Ints
+    new_end: Ints
+
+
+def revise(
+    runs: Sequence[Run], layout: Layout, arrived: pa.RecordBatch, row: Ints, times: Ints, by: Ints
+) -> Revision:
+    """Add elements to groups, `by` so many of the payload of a `row` that arrived at each time."""
+    ids = arrived.column(ID).to_numpy()[row]
+    order = order_by_id_and_time(ids, times)
+    row, ids, times, by = row[order], ids[order], times[order], by[order]
+    changed = is_first(ids, times)
+    found = fetch(runs, layout, ids[changed], times[changed])
+    names = [*layout.values(), *([CHECK] if layout.checked else [])]
+    rows = pa.concat_batches([found.rows.select(names), arrived.select(names)])
+    held = found.rows.num_rows
+    chunk = np.concatenate([found.chunk, found.chunk_of[np.cumsum(changed) - 1]])
+    times = np.concatenate([found.rows.column(TIME).to_numpy(), times])
+    place = np.concatenate([np.arange(held), held + row])
+    old = np.concatenate([found.rows.column(COUNT).to_numpy(), np.zeros_like(by)])
+    new = np.concatenate([old[:held], by])
+    order = order_by_place_and_time(chunk, times)
+    ranked = sort_elements(order, chunk, times, layout.payload_of(rows), place, layout.order_by)
+    order, begins = ranked.order, np.flatnonzero(ranked.element)
+    first = order[begins]
+    if layout.checked:
+        check = rows.column(CHECK).to_numpy()[place[order]]
+        refuse_collisions(found.ids[chunk[order]], check)
+    return Revision(
+        ids=found.ids[chunk[first]],
+        times=times[first],
+        old=np.add.reduceat(old[order], begins),
+        new=np.add.reduceat(new[order], begins),
+        instant=ranked.instant[begins],
+        place=place[first],
+        rows=rows,
+        chunk=chunk[first],
+        before=found.before,
+    )
+
+
+def changed_lifetimes(revision: Revision, layout: Layout) -> Moves:
+    """The moves that lead from the lifetimes before to those after."""
+    old, new = revision.old, revision.new
+    if layout.slide == 1 and layout.rows is not None:
+        # More copies than the window holds push each other out at once.
+        old, new = np.minimum(old, layout.rows), np.minimum(new, layout.rows)
+    elif layout.slide == 1:
+        both = np.minimum(old, new)
+        old, new = old - both, new - both
+    copies = np.maximum(old, new)
+    element = np.repeat(np.arange(len(copies)), copies)
+    copy = np.arange(len(element)) - (np.cumsum(copies) - copies)[element]
+    was, now = (_lifetimes(revision, layout, counts, element, copy) for counts in (old, new))
+    if layout.slide == 1:
+        # All lifetimes of an element begin at its instant.
+        start = revision.times[element]
+        end, new_end = (np.where(there, till, start) for there, _, till in (was, now))
+        moved = np.flatnonzero(end != new_end)
+        return Moves(element[moved], start[moved], end[moved], new_end[moved])
+    same = was[0] & now[0] & (was[1] == now[1])
+    moved = np.flatnonzero(same & (was[2] != now[2]))
+    gone, come = np.flatnonzero(was[0] & ~same), np.flatnonzero(now[0] & ~same)
+    start = np.concatenate([was[1][gone], was[1][moved], now[1][come]])
+    return Moves(
+        element=element[np.concatenate([gone, moved, come])],
+        start=start,
+        end=np.concatenate([was[2][gone], was[2][moved], now[1][come]]),
+        new_end=np.concatenate([was[1][gone], now[2][moved], now[2][come]]),
+    )
+
+
+def _lifetimes(
+    revision: Revision, layout: Layout, counts: Ints, element: Ints, copy: Ints
+) -> tuple[Mask, Ints, Ints]:
+    """Whether these copies of elements are ever in the window, from when, and till when.
+
+    What pushes an element out may lie beyond what was read. Then it is the same before and after
+    the batch, and FOREVER stands for it both times.
+    """
+    total = np.cumsum(counts)
+    instants = np.append(np.repeat(revision.times, counts), FOREVER)
+    place = (total - counts)[element] + copy
+    first = is_first(revision.chunk)
+    chunk = revision.chunk[element]
+    begin = (total - counts)[first][chunk]
+    end = np.append((total - counts)[first][1:], len(instants) - 1)[chunk]
+
+    def instant_of(place: Ints) -> Ints:
+        return instants[np.where(place < end, place, len(instants) - 1)]
+
+    offset = begin - 1 - revision.before[chunk]
+    number = place - offset
+    since = instant_of(_multiple(number, layout.slide) + offset)
+    till = np.full(len(place), np.int64(FOREVER))
+    if layout.rows is not None:
+        leaves = _multiple(number + layout.rows, layout.slide)
+        till = instant_of(leaves + offset)
+    return (copy < counts[element]) & (since < till), since, till
+
+
+def _multiple(numbers: Ints, slide: int) -> Ints:
+    """The next multiple of the slide, at or after each number."""
+    return numbers if slide == 1 else -(-numbers // slide) * slide

@@ -1,0 +1,183 @@
+"""Weigh what a window holds at the instants of a grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.time_window import UNBOUNDED
+from anabranch.algebra.weighted_window import WeightedWindow
+from anabranch.errors import StreamError
+from anabranch.kernels.columns.grouped import Ints, positions_of
+from anabranch.kernels.contract.kernel import Stateless
+from anabranch.kernels.stateless.time_window import MOST_LAYERS
+from anabranch.model.batch import EventBatch
+from anabranch.model.netting import net
+from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray, add_saturating
+
+
+class _Weighed(NamedTuple):
+    """Stretches of time on which a row has one weight."""
+
+    row: Ints
+    begin: TimeArray
+    end: TimeArray
+    weight: Ints
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WeightedWindowKernel(Stateless):
+    """Weights of lifetimes in a window, without state.
+
+    At the grid instant V the window shows the occurrences in (c - w, c], where c is the last
+    instant that counts at V. Of a lifetime [s, e) these are
+
+        n(c) = min(c + 1, e) - max(c - w + 1, s)
+
+    which rises with c up to m = min(w, e - s), stays, and falls to 0. So a lifetime has one row per
+    grid instant on which it rises or falls, at most 2 m / step + 2, and one for the time between.
+    Example: [0, 30) under w = 60, slide 10: weights 10, 20 from 9 and 19, 30 from 29 up to 69, then
+    20 and 10.
+
+    A move of an end withdraws the old rows and inserts the new ones; what is equal cancels out. As
+    n(c) does not depend on the end before c reaches it, nothing before the moved end is touched.
+    """
+
+    node: WeightedWindow
+
+    @property
+    def label(self) -> str:
+        """That of the node."""
+        return self.node.label
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The payload and the weight."""
+        return self.node.schema
+
+    def promise(self, stable: Time) -> Time:
+        """That of the node."""
+        return self.node.promise(stable)
+
+    def interest(self, end: Time, side: int = 0) -> Time:
+        """What holds longest is shown almost a window, a slide and a granule later."""
+        del side
+        if self.node.size == UNBOUNDED:
+            return BEGINNING
+        back = self.node.size - 1 + self.node.slide - 1 + self.node.granule - 1
+        return Time(max(end - back, BEGINNING))
+
+    def apply(self, batch: EventBatch) -> EventBatch:
+        """Old rows go, new ones come."""
+        batch = batch.where(batch.end != batch.new_end)
+        gone = self._weighed(batch, batch.end, batch.end > batch.start)
+        come = self._weighed(batch, batch.new_end, batch.new_end > batch.start)
+        moves = EventBatch.concat(
+            [
+                self._rows(batch, gone, gone.end, gone.begin),
+                self._rows(batch, come, come.begin, come.end),
+            ]
+        ).with_stable(batch.stable)
+        return net(moves) if len(gone.row) else moves
+
+    def _rows(
+        self, batch: EventBatch, weighed: _Weighed, old: TimeArray, new: TimeArray
+    ) -> EventBatch:
+        payload = batch.take(weighed.row).payload
+        # Columns that nobody reads may be missing.
+        fields = [*payload.schema, pa.field(self.node.weight, pa.int64())]
+        columns = [*payload.columns, pa.array(weighed.weight)]
+        rows = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+        return EventBatch(rows, weighed.begin, old, new, batch.stable)
+
+    def _weighed(self, batch: EventBatch, end: TimeArray, there: np.ndarray) -> _Weighed:
+        row = np.flatnonzero(there)
+        start, end = batch.start[row], end[row]
+        size = np.int64(self.node.size)
+        # Lengths from one end of time to the other exceed int64; they count as endless.
+        length = end.view(np.uint64) - start.view(np.uint64)
+        length = np.minimum(length, np.uint64(FOREVER)).astype(np.int64)
+        endless = (end == FOREVER) | (size == FOREVER)
+        length = np.where(end == FOREVER, np.int64(FOREVER), length)
+        shorter, longer = np.minimum(length, size), np.maximum(length, size)
+        # The numbers of the grid instants at which it appears, is full, falls, and is gone.
+        first, full = self._number(start), self._number(add_saturating(start, shorter - 1))
+        until = np.where(endless, np.int64(FOREVER), add_saturating(start, longer))
+        falls, gone = self._number(until), self._number(add_saturating(until, shorter - 1))
+        self._refuse_too_many([full - first, gone - falls])
+        none = np.zeros(len(row), np.int64)
+        risen, rising = positions_of(none, full - first)
+        fallen, falling = positions_of(none, gone - falls)
+        flat = np.flatnonzero(falls > full)
+        up, down = first[rising] + risen, falls[falling] + fallen
+        place = np.concatenate([rising, flat, falling])
+        begin = np.concatenate([up, full[flat], down])
+        after = np.concatenate([up + 1, falls[flat], down + 1])
+        counted = self._last(begin)
+        upper = np.minimum(add_saturating(counted, 1), end[place])
+        weight = upper - np.maximum(_before(counted, size), start[place])
+        weight[len(up) : len(up) + len(flat)] = shorter[flat]
+        found = _Weighed(row[place], self._instant(begin), self._instant(after), weight)
+        keep = (found.begin < found.end) & (found.weight > 0)
+        found = _Weighed(*(each[keep] for each in found))
+        return _digits(found) if self.node.powers else found
+
+    def _number(self, times: TimeArray) -> TimeArray:
+        """The number of the first grid instant that counts a time, or comes after it."""
+        slide, granule = np.int64(self.node.slide), np.int64(self.node.granule)
+        up = times if slide == 1 else add_saturating(times, (slide - 1) - np.mod(times, slide))
+        step = granule if granule > 1 else slide
+        number = np.floor_divide(up, step)
+        # The multiples of a granule, but the last chronons of slides: k g, and k a - 1.
+        return number + (np.mod(up, step) > 0) if granule > 1 else number + 1
+
+    def _instant(self, numbers: TimeArray) -> TimeArray:
+        """The grid instant with a number; FOREVER where time ends before it."""
+        granule = np.int64(self.node.granule)
+        step = granule if granule > 1 else np.int64(self.node.slide)
+        last = np.int64(FOREVER) // step
+        found = np.minimum(numbers, last) * step - (0 if granule > 1 else 1)
+        return np.where(numbers > last, np.int64(FOREVER), found)
+
+    def _last(self, numbers: TimeArray) -> TimeArray:
+        """The last instant whose occurrences count at a grid instant."""
+        slide, granule = np.int64(self.node.slide), np.int64(self.node.granule)
+        instant = self._instant(numbers)
+        if granule == 1 or slide == 1:
+            return instant
+        return np.floor_divide(instant + 1, slide) * slide - 1
+
+    def _refuse_too_many(self, counts: list[TimeArray]) -> None:
+        if float(sum(count.astype(np.float64).sum() for count in counts)) > MOST_LAYERS:
+            several = max(int(count.max(initial=0)) for count in counts)
+            raise StreamError(
+                f"a lifetime is in {several} windows with different weights",
+                where=self.label,
+                hint="use a longer SLIDE or a coarser GRANULARITY",
+            )
+
+
+def _before(counted: TimeArray, size: np.int64) -> TimeArray:
+    """The first instant in a window that ends with an instant; never before all time."""
+    if int(size) == FOREVER:
+        return np.full(len(counted), np.int64(BEGINNING))
+    least = np.int64(BEGINNING) + size
+    return np.where(counted < least, np.int64(BEGINNING), counted - (size - 1))
+
+
+def _digits(found: _Weighed) -> _Weighed:
+    """The same weights as powers of two: 13 is 8 + 4 + 1."""
+    highest = int(found.weight.max()).bit_length() if len(found.row) else 0
+    rows = [np.flatnonzero(found.weight >> np.int64(digit) & 1) for digit in range(highest)]
+    weight = [np.full(len(some), np.int64(1) << digit) for digit, some in enumerate(rows)]
+    row = np.concatenate([np.empty(0, np.int64), *rows])
+    return _Weighed(
+        found.row[row],
+        found.begin[row],
+        found.end[row],
+        np.concatenate([np.empty(0, np.int64), *weight]),
+    )

@@ -1,0 +1,44 @@
+"""What a large batch changes among the first k rows: the compiled sweep, and what it needs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.kernels.top_k.best_rows import Alive, Outcome, Ranges, Stretches
+from anabranch.kernels.top_k.lifetimes import order_in_time
+from anabranch.kernels.trace.ranked_events import unknown_event
+
+
+def sweep(k: int, groups: int, best: Stretches, moved: Stretches, alive: Alive | None) -> Outcome:
+    """Compare the first k of all groups before and after; `alive` are all rows of lost ranges.
+
+    Codes are those of `rank_rows`: the ones of a group follow those of the group before it.
+    """
+    from anabranch.kernels.columns import compiled_top as native_top
+
+    parts = [best, moved] if alive is None else [best, moved, alive.rows]
+    owner, code, low, high, count = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("owner", "code", "low", "high", "count")
+    )
+    first_code = np.zeros(groups + 1, np.int64)
+    np.maximum.at(first_code, owner + 1, code + 1)
+    np.maximum.accumulate(first_code, out=first_code)
+    shrinks = np.zeros(groups, np.bool_)
+    shrinks[moved.owner[moved.high < moved.low]] = True
+    codes, times, changes, *lost, unknown = native_top.sweep(
+        k,
+        first_code,
+        shrinks,
+        owner,
+        code,
+        low,
+        high,
+        count,
+        len(best.owner),
+        len(moved.owner),
+        order_in_time(np.concatenate([low, high])),
+    )
+    if unknown:
+        raise unknown_event()
+    return Outcome(codes, times, changes, Ranges(*lost))

@@ -1,0 +1,301 @@
+"""The first rows in an order, at every instant: looked up again only where one of them leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.algebra.top_k import TopK
+from anabranch.errors import EngineError, StreamError
+from anabranch.expressions.expression import evaluate_all
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, order_by_id
+from anabranch.kernels.columns.pile import Part, Pile
+from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
+from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
+from anabranch.kernels.contract.routing import Routing, by_payload
+from anabranch.kernels.top_k.best_rows import (
+    Alive,
+    Outcome,
+    Stretches,
+    crowded,
+    keep_best,
+    survey,
+)
+from anabranch.kernels.top_k.lifetimes import Lifetimes, move_lifetimes, order_by_place_and_time
+from anabranch.kernels.top_k.memberships import (
+    Members,
+    membership_rows,
+    memberships_merger,
+    memberships_of,
+)
+from anabranch.kernels.top_k.row_order import rank_rows
+from anabranch.kernels.top_k.sweep import sweep
+from anabranch.kernels.trace.event_trace import END as EVENT_END
+from anabranch.kernels.trace.event_trace import (
+    event_rows,
+    events_merger,
+    events_over,
+    events_schema,
+)
+from anabranch.kernels.trace.ranked_events import unknown_event
+from anabranch.kernels.trace.runs import TIME, add_run
+from anabranch.kernels.trace.timeline_rows import COUNT
+from anabranch.model.batch import EventBatch, no_rows
+from anabranch.model.time import BEGINNING, FOREVER, Time
+
+START: Final = "__start"
+END: Final = "__end"
+NEW_END: Final = "__new_end"
+ROW: Final = "__row"
+ROW_CHECK: Final = "__row_check"
+"""Two hashes of a payload: rows that agree in both are copies."""
+
+BEST: Final = "best"
+EVENTS: Final = "events"
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Moves:
+    """What arrived: the groups, in order, and per row its group and the move of its end."""
+
+    ids: Ids
+    owner: Ints
+    start: Ints
+    end: Ints
+    new_end: Ints
+
+    @staticmethod
+    def of(rows: pa.RecordBatch) -> Moves:
+        """Out of prepared rows."""
+        names = (ID, START, END, NEW_END)
+        ids, start, end, new_end = (rows.column(name).to_numpy() for name in names)
+        order = order_by_id(ids)
+        first = is_first(ids[order])
+        owner = np.empty(len(ids), np.int64)
+        owner[order] = np.cumsum(first) - 1
+        return Moves(ids[order[first]], owner, start, end, new_end)
+
+    def reach(self) -> tuple[Ints, Ints]:
+        """The first and the last instant of each group at which something may change."""
+        low, high = np.full(len(self.ids), FOREVER), np.full(len(self.ids), BEGINNING)
+        np.minimum.at(low, self.owner, np.minimum(self.end, self.new_end))
+        np.maximum.at(high, self.owner, np.maximum(self.end, self.new_end))
+        return low, high
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """Rows, the group of each, and its place in the order, which equal rows share."""
+
+    pile: Pile
+    owner: Ints
+    code: Ints
+
+    def by_code(self) -> tuple[Ints, Ints]:
+        """The group of every code, and one of its rows."""
+        owner, row = np.empty((2, int(self.code.max()) + 1), np.int64)
+        owner[self.code] = self.owner
+        row[self.code] = np.arange(len(self.code))
+        return owner, row
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TopKKernel(Stateful):
+    """The first k rows of each group.
+
+    One trace knows which rows are among the first k, and when. Against it, what comes is
+    compared: behind k others it changes nothing. Where one of the first k goes, the one that
+    follows is found among all events, which another trace keeps (none, where nothing ever goes).
+    """
+
+    node: TopK
+
+    @property
+    def label(self) -> str:
+        """The node's, and whether events are kept."""
+        return f"{self.node.label} [{'insert-only' if self._insert_only else 'keeps events'}]"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the input."""
+        return self.node.schema
+
+    @property
+    def spread(self) -> str:
+        """The partitioning."""
+        return ", ".join(expression.sql for _, expression in self.node.partition_by)
+
+    @property
+    def _insert_only(self) -> bool:
+        return self.node.input.properties.insert_only
+
+    def routing(self, name: str) -> Routing:
+        """Both lists have payloads."""
+        del name
+        return by_payload(self.route, self.schema)
+
+    def prepared_schema(self, side: int = 0) -> pa.Schema:
+        """Events with the ids of their groups."""
+        del side
+        times = numbers(START, END, NEW_END)
+        return pa.schema([*hashes(ID), *times, *keyed(self.schema.types)])
+
+    def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
+        """The moves with their payloads; if nothing ever goes, without what never gets in."""
+        del side
+        parts = [part for _, part in self.node.partition_by]
+        ids = key_ids(evaluate_all(parts, batch.payload, len(batch)), len(batch))
+        if self._insert_only:
+            keep = self._may_get_in(ids, batch) | (batch.end > batch.start)
+            ids, batch = (ids, batch) if keep.all() else (ids[keep], batch.where(keep))
+        columns = {f"key{place}": column for place, column in enumerate(batch.payload.columns)}
+        columns |= {ID: ids, START: batch.start, END: batch.end, NEW_END: batch.new_end}
+        return assemble(self.prepared_schema(), columns)
+
+    def _may_get_in(self, ids: Ids, batch: EventBatch) -> Mask:
+        """Without what comes behind k others that stay as long."""
+        keep = np.ones(len(batch), np.bool_)
+        rows = np.flatnonzero(crowded(self.node.k, ids, batch.start, batch.new_end))
+        if len(rows):
+            owner = np.unique(ids[rows], return_inverse=True)[1]
+            part = Part(batch.payload.columns, len(rows), rows)
+            codes = rank_rows(Pile(self.schema, [part]), owner, self.node.order_by)
+            start, end, once = batch.start[rows], batch.new_end[rows], np.ones_like(rows)
+            keep[rows] = keep_best(self.node.k, Stretches(owner, codes, start, end, once))
+        return keep
+
+    def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
+        """Compare what came and went with the first k of the groups it belongs to."""
+        (rows,) = arrived
+        held = {name: trace.runs.get(name, ()) for name in (BEST, EVENTS)}
+        output = EventBatch.empty(self.schema, stable)
+        fresh: dict[str, pa.RecordBatch] = {}
+        if rows.num_rows:
+            moves = Moves.of(rows)
+            if not self._insert_only:
+                fresh[EVENTS] = self._events(rows)
+            after = (*held[EVENTS], *(Run(part) for part in fresh.values()))
+            low, high = moves.reach()
+            best = memberships_of(held[BEST], len(self.schema), moves.ids, low, high)
+            ranked, found = self._find(best, after, moves, rows)
+            if len(found.code):
+                fresh[BEST], output = self._write(best, moves, ranked, found, stable)
+        runs: dict[str, tuple[Run, ...]] = {}
+        for name, merge in (
+            (BEST, memberships_merger(stable)),
+            (EVENTS, events_merger(stable, [ROW, ROW_CHECK])),
+        ):
+            if held[name] or name in fresh:
+                new = fresh.get(name)
+                new = no_rows(held[name][0].rows.schema) if new is None else new
+                runs[name] = add_run(held[name], new, stable, merge, anchors=False)
+        return Trace({name: kept for name, kept in runs.items() if kept}, stable), output
+
+    def _events(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        names = (ID, START, END, NEW_END)
+        ids, start, end, new_end = (rows.column(name).to_numpy() for name in names)
+        payload = [rows.column(f"key{place}") for place in range(len(self.schema))]
+        hashes = [hash_(payload, rows.num_rows) for hash_ in (key_ids, key_checks)]
+        arrays = [*(pa.array(part) for part in hashes), *payload]
+        return event_rows(ids, start, end, new_end, list(zip(self._event_names, arrays)))
+
+    @property
+    def _event_names(self) -> list[str]:
+        """The hashes of a payload, and its columns by number."""
+        return [ROW, ROW_CHECK, *(f"key{place}" for place in range(len(self.schema)))]
+
+    def _find(
+        self, best: Members, events: Sequence[Run], moves: Moves, rows: pa.RecordBatch
+    ) -> tuple[Ranked, Outcome]:
+        """What changes among the first k, and the rows it is about."""
+        width, order_by = len(self.schema), self.node.order_by
+        pile = Pile(self.schema, [*best.parts, Part.of(rows, width)])
+        owner = np.concatenate([best.whose, moves.owner])
+        self._refuse_collisions(pile, owner)
+        ranked = Ranked(pile, owner, rank_rows(pile, owner, order_by))
+        found = self._compare(best, moves, ranked.code, None)
+        lost = found.lost
+        if not len(lost.owner):
+            return ranked, found
+        if self._insert_only:
+            raise StreamError(
+                "an adjust or withdrawal in a stream that was declared insert-only",
+                where=self.node.label,
+                hint="declare the source without insert_only",
+            )
+        kinds = [pa.uint64(), pa.uint64(), *self.schema.types]
+        schema = events_schema(list(zip(self._event_names, kinds)))
+        ids = moves.ids[lost.owner]
+        alive, range_ = events_over(events, schema, [ROW, ROW_CHECK], ids, lost.low, lost.high)
+        count = alive.column(COUNT).to_numpy()
+        if (count < 0).any():
+            raise unknown_event()
+        pile = Pile(self.schema, [*pile.parts, Part.of(alive, width)])
+        owner = np.concatenate([owner, lost.owner[range_]])
+        ranked = Ranked(pile, owner, rank_rows(pile, owner, order_by))
+        cut = Stretches(
+            owner=lost.owner[range_],
+            code=ranked.code[len(owner) - len(range_) :],
+            low=np.maximum(alive.column(TIME).to_numpy(), lost.low[range_]),
+            high=np.minimum(alive.column(EVENT_END).to_numpy(), lost.high[range_]),
+            count=count,
+        )
+        return ranked, self._compare(best, moves, ranked.code, Alive(cut, range_, lost.owner))
+
+    def _compare(self, best: Members, moves: Moves, code: Ints, alive: Alive | None) -> Outcome:
+        """The first k before and after."""
+        was = Stretches(best.owner, code[best.row], best.start, best.end, best.count)
+        came, once = code[len(best.whose) :][: len(moves.owner)], np.ones_like(moves.owner)
+        moved = Stretches(moves.owner, came, moves.end, moves.new_end, once)
+        rows = len(best.owner) + len(moves.owner) + (0 if alive is None else len(alive.range_))
+        if rows >= columns.COMPILE_FROM_ROWS and columns.is_compiled(rows):
+            return sweep(self.node.k, len(moves.ids), was, moved, alive)
+        return survey(self.node.k, was, moved, alive)
+
+    def _refuse_collisions(self, pile: Pile, owner: Ints) -> None:
+        """Two groups under one id are found, never mixed."""
+        parts = [part for _, part in self.node.partition_by]
+        if not needs_check([part.type for part in parts]):
+            return
+        payload = pile.columns(frozenset[str]().union(*(part.columns for part in parts)))
+        check = key_checks(evaluate_all(parts, payload, len(owner)), len(owner))
+        of_group = np.zeros(int(owner.max()) + 1, np.uint64)
+        of_group[owner] = check
+        if (of_group[owner] != check).any():
+            raise EngineError(
+                "two different keys have the same 64-bit hash",
+                where=self.node.label,
+                hint="please report this with the query; until then add a column to the "
+                "partitioning",
+            )
+
+    def _write(
+        self, best: Members, moves: Moves, ranked: Ranked, found: Outcome, stable: Time
+    ) -> tuple[pa.RecordBatch, EventBatch]:
+        """The changes as moves of lifetimes: those to remember, and the output."""
+        event = np.repeat(np.arange(len(best.owner)), best.count)
+        held = ranked.code[best.row]
+        old = Lifetimes(held[event], best.start[event], best.end[event])
+        moved = move_lifetimes(old, found.code, found.time, found.change)
+        owner_of, row_of = ranked.by_code()
+        number_of: Ids = best.next_number[owner_of] + np.arange(len(owner_of)).view(np.uint64)
+        number_of[held] = best.number
+        order = order_by_place_and_time(owner_of[moved.code], moved.start)
+        code, start, end, new_end, was = (
+            part[order] for part in (moved.code, moved.start, moved.end, moved.new_end, moved.was)
+        )
+        number = number_of[code]
+        number[was >= 0] = best.number[event[was[was >= 0]]]
+        payload = ranked.pile.take(row_of[code])
+        ids = moves.ids[owner_of[code]]
+        kept = membership_rows(ids, start, end, new_end, number, payload)
+        return kept, EventBatch(payload, start, end, new_end, stable)

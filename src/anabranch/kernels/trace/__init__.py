@@ -1,0 +1,1 @@
+"""What kernels remember: sorted runs, timelines and events, and how to search them."""

@@ -1,0 +1,257 @@
+"""The events of every key in the order of their values: ask for neighbours, not for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.errors import StreamError
+from anabranch.kernels.columns.extremes import Codec
+from anabranch.kernels.columns.grouped import (
+    Ids,
+    Ints,
+    Mask,
+    is_first,
+    merge_order,
+    order_by_id_and_time,
+)
+from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.trace.coverage import Coverage
+from anabranch.kernels.trace.event_trace import END
+from anabranch.kernels.trace.runs import TIME, Merge, Slices, take_ranges, with_times
+from anabranch.kernels.trace.timeline_rows import COUNT
+from anabranch.model.batch import no_rows
+from anabranch.model.time import Time
+
+VALUE: Final = "value"
+FIRST_LOOK_ROWS: Final = 32
+"""How many rows of a run are read at first to either side of a value."""
+
+_LEAST: Final = np.int64(-(2**63))
+_MOST: Final = np.int64(2**63 - 1)
+
+
+def ranked_schema(kind: pa.DataType) -> pa.Schema:
+    """Columns of a run, in the order they are sorted by; `count` says how many."""
+    fields = [(ID, pa.uint64()), (VALUE, kind), (TIME, pa.int64()), (END, pa.int64())]
+    return pa.schema([*fields, (COUNT, pa.int64())])
+
+
+def ranked_rows(
+    ids: Ids, values: pa.Array, start: Ints, end: Ints, new_end: Ints
+) -> pa.RecordBatch:
+    """A run: a move takes the event with the old end away, adds the one with the new end."""
+    gone, come = np.flatnonzero(end > start), np.flatnonzero(new_end > start)
+    rows = np.concatenate([gone, come])
+    values = values.take(pa.array(rows))
+    codes = codes_of(values)
+    arrays = [
+        pa.array(ids[rows]),
+        values,
+        pa.array(start[rows]),
+        pa.array(np.concatenate([end[gone], new_end[come]])),
+        pa.array(np.repeat(np.array([-1, 1]), [len(gone), len(come)])),
+    ]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=ranked_schema(values.type))
+    return _add_up(batch, codes, order_by_id_and_time(ids[rows], codes))
+
+
+def ranked_merger(stable: Time) -> Merge:
+    """Merge runs: add up counts, drop what is netted out or ended before the stable point."""
+
+    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+        del whole
+        parts = [_alive(run.rows, stable) for run in runs]
+        rows = pa.concat_batches(parts)
+        ids, codes = rows.column(ID).to_numpy(), codes_of(rows.column(VALUE))
+        cuts = np.cumsum([part.num_rows for part in parts])[:-1]
+        sorted_parts = zip(np.split(ids, cuts), np.split(codes, cuts), strict=True)
+        return _add_up(rows, codes, merge_order(list(sorted_parts)))
+
+    return merge
+
+
+def _alive(rows: pa.RecordBatch, stable: Time) -> pa.RecordBatch:
+    alive = rows.column(END).to_numpy() >= stable
+    return rows if alive.all() else rows.take(pa.array(np.flatnonzero(alive)))
+
+
+def _add_up(rows: pa.RecordBatch, codes: Ints, order: Ints) -> pa.RecordBatch:
+    """Rows in an order by key and code; those of one event become one, or none."""
+    ids, count = rows.column(ID).to_numpy(), rows.column(COUNT).to_numpy()
+    first = is_first(ids[order], codes[order])
+    tied = ~first
+    tied[:-1] |= ~first[1:]
+    places = np.flatnonzero(tied)
+    if len(places):
+        some, group = order[places], np.cumsum(first)[places]
+        start, end = (rows.column(name).to_numpy()[some] for name in (TIME, END))
+        again = np.lexsort((end, start, group))
+        order = order.copy()
+        order[places] = some[again]
+        first[places] = is_first(group, start[again], end[again])
+        sums = np.add.reduceat(count[order], np.flatnonzero(first))
+        order = order[first]
+    else:
+        sums = count[order]
+    some = np.flatnonzero(sums)
+    rows = rows.take(pa.array(order[some]))
+    rows = rows.set_column(4, rows.schema.field(COUNT), pa.array(sums[some]))
+    return with_times(rows, rows.column(END).to_numpy())
+
+
+def codes_of(values: pa.Array) -> Ints:
+    """Whole numbers are their own codes, other values are ranked among themselves."""
+    if values.type == pa.int64():
+        return np.asarray(values.to_numpy(zero_copy_only=False))
+    return Codec.of(values.type, False, [values]).encode(values)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Questions for the value at an index of what is alive at an instant, in order.
+
+    It is known that `base` of the alive values are smaller than `cut`. With `up` the one that is
+    asked for is not smaller, without it is.
+    """
+
+    ids: Ids
+    times: Ints
+    index: Ints
+    cut: Ints
+    base: Ints
+    up: Mask
+
+    def take(self, rows: Ints) -> Asked:
+        """Some of the questions."""
+        return Asked(
+            self.ids[rows],
+            self.times[rows],
+            self.index[rows],
+            self.cut[rows],
+            self.base[rows],
+            self.up[rows],
+        )
+
+
+def walk(runs: Sequence[Run], asked: Asked) -> tuple[Ints, Ints, Ints]:
+    """The codes that are asked for, and how many alive values are smaller, smaller or equal.
+
+    From the cut a few rows of every run are read in the direction of the answer, and eight times
+    as many where that was not enough: the work follows the distance, not the number of events.
+    Neighbouring questions share what is read.
+    """
+    code = np.zeros(len(asked.ids), np.int64)
+    below, upto = code.copy(), code.copy()
+    left = np.arange(len(code))
+    width = FIRST_LOOK_ROWS
+    while len(left):
+        open_ = asked.take(left)
+        low, high, ended = _reach(runs, open_, width)
+        ids, low, high, owner = _join_ranges(open_.ids, low, high)
+        rows, island = _read(runs, ids, low, high)
+        last = np.full(len(ids), _LEAST)
+        np.maximum.at(last, owner, open_.times)
+        coverage = Coverage.of_events(
+            island,
+            rows.column(TIME).to_numpy(),
+            rows.column(END).to_numpy(),
+            rows.column(VALUE).to_numpy(),
+            rows.column(COUNT).to_numpy(),
+            until=last[island],
+        )
+        spot = coverage.at(owner, open_.times)
+        smaller = coverage.below(spot, open_.cut)
+        index = open_.index - open_.base + smaller
+        there = (index >= 0) & (index < coverage.total(spot))
+        if (ended & ~there).any():
+            raise unknown_event()
+        found = np.flatnonzero(there)
+        codes, before, equal = coverage.pick(spot.take(found), index[found])
+        place = left[found]
+        code[place] = codes
+        below[place] = (open_.base - smaller)[found] + before
+        upto[place] = below[place] + equal
+        left = left[~there]
+        width *= 8
+    return code, below, upto
+
+
+def _reach(runs: Sequence[Run], asked: Asked, width: int) -> tuple[Ints, Ints, Mask]:
+    """Ranges of codes [low, high] of which at most `width` rows lie in any run.
+
+    The mask says that a range goes as far as there are rows.
+    """
+    low, high = np.full(len(asked.ids), _LEAST), np.full(len(asked.ids), _MOST)
+    ended = np.ones(len(asked.ids), np.bool_)
+    for run in runs:
+        if not len(run):
+            continue
+        slices = Slices(run, asked.ids, time=VALUE)
+        at = slices.at_or_after(asked.cut)
+        right, left = np.minimum(at + width, slices.high), np.maximum(at - width, slices.low)
+        more_right, more_left = right < slices.high, left > slices.low
+        last = slices.times[np.minimum(right, len(run) - 1)] - 1
+        first = slices.times[np.maximum(left - 1, 0)] + 1
+        high = np.where(more_right, np.minimum(high, last), high)
+        low = np.where(more_left, np.maximum(low, first), low)
+        ended &= ~np.where(asked.up, more_right, more_left)
+    below_cut = np.maximum(asked.cut, _LEAST + 1) - 1
+    return np.where(asked.up, asked.cut, low), np.where(asked.up, high, below_cut), ended
+
+
+def _join_ranges(ids: Ids, low: Ints, high: Ints) -> tuple[Ids, Ints, Ints, Ints]:
+    """Ranges of one key that overlap become one; with them, the new number of every range."""
+    order = order_by_id_and_time(ids, low)
+    ids, low = ids[order], low[order]
+    highs, rank = np.unique(high[order], return_inverse=True)
+    group = (np.cumsum(is_first(ids)) - 1) * len(highs)
+    reach = highs[np.maximum.accumulate(group + rank) - group]
+    begins = is_first(ids)
+    begins[1:] |= low[1:] > reach[:-1]
+    ends = np.append(begins[1:], True)
+    owner = np.empty(len(order), np.int64)
+    owner[order] = np.cumsum(begins) - 1
+    return ids[begins], low[begins], reach[ends], owner
+
+
+def _read(runs: Sequence[Run], ids: Ids, low: Ints, high: Ints) -> tuple[pa.RecordBatch, Ints]:
+    """Rows with codes in the ranges, and the range of each."""
+    parts, owners = [no_rows(ranked_schema(pa.int64()))], [np.empty(0, np.int64)]
+    for run in runs:
+        slices = Slices(run, ids, time=VALUE)
+        rows, owner = take_ranges(run, slices.at_or_after(low), slices.after(high))
+        parts.append(rows)
+        owners.append(owner)
+    return pa.concat_batches(parts), np.concatenate(owners)
+
+
+def alive_between(
+    runs: Sequence[Run], kind: pa.DataType, ids: Ids, first: Ints, last: Ints
+) -> tuple[pa.RecordBatch, Ints]:
+    """Rows of some keys that are alive at one of the instants [first, last], and whose they are."""
+    parts, owners = [no_rows(ranked_schema(kind))], [np.empty(0, np.int64)]
+    for run in runs:
+        held = run.rows.column(ID).to_numpy()
+        low, high = (np.searchsorted(held, ids, side=side) for side in ("left", "right"))
+        rows, owner = take_ranges(run, low, high)
+        begins, ends = rows.column(TIME).to_numpy(), rows.column(END).to_numpy()
+        keep = np.flatnonzero((begins <= last[owner]) & (ends > first[owner]))
+        parts.append(rows.take(pa.array(keep)))
+        owners.append(owner[keep])
+    return pa.concat_batches(parts), np.concatenate(owners)
+
+
+def unknown_event() -> StreamError:
+    """More went than ever came."""
+    return StreamError(
+        "an adjust or withdrawal of an event that was never inserted",
+        where="an aggregate that keeps events",
+        hint="run `anabranch check` on the source; every adjust must name the end that was "
+        "last announced",
+    )

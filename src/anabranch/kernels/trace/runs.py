@@ -1,0 +1,219 @@
+"""Sorted immutable runs: look up ranges of keys and times, add, merge now and then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.columns.grouped import Ids, Ints, is_in_place, positions_of
+from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.model.time import FOREVER, Time
+
+TIME: Final = "__time"
+MERGE_ALL_UP_TO_ROWS: Final = 4_096
+"""Traces up to this many rows are merged at every step: then they hold just what matters."""
+
+SIMILAR_RUNS: Final = 3
+"""So many runs of similar size are merged: those that are no more than so many times as long."""
+
+MOST_RUNS: Final = 6
+"""So many runs are merged even if some of them are shorter than that."""
+
+TIMES: Final = b"anabranch.times"
+_QUANTILES: Final = 16
+SPREAD_SAMPLE_ROWS: Final = 4_096
+"""About so many rows of a run are looked at to note how its times are spread."""
+
+
+def column(run: Run, name: str) -> np.ndarray:
+    """A column without nulls, as numpy, without a copy."""
+    values: np.ndarray = run.rows.column(name).to_numpy(zero_copy_only=True)
+    return values
+
+
+def search(times: Ints, low: Ints, high: Ints, target: Ints, *, after_equal: bool) -> Ints:
+    """Binary search in many slices [low, high) of one column at once.
+
+    Gives the first position whose time is >= target (> target with `after_equal`).
+    """
+    if columns.is_compiled(len(low)):
+        return np.asarray(columns.native().search(times, low, high, target, after_equal))
+    low, high = low.copy(), high.copy()
+    while True:
+        open_ = np.flatnonzero(low < high)
+        if not len(open_):
+            return low
+        middle = (low[open_] + high[open_]) >> 1
+        seen, wanted = times[middle], target[open_]
+        below = seen <= wanted if after_equal else seen < wanted
+        low[open_] = np.where(below, middle + 1, low[open_])
+        high[open_] = np.where(below, high[open_], middle)
+
+
+def slices(held: Ids, ids: Ids) -> tuple[Ints, Ints]:
+    """Where the rows of each id begin and end in a sorted column."""
+    if columns.is_compiled(len(ids)):
+        found: tuple[Ints, Ints] = columns.native().slices(held, ids)
+        return found
+    return np.searchsorted(held, ids, side="left"), np.searchsorted(held, ids, side="right")
+
+
+class Slices:
+    """Where the rows of some keys lie in one run."""
+
+    __slots__ = ("high", "low", "times")
+
+    def __init__(self, run: Run, ids: Ids, *, time: str = TIME) -> None:
+        """Find the rows of each id (ids may repeat)."""
+        held = column(run, ID)
+        self.times = column(run, time)
+        self.low, self.high = slices(held, ids)
+
+    def at_or_after(self, times: Ints) -> Ints:
+        """First row of each key with a time >= the given one."""
+        return search(self.times, self.low, self.high, times, after_equal=False)
+
+    def after(self, times: Ints) -> Ints:
+        """First row of each key with a time > the given one."""
+        return search(self.times, self.low, self.high, times, after_equal=True)
+
+
+def take_ranges(run: Run, starts: Ints, stops: Ints) -> tuple[pa.RecordBatch, Ints]:
+    """The rows in the ranges, and to which range each belongs."""
+    positions, owner = positions_of(starts, stops)
+    if len(positions) == len(run) and is_in_place(positions):
+        return run.rows, owner
+    return run.rows.take(pa.array(positions)), owner
+
+
+def gather(parts: Sequence[pa.Array], positions: Sequence[Ints]) -> np.ndarray | pa.Array:
+    """Some values of each part, put one behind the other: as numpy if they are plain numbers."""
+    kind = parts[0].type
+    plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if not plain or any(part.null_count for part in parts):
+        some = [part.take(pa.array(rows)) for part, rows in zip(parts, positions, strict=True)]
+        return pa.concat_arrays(some)
+    values = [part.to_numpy() for part in parts]
+    result = np.empty(sum(len(rows) for rows in positions), values[0].dtype)
+    first = 0
+    for part, rows in zip(values, positions, strict=True):
+        # Positions are right; `clip` says that they need not be looked at first.
+        np.take(part, rows, out=result[first : first + len(rows)], mode="clip")
+        first += len(rows)
+    return result
+
+
+def with_times(rows: pa.RecordBatch, times: Ints, per_key: int = 1) -> pa.RecordBatch:
+    """Remember how the times of a run are spread, so that its expired share can be estimated.
+
+    `per_key` is how many rows of a key are needed however old they are.
+    """
+    if not len(times):
+        return rows
+    sample = np.sort(times[:: 1 + len(times) // SPREAD_SAMPLE_ROWS])
+    spread = sample[np.arange(_QUANTILES + 1) * (len(sample) - 1) // _QUANTILES]
+    ids = rows.column(ID).to_numpy()
+    ends = np.flatnonzero(ids[1:] != ids[:-1])
+    anchors = len(ends) + 1
+    if per_key > 1:
+        sizes = np.diff(ends, prepend=-1, append=len(times) - 1)
+        anchors = int(np.minimum(sizes, per_key).sum())
+    note = json.dumps({"spread": spread.tolist(), "ids": anchors})
+    return rows.replace_schema_metadata({TIMES: note})
+
+
+def expired_rows(run: Run, stable: Time, *, anchors: bool) -> int:
+    """About how many rows of a run lie before the stable point and cannot matter any more.
+
+    With `anchors`, some rows of each key are needed however old they are.
+    """
+    note = (run.rows.schema.metadata or {}).get(TIMES)
+    if note is None:
+        return 0
+    known = json.loads(note)
+    share = sum(time < stable for time in known["spread"]) / (_QUANTILES + 1)
+    return max(0, int(share * len(run)) - (known["ids"] if anchors else 0))
+
+
+Merge = Callable[[Sequence[Run], bool], pa.RecordBatch]
+"""Merges adjacent runs, oldest first; the flag says that no older run remains."""
+
+
+Trim = Callable[[Sequence[Run], int], pa.RecordBatch]
+"""What still matters of the run at a place, given all runs."""
+
+
+def add_run(
+    runs: tuple[Run, ...],
+    fresh: pa.RecordBatch,
+    stable: Time,
+    merge: Merge,
+    *,
+    anchors: bool,
+    trim: Trim | None = None,
+) -> tuple[Run, ...]:
+    """Append what a step wrote, and merge runs of similar size so that sizes grow geometrically.
+
+    Work per step is proportional to what is added, on average over many steps. A run of which
+    much has expired is trimmed. Everything is merged when the trace is small or when more than
+    half of it has expired.
+    """
+    all_runs = (*runs, Run(fresh)) if fresh.num_rows else runs
+    over = stable == FOREVER  # nothing comes any more: only what never ends is left
+    if trim is not None and not over and sum(map(len, all_runs)) > MERGE_ALL_UP_TO_ROWS:
+        all_runs = _trimmed(all_runs, stable, trim, anchors=anchors)
+    total = sum(map(len, all_runs))
+    if not total:
+        return ()
+    expired = sum(expired_rows(run, stable, anchors=anchors) for run in all_runs)
+    keep = len(all_runs)
+    if (
+        over
+        or expired * 5 >= total * 3
+        or (total <= MERGE_ALL_UP_TO_ROWS and (fresh.num_rows or expired))
+    ):
+        keep = 0
+    elif fresh.num_rows:
+        keep = _runs_to_keep([len(run) for run in all_runs])
+    if keep and keep >= len(all_runs) - 1:
+        return all_runs
+    merged = merge(all_runs[keep:], keep == 0)
+    return (*all_runs[:keep], Run(merged)) if merged.num_rows else all_runs[:keep]
+
+
+def _trimmed(runs: tuple[Run, ...], stable: Time, trim: Trim, *, anchors: bool) -> tuple[Run, ...]:
+    """The same without most of what has expired, where that is much of a run."""
+    kept = list(runs)
+    for place in reversed(range(len(runs))):
+        expired = expired_rows(runs[place], stable, anchors=anchors)
+        if expired * 5 >= len(runs[place]) * 2:
+            rows = trim(kept, place)
+            if rows.num_rows < len(runs[place]):
+                kept[place] = Run(rows)
+    return tuple(run for run in kept if len(run))
+
+
+def _runs_to_keep(sizes: Sequence[int]) -> int:
+    """How many of the oldest runs stay as they are when the rest are merged."""
+    keep, newer = len(sizes), 0
+    place = keep
+    while place:
+        # The runs before this place that are as small as what would come out of a merge.
+        similar = place
+        total = newer
+        while similar and sizes[similar - 1] <= SIMILAR_RUNS * max(total, sizes[-1]):
+            similar -= 1
+            total += sizes[similar]
+        # What is left of trimmed runs is small, and soon gone.
+        large = sum(size * SIMILAR_RUNS >= sizes[-1] for size in sizes[similar:])
+        few = large < SIMILAR_RUNS and len(sizes) - similar < MOST_RUNS
+        if few or similar == place:
+            break
+        keep = place = similar
+        newer = total
+    return keep

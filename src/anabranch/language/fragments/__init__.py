@@ -1,0 +1,1 @@
+"""Pieces of SQL that the methods of streams take."""

@@ -1,0 +1,1 @@
+"""Which names a query may use, and what they mean."""

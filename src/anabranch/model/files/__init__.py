@@ -1,0 +1,1 @@
+"""Stream files: JSON lines and Parquet."""

@@ -1,0 +1,1 @@
+"""Exact sums, hashes, compiled loops."""

@@ -1,0 +1,135 @@
+"""Batches as rows of an element table: kind, start, end, new_end, and the payload.
+
+Forever is NULL in `end`, and in the `new_end` of an adjust. (The `new_end` of an insert is NULL as
+well, and says nothing.) A stable point has its time in `start`, where forever is the largest
+number.
+
+A table that Spark or a database keeps has no order of its own. There every element has two more
+columns: the number of its batch, and its position in it. Sorted by both, the table is the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.errors import PlanError
+from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, Clock, note_of_clock
+from anabranch.model.files.stream_parquet import ORDER_COLUMNS, TIMES_KEY
+from anabranch.model.time import BEGINNING, FOREVER, Time
+
+ELEMENT_FIELDS: Final = (
+    pa.field("kind", pa.string()),
+    pa.field("start", pa.int64()),
+    pa.field("end", pa.int64()),
+    pa.field("new_end", pa.int64()),
+)
+ORDER_FIELDS: Final = tuple(pa.field(name, pa.int64()) for name in ORDER_COLUMNS)
+
+SHARD_BITS: Final = 40
+"""A shard numbers its elements on its own, from `shard << SHARD_BITS` on: no shard has more than
+2^40 in a batch, and two never have the same number."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where elements stand in a table: their batch, and their positions in it.
+
+    The first has the position `first`, the next one more; the stable point of the batch stands at
+    `last` (None: right behind them).
+    """
+
+    batch: int
+    first: int = 0
+    last: int | None = None
+
+    @staticmethod
+    def of_shard(batch: int, shard: int, shards: int) -> Place:
+        """The place of what one shard says; the stable point stands behind all shards.
+
+        Shards share no event, so their order among each other is free.
+        """
+        return Place(batch, shard << SHARD_BITS, shards << SHARD_BITS)
+
+
+def element_schema(
+    payload: pa.Schema, *, ordered: bool = False, clock: Clock = INTEGERS
+) -> pa.Schema:
+    """The columns of an element table, with `ordered` also those that tell the order.
+
+    A note at `start` says how times are counted, to whoever reads the table as a stream again.
+
+    Raises:
+        PlanError: A payload column has one of the names that are taken.
+    """
+    order = ORDER_FIELDS if ordered else ()
+    names = [field.name for field in (*ELEMENT_FIELDS, *order)]
+    taken = [name for name in names if name in payload.names]
+    if taken:
+        raise PlanError(
+            f"a column of the result is called '{taken[0]}'",
+            where=f"columns are: {', '.join(payload.names)}",
+            hint=f"{', '.join(names[:-1])} and {names[-1]} are taken in tables of elements; select "
+            "it under another name",
+        )
+    note = {TIMES_KEY: note_of_clock(clock).encode()}
+    times = [
+        field.with_metadata(note) if clock != INTEGERS and field.name == "start" else field
+        for field in ELEMENT_FIELDS
+    ]
+    return pa.schema([*times, *payload, *order])
+
+
+def element_rows(
+    batch: EventBatch, *, after: Time, place: Place | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch as inserts and adjusts.
+
+    Its stable point follows, if it says more than the one before, `after`. With a place the rows
+    have the columns that tell the order.
+    """
+    schema = element_schema(batch.schema, ordered=place is not None)
+    if len(batch):
+        adjusts = batch.end != batch.start
+        end = np.where(adjusts, batch.end, batch.new_end)
+        times = [
+            pa.array(batch.start),
+            pa.array(end, mask=end == FOREVER),
+            pa.array(batch.new_end, mask=~adjusts | (batch.new_end == FOREVER)),
+        ]
+        kinds = pa.array(np.where(adjusts, "adjust", "insert"), pa.string())
+        columns = [kinds, *times, *batch.payload.columns]
+        if place is not None:
+            numbers = np.arange(place.first, place.first + len(batch), dtype=np.int64)
+            columns += [pa.array(np.full(len(batch), place.batch, np.int64)), pa.array(numbers)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    if batch.stable > after:
+        row: dict[str, object] = {"kind": "stable", "start": int(batch.stable)}
+        if place is not None:
+            last = place.first + len(batch) if place.last is None else place.last
+            row |= dict(zip(ORDER_COLUMNS, (place.batch, last)))
+        yield pa.RecordBatch.from_pylist([row], schema)
+
+
+def element_table(
+    batches: Iterable[EventBatch],
+    payload: pa.Schema,
+    *,
+    after: Time = BEGINNING,
+    place: Place | None = None,
+) -> pa.Table:
+    """Batches one after the other, as one table; `after` was promised before them.
+
+    A place is that of a single batch.
+    """
+    rows: list[pa.RecordBatch] = []
+    for batch in batches:
+        rows += element_rows(batch, after=after, place=place)
+        after = Time(max(after, batch.stable))
+    return pa.Table.from_batches(rows, element_schema(payload, ordered=place is not None))

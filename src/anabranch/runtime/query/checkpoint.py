@@ -1,0 +1,343 @@
+"""The folder a query lives in: what must not change while it does."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final, final
+
+from anabranch.errors import EngineError, PlanError
+from anabranch.kernels.contract.kernel import Stateful
+from anabranch.kernels.plan.compile import PhysicalPlan, Stage, plan_fingerprint, tables_of
+from anabranch.model.clock import INTEGERS, Clock, clock_of_log, log_of_clock
+from anabranch.runtime.query.rescale import Rescale, refuse_unfinished, rescaled, sweep_unfinished
+from anabranch.runtime.store.control import source_clocks
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.layout import Layout, changed_layout, first_layout
+from anabranch.runtime.store.phases import reached
+
+_FORMAT: Final = 4
+"""Since 4, sums of floats are kept in exact digits."""
+_ABOUT: Final = "query.json"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a checkpoint says about its query.
+
+    Attributes:
+        query: The identity of the query.
+        shards: How many shards it has.
+        clocks: How its sources count time.
+        operators: Per stage the operators that remember something.
+        tables: The relations that it looks up in.
+        sources: Its sources, and whether they are in files.
+        copies: Those of its sources that have copies.
+        folders: Per stage the folder of its state.
+    """
+
+    query: str
+    shards: int
+    clocks: Mapping[str, Clock]
+    operators: Mapping[str, Sequence[str]]
+    tables: Sequence[str]
+    sources: Mapping[str, bool]
+    copies: Sequence[str]
+    folders: Mapping[str, str]
+
+    @property
+    def clock(self) -> Clock:
+        """How it counts time."""
+        return next(iter(self.clocks.values()), INTEGERS)
+
+
+def _clocks(about: Mapping[str, Any]) -> dict[str, Clock]:
+    """How the sources of a query count time; a checkpoint of before says it of all at once."""
+    if "clocks" in about:
+        return {name: clock_of_log(each) for name, each in about["clocks"].items()}
+    usual = {"timestamps": about.get("timestamps", False)}
+    return {name: clock_of_log(usual) for name in about.get("sources", {"": True})}
+
+
+def read_facts(path: str) -> Facts | None:
+    """What the checkpoint in a folder says; None if there is none."""
+    about = read_about(path)
+    if about is None:
+        return None
+    return Facts(
+        query=about["query"],
+        shards=about["shards"],
+        clocks=_clocks(about),
+        operators=about.get("operators", {}),
+        tables=about.get("tables", ()),
+        sources=about.get("sources", {}),
+        copies=about.get("copies", ()),
+        folders=(
+            {name: home["folder"] for name, home in about["layout"]["stages"].items()}
+            if "layout" in about
+            else {name: name for name in about.get("operators", ())}
+        ),
+    )
+
+
+def read_about(path: str) -> dict[str, Any] | None:
+    """What a checkpoint says, as it is written; None if there is none.
+
+    Raises:
+        EngineError: It was written by a later version.
+    """
+    about: dict[str, Any] | None = Folder.at(path).read_json(_ABOUT)
+    if about is not None and about["format"] > _FORMAT:
+        raise EngineError(
+            f"a checkpoint of format {about['format']}, this version knows those up to {_FORMAT}",
+            where=path,
+            hint="continue the query with the version of Anabranch that wrote its checkpoint, or a "
+            "later one",
+        )
+    return about
+
+
+@final
+class Checkpoint:
+    """The parts of a checkpoint: Spark's own, the state, the plans of file sources.
+
+    Attributes:
+        path: The folder.
+        query: The identity of the query, the same for its whole life.
+        shards: How many shards it has.
+        plan: The stages, as the query began with them.
+        fresh: Whether it begins just now.
+        layout: Where each part of it keeps what it has to remember.
+    """
+
+    def __init__(
+        self,
+        path: str | None,
+        plan: PhysicalPlan,
+        shards: int,
+        frames: Collection[str] = (),
+        *,
+        changed: bool = False,
+        reshard: bool = False,
+        older: Callable[[], PhysicalPlan] | None = None,
+    ) -> None:
+        """Open the checkpoint of a query, or begin a new one.
+
+        `frames` are those of its sources that are streaming DataFrames. With `changed` the plan
+        may be another one than before: what is the same in it keeps its state. With `reshard` a
+        query that has another number of shards gets this one. `older` gives the plan as it was
+        for queries that began before state told its shard.
+
+        Raises:
+            PlanError: It belongs to another query, or one that is running; or its number of
+                shards cannot change.
+        """
+        self.plan = plan
+        self._temporary = path is None
+        self.path = tempfile.mkdtemp(prefix="anabranch-") if path is None else _absolute(path)
+        self._lock: IO[bytes] | None = self._locked()
+        folder = Folder.at(self.path)
+        try:
+            about = read_about(self.path)
+            self.fresh = about is None
+            if about is not None and not about.get("routed") and older is not None:
+                self.plan = older()
+            about = self._about(folder, about, shards, frames, changed=changed, reshard=reshard)
+        except BaseException:
+            self.close()
+            raise
+        self.query: str = about["query"]
+        self.shards: int = about["shards"]
+        self.layout = Layout.of_json(about["layout"])
+        for place in (folder, Folder.at(self.plans), *self.outs):
+            place.sweep()
+
+    def _about(
+        self,
+        folder: Folder,
+        known: dict[str, Any] | None,
+        shards: int,
+        frames: Collection[str],
+        *,
+        changed: bool,
+        reshard: bool,
+    ) -> dict[str, Any]:
+        """What is written down about the query, brought up to date."""
+        plan, state = self.plan, Folder.at(self.state)
+        now: dict[str, Any] = {
+            "format": _FORMAT,
+            "plan": plan_fingerprint(plan),
+            "timestamps": any(source.timestamps for source in plan.sources.values()),
+            "clocks": {name: log_of_clock(clock) for name, clock in source_clocks(plan).items()},
+            "operators": {stage.name: _remembering(stage) for stage in plan.stages},
+            "tables": sorted(tables_of(plan)),
+            "sources": {name: name not in frames for name in plan.sources},
+            "copies": [name for name, source in plan.sources.items() if source.copies],
+        }
+        if known is None:
+            query = uuid.uuid4().hex
+            layout = first_layout(plan, query)
+            about = {**now, "query": query, "shards": shards, "layout": layout.to_json()}
+            about |= {"routed": True, "epoch": 0}
+        elif known["plan"] == now["plan"]:
+            # One of the first format has all its state where a new query has it.
+            layout_now = first_layout(plan, known["query"]).to_json()
+            sources = {**known.get("sources", {}), **now["sources"]}
+            layout_now = known.get("layout", layout_now)
+            about = {**known, **now, "sources": sources, "layout": layout_now}
+        elif not changed or "layout" not in known:
+            if known["format"] < _FORMAT:
+                raise PlanError(
+                    "the checkpoint belongs to another query, or to this one as an earlier version "
+                    "of Anabranch ran it",
+                    where=f"{self.path}: format {known['format']}, now {_FORMAT}",
+                    hint="sums of floats are exact now, and their state has another form: continue "
+                    "the query with the version that wrote the checkpoint, or start it with a new "
+                    "one (and a new output folder)",
+                )
+            raise PlanError(
+                "the checkpoint belongs to another query",
+                where=self.path,
+                hint="a changed query needs a new checkpoint (and a new output folder); what is "
+                "started with start_all or --all may say that it has changed",
+            )
+        else:
+            self._refuse_other_frames(known["sources"], now["sources"])
+            before = Layout.of_json(known["layout"])
+            layout = changed_layout(
+                before,
+                plan,
+                known["query"],
+                known=known["sources"],
+                batch=self.next_batch,
+            )
+            sources = {**known["sources"], **now["sources"]}
+            about = {**known, **now, "sources": sources, "layout": layout.to_json()}
+        # Whoever should have done that may have been interrupted.
+        for name in about.pop("left", ()):
+            state.drop(name)
+        sweep_unfinished(state, about.get("epoch", 0))
+        if reshard and about["shards"] != shards:
+            about = self._resharded(about, shards)
+        left = _folders(known) - _folders(about)
+        if left:
+            about["left"] = sorted(left)
+        if about != known:
+            folder.write_json(_ABOUT, about)
+            reached("written down", self.next_batch)
+        for name in left:
+            state.drop(name)
+        return about
+
+    def _resharded(self, about: dict[str, Any], shards: int) -> dict[str, Any]:
+        """The state for another number of shards, which counts when `query.json` says so."""
+        before, batch = about["shards"], self.next_batch
+        if not about.get("routed"):
+            raise PlanError(
+                f"the number of shards of this query is fixed: {before}",
+                where=self.path,
+                hint="it began with a version of Anabranch whose state does not tell where keys "
+                "belong; leave the number out, or start the query with a new checkpoint",
+            )
+        if str(batch) in Folder.at(f"{self.spark}/offsets").names():
+            refuse_unfinished(self.plan, self.path)
+        epoch = about["epoch"] + 1
+        change = Rescale(before=before, after=shards, batch=batch, epoch=epoch)
+        layout = Layout.of_json(about["layout"])
+        layout = rescaled(self.plan, layout, Folder.at(self.state), change)
+        return {**about, "shards": shards, "epoch": epoch, "layout": layout.to_json()}
+
+    def _refuse_other_frames(self, before: Mapping[str, bool], now: Mapping[str, bool]) -> None:
+        """Spark counts its own sources, and wants the same ones again."""
+        was, is_ = ([n for n, in_files in some.items() if not in_files] for some in (before, now))
+        if was != is_:
+            raise PlanError(
+                "a query cannot change its DataFrames",
+                where=f"then {', '.join(was) or 'none'}, now {', '.join(is_) or 'none'}",
+                hint="start the changed query with a new checkpoint, or read files",
+            )
+
+    @property
+    def next_batch(self) -> int:
+        """The batch that Spark does next, maybe not for the first time."""
+        names = Folder.at(f"{self.spark}/commits").names()
+        return max((int(name) for name in names if name.isdigit()), default=-1) + 1
+
+    @property
+    def spark(self) -> str:
+        """Spark's part."""
+        return f"{self.path}/spark"
+
+    @property
+    def state(self) -> str:
+        """The state of all stages."""
+        return f"{self.path}/state"
+
+    @property
+    def plans(self) -> str:
+        """The planned batches of file sources."""
+        return f"{self.path}/planned"
+
+    @property
+    def frames(self) -> str:
+        """DataFrames that were written down."""
+        return f"{self.path}/frames"
+
+    @property
+    def tables(self) -> str:
+        """The relations that the query looks up in."""
+        return f"{self.path}/tables"
+
+    @property
+    def control(self) -> str:
+        """Commands for the query."""
+        return f"{self.path}/control"
+
+    @property
+    def outs(self) -> list[Folder]:
+        """What each sink has to remember."""
+        return [Folder.at(f"{self.path}/{home.folder}") for home in self.layout.outputs]
+
+    def close(self) -> None:
+        """Let others have it; a temporary one is removed."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+        if self._temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def _locked(self) -> IO[bytes] | None:
+        if "://" in self.path:
+            return None
+        Path(self.path).mkdir(parents=True, exist_ok=True)
+        lock = (Path(self.path) / "lock").open("ab")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise PlanError(
+                "the query of this checkpoint is running already",
+                where=self.path,
+                hint="stop it first, or use another checkpoint",
+            ) from None
+        return lock
+
+
+def _folders(about: Mapping[str, Any] | None) -> set[str]:
+    """The folders of the state."""
+    homes = about["layout"]["stages"] if about is not None and "layout" in about else {}
+    return {home["folder"] for home in homes.values()}
+
+
+def _remembering(stage: Stage) -> list[str]:
+    return [kernel.label for kernel in stage.kernels if isinstance(kernel, Stateful)]
+
+
+def _absolute(path: str) -> str:
+    return path if "://" in path else str(Path(path).absolute())

@@ -1,0 +1,164 @@
+"""What becomes of a query: its plan, the rules applied, the stages, what Spark does itself."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from typing import Any, final
+
+import pyarrow as pa
+
+from anabranch.algebra.analysis.liveliness import cleanup, liveliness, warning
+from anabranch.algebra.explain import explain_tree
+from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.event_identity import events_in_words
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.kernels.contract.kernel import Stateful
+from anabranch.kernels.plan.explain import explain_stages
+from anabranch.kernels.plan.stage import PhysicalPlan, Stage
+from anabranch.language.text.types import type_name
+from anabranch.optimizer.driver import Optimized
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Everything that `explain` shows.
+
+    Attributes:
+        written: The plan as it was written.
+        optimized: The plan that runs, and the rules that led to it.
+        physical: Its stages.
+        leaves: What is known of the output.
+        notes: Remarks for the author of the query.
+        spark: By source, what Spark does itself: its own plan, as text.
+    """
+
+    written: Node
+    optimized: Optimized
+    physical: PhysicalPlan
+    leaves: str
+    notes: tuple[str, ...] = ()
+    spark: tuple[tuple[str, str], ...] = ()
+
+    def text(self) -> str:
+        """For people."""
+        parts = []
+        if self.optimized.steps:
+            rules = [
+                f"{n}. {step.rule}: {step.before}" for n, step in enumerate(self.optimized.steps, 1)
+            ]
+            parts += [f"Query\n{_indented(explain_tree(self.written))}"]
+            parts += ["Rules\n" + _indented("\n".join(rules))]
+        parts += [f"Plan\n{_indented(_with_properties(self.optimized.node))}"]
+        parts += [f"Windows\n{_indented(said)}" for said in _windows(self.optimized.node)]
+        parts += [explain_stages(self.physical)]
+        parts += [f"Spark, source {name}\n{_indented(plan)}" for name, plan in self.spark]
+        parts += [f"note: {note}" for note in self.notes]
+        parts += [f"Leaves: {self.leaves}"]
+        return "\n\n".join(parts)
+
+    def json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "query": _tree(self.written),
+            "rules": [
+                {"rule": step.rule, "before": step.before, "after": step.after}
+                for step in self.optimized.steps
+            ],
+            "plan": _tree(self.optimized.node),
+            "windows": [
+                {
+                    "operator": each.label,
+                    "events": events_in_words(each.input),
+                    "settled": liveliness(each),
+                    "forgotten": cleanup(each),
+                    "warning": warning(each),
+                }
+                for each in _modules(self.optimized.node)
+            ],
+            "stages": [_stage(stage) for stage in self.physical.stages],
+            "spark": [{"source": name, "plan": plan} for name, plan in self.spark],
+            "notes": list(self.notes),
+            "leaves": self.leaves,
+            "columns": _columns(self.written.schema),
+        }
+
+
+def spark_plan(frame: Any) -> str:
+    """What Spark makes of a DataFrame: its physical plan."""
+    said = io.StringIO()
+    with redirect_stdout(said):
+        frame.explain(mode="simple")
+    lines = said.getvalue().strip().splitlines()
+    return "\n".join(line.rstrip() for line in lines if not line.startswith("=="))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _with_properties(node: Node, depth: int = 0) -> str:
+    below = [_with_properties(each, depth + 1) for each in node.inputs]
+    known = node.properties.label
+    line = "  " * depth + node.label + (f"  [{known}]" if known != "any" else "")
+    return "\n".join([line, *below])
+
+
+def _modules(node: Node) -> list[ApplyModule]:
+    """Those of a plan, each once."""
+    return list(dict.fromkeys(each for each in node.walk() if isinstance(each, ApplyModule)))
+
+
+def _windows(node: Node) -> list[str]:
+    """Of windows of the time axis: how far they are settled, and when they are forgotten."""
+    found: list[str] = []
+    for each in _modules(node):
+        lines = [each.label, f"  {events_in_words(each.input)}"]
+        lines += [f"  {liveliness(each)}", f"  {cleanup(each)}"]
+        problem = warning(each)
+        lines += [f"  WARNING: {problem}"] if problem is not None else []
+        found.append("\n".join(lines))
+    return ["\n".join(found)] if found else []
+
+
+def _tree(node: Node) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "operator": type(node).__name__,
+        "label": node.label,
+        "properties": node.properties.label,
+        "columns": _columns(node.schema),
+        "inputs": [_tree(each) for each in node.inputs],
+    }
+    if isinstance(node, Source):
+        found["source"] = node.name
+    return found
+
+
+def _columns(schema: pa.Schema) -> list[dict[str, str]]:
+    return [{"name": field.name, "type": type_name(field.type)} for field in schema]
+
+
+def _stage(stage: Stage) -> dict[str, Any]:
+    head = stage.kernels[0] if stage.kernels else None
+    return {
+        "name": stage.name,
+        "sharded_by": (head.spread if isinstance(head, Stateful) else "sender")
+        if stage.sharded
+        else None,
+        "reads": [
+            {
+                "from": edge.upstream,
+                "columns": None if edge.columns is None else list(edge.columns),
+                "steps": [step.label for step in edge.chain],
+                "side": edge.side,
+                "to_all_shards": stage.is_broadcast(number),
+            }
+            for number, edge in enumerate(stage.edges)
+        ],
+        "kernels": [
+            {"label": kernel.label, "kernel": type(kernel).__name__} for kernel in stage.kernels
+        ],
+    }

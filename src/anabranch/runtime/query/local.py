@@ -1,0 +1,231 @@
+"""The same sources, plan and sinks in this process, without Spark."""
+
+from __future__ import annotations
+
+import glob
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from pathlib import Path
+from typing import Any, final
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node, clock_of
+from anabranch.errors import PlanError
+from anabranch.kernels.contract.kernel import with_copy
+from anabranch.kernels.plan.compile import Emission
+from anabranch.kernels.plan.local_runner import LocalRunner
+from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, Clock
+from anabranch.model.logical import LogicalStream
+from anabranch.model.payload import rows_of
+from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.runtime.elements.elements import element_table
+from anabranch.runtime.query.quarantine import told
+from anabranch.runtime.sinks.sinks import Begin, LinesSink, Result, Sink
+from anabranch.runtime.sources.files.listing import demand_files
+from anabranch.runtime.sources.files.log_folder import write_part
+from anabranch.runtime.sources.files.lost_copies import LostCopies
+from anabranch.runtime.sources.files.planner import FilePlanner, Part
+from anabranch.runtime.sources.late import judge
+from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.workers.copy_task import CopyReader
+from anabranch.runtime.workers.own_settings import own_settings
+from anabranch.runtime.workers.source_task import read_pieces
+from anabranch.runtime.workers.stage_task import as_rows, netted, ordered
+
+
+@final
+class LocalRun:
+    """A query that has run to the end of what its sources had."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        sink: Sink,
+        metrics: list[dict[str, Any]],
+        clock: Clock = INTEGERS,
+    ) -> None:
+        """Wrap what came out."""
+        self._schema = schema
+        self._sink = sink
+        self._metrics = metrics
+        self._clock = clock
+
+    @property
+    def status(self) -> str:
+        """It has ended."""
+        return "ended"
+
+    @property
+    def stable(self) -> Time:
+        """The stable point of the output."""
+        return Time(self._metrics[-1]["stable"]) if self._metrics else BEGINNING
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """It has ended already."""
+        del timeout
+        return True
+
+    def stop(self) -> None:
+        """It has ended already."""
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """What each batch did."""
+        return list(self._metrics)
+
+    def failures(self) -> list[dict[str, Any]]:
+        """The windows that modules failed for, as `Run.failures` has them."""
+        return [
+            failure
+            for batch in self._metrics
+            for stage, report in batch.get("reports", {}).items()
+            for failure in told(batch["batch"], stage, 0, report)
+        ]
+
+    def table(self) -> pa.Table:
+        """All elements in order, with stable points."""
+        return element_table(self._sink.batches(), self._schema)
+
+    def snapshot(self, at: Any) -> pa.Table:
+        """The answer at an instant."""
+        counts = LogicalStream.of_batches(self._sink.batches()).snapshot(self._clock.instant(at))
+        rows = rows_of(sorted(counts.elements(), key=repr), self._schema)
+        return pa.Table.from_batches([rows])
+
+
+def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emission) -> LocalRun:
+    """Run a plan over everything that its sources have.
+
+    Raises:
+        PlanError: A source is not in files.
+        StreamError: There is no such file or folder.
+    """
+    runner = LocalRunner(node, emit)
+    sources = {source.name: source for source in files}
+    missing = [name for name in runner.plan.sources if name not in sources]
+    if missing:
+        raise PlanError(
+            f"source '{missing[0]}' is not in files",
+            hint="a query over DataFrames needs Spark: start it with an Engine that has one",
+        )
+    for source in files:
+        # A file may come later; this run reads what is there, and then ends.
+        if not source.copies and not glob.has_magic(source.path) and not Path(source.path).exists():
+            demand_files(source.path)
+    clock = clock_of(node)
+    sink.open(Begin(runner.plan.schema, "local", clock, fresh=True))
+    in_order = ordered if all(source.ordered for source in files) else netted
+    promised = dict.fromkeys(sources, BEGINNING)
+    copies: dict[str, dict[int, tuple[str, Time]]] = {}
+    metrics: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
+        planner = FilePlanner(tuple(files), Folder.at(folder), parts=1)
+        planner.freeze()
+        number = 0
+        while (after := planner.latest(number)) > number:
+            counts: dict[str, dict[str, int]] = {}
+            parts = planner.parts(number, after)
+            plain = [part for part in parts if not part.commands and not part.copies]
+            arrived = _arrived(sources, plain, promised, counts)
+            lost = LostCopies(Folder.at(folder))
+            for part in parts:
+                if part.copies:
+                    rows = _copies(sources[part.source], part, copies, counts, lost)
+                    so_far = arrived.get(part.source)
+                    several = [rows] if so_far is None else [so_far, rows]
+                    arrived[part.source] = EventBatch.concat(several)
+            commands = [command for part in parts for command in part.commands]
+            with own_settings(), _kept_clean(sink):
+                output = in_order(runner.step(arrived, copies, commands))
+            last = metrics[-1]["stable"] if metrics else int(BEGINNING)
+            result = _result(sink, number, output, clock, last)
+            sink.commit(number, output.stable, [result])
+            metrics.append(_metrics(number, output, counts, runner))
+            number = after
+    sink.close()
+    return LocalRun(runner.plan.schema, sink, metrics, clock)
+
+
+def _kept_clean(sink: Sink) -> AbstractContextManager[object]:
+    """What modules print must not get among results that are printed."""
+    return redirect_stdout(sys.stderr) if isinstance(sink, LinesSink) else nullcontext()
+
+
+def _arrived(
+    sources: Mapping[str, FileSource],
+    parts: Iterable[Part],
+    promised: dict[str, Time],
+    counts: dict[str, dict[str, int]],
+) -> dict[str, EventBatch]:
+    """What comes in one batch, every row judged by what was promised in front."""
+    plain = [name for name, source in sources.items() if not source.copies]
+    before, found = dict(promised), {name: list[EventBatch]() for name in plain}
+    for part in parts:
+        source = sources[part.source]
+        count = counts.setdefault(part.source, {"rows": 0, "late": 0, "adjusted": 0})
+        for came, where in read_pieces(source, part.splits, source.schema.names):
+            # Without positions all rows are held against what was promised before the batch.
+            bound = promised[part.source] if source.ordered else before[part.source]
+            verdict = judge(source.promise, bound, came, where=where, in_order=source.ordered)
+            promised[part.source] = Time(max(promised[part.source], verdict.promised))
+            found[part.source].append(verdict.batch)
+            count["rows"] += len(came)
+            count["late"] += verdict.late
+            count["adjusted"] += verdict.adjusted
+        if part.ends:
+            promised[part.source] = FOREVER
+    return {
+        name: EventBatch.concat([EventBatch.empty(sources[name].schema), *batches]).with_stable(
+            promised[name]
+        )
+        for name, batches in found.items()
+    }
+
+
+def _copies(
+    source: FileSource,
+    part: Part,
+    known: dict[str, dict[int, tuple[str, Time]]],
+    counts: dict[str, dict[str, int]],
+    lost: LostCopies,
+) -> EventBatch:
+    """What comes of the copies of a source, and how far they are with that."""
+    promised = known.setdefault(source.name, {})
+    reader = CopyReader(source, part, {number: stable for number, (_, stable) in promised.items()})
+    rows = [*reader.read(source.schema.names, lost)]
+    count = counts.setdefault(source.name, {"rows": 0, "late": 0, "adjusted": 0})
+    for number, tally in reader.tallies.items():
+        promised[number] = (tally.name, tally.reached)
+        count["rows"] += tally.rows
+        count["late"] += tally.late
+        count["adjusted"] += tally.adjusted
+    return EventBatch.concat([EventBatch.empty(with_copy(source.schema)), *rows])
+
+
+def _result(sink: Sink, batch: int, output: EventBatch, clock: Clock, last: int) -> Result:
+    head: dict[str, Any] = {"stable": int(output.stable), "stable_before": last, "files": []}
+    if sink.delivery == "log" and len(output):
+        head["files"] = [write_part(sink.out, batch, 0, output, clock=clock)]
+    return Result(0, json.loads(json.dumps(head)), as_rows(output) if len(output) else None)
+
+
+def _metrics(
+    number: int, output: EventBatch, counts: Mapping[str, Mapping[str, int]], runner: LocalRunner
+) -> dict[str, Any]:
+    reports = runner.reports()
+    return {
+        "batch": number,
+        "stable": int(output.stable),
+        "rows_in": sum(count["rows"] for count in counts.values()),
+        "rows_out": len(output),
+        "late": sum(count["late"] for count in counts.values()),
+        "adjusted": sum(count["adjusted"] for count in counts.values()),
+        "state_rows": runner.state_rows(),
+        "failed_windows": sum(report.get("failed", 0) for report in reports.values()),
+        **({"reports": reports} if reports else {}),
+    }

@@ -1,0 +1,187 @@
+"""The options of runs and engines: one table for Python and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, get_args
+
+from anabranch.errors import PlanError
+from anabranch.kernels.plan.compile import Emission
+from anabranch.runtime.option import (
+    DURATION,
+    FLAG,
+    FUNCTION,
+    LAST_PORT,
+    MODULES,
+    MOST_CORES,
+    MOST_SHARDS,
+    NAME,
+    PATH,
+    SETTINGS,
+    Option,
+    UnfitError,
+    ValueKind,
+    check_all,
+    count,
+    table_of,
+    word,
+)
+from anabranch.runtime.sinks.message_sink import Messages
+
+_STARTS: Final = frozenset({"start", "start_all", "run_local", "to_df"})
+_ON_SPARK: Final = _STARTS - {"run_local"}
+
+
+def _target(value: Any) -> Any:
+    return value if isinstance(value, Messages) else PATH.check(value)
+
+
+def _session(value: Any) -> Any:
+    if not hasattr(value, "readStream"):
+        raise UnfitError
+    return value
+
+
+TARGET: Final = ValueKind("a path, a place such as 'delta:path', or Messages", "'folder'", _target)
+SESSION: Final = ValueKind("a Spark session", "spark", _session)
+
+RUN_OPTIONS: Final = table_of(
+    Option(name="to", kind=TARGET, places=_STARTS - {"to_df"}, flag="--to"),
+    Option(name="foreach", kind=FUNCTION, places=frozenset({"start", "run_local"})),
+    Option(
+        name="emit",
+        kind=word(*get_args(Emission)),
+        default="speculative",
+        nullable=False,
+        places=_STARTS | {"explain"},
+        flag="--emit",
+    ),
+    Option(name="checkpoint", kind=PATH, places=_ON_SPARK, flag="--checkpoint", local=False),
+    Option(
+        name="trigger",
+        kind=DURATION,
+        places=_ON_SPARK - {"to_df"},
+        flag="--trigger",
+        local=False,
+    ),
+    Option(
+        name="available_now",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=_ON_SPARK - {"to_df"},
+        flag="--follow",
+        local=False,
+    ),
+    Option(
+        name="allow_unbounded",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=_STARTS,
+        flag="--allow-unbounded",
+    ),
+    Option(
+        name="share",
+        kind=FLAG,
+        default=True,
+        nullable=False,
+        places=frozenset({"start"}),
+        local=False,
+    ),
+    Option(
+        name="changed",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=frozenset({"start_all"}),
+        flag="--changed",
+        local=False,
+    ),
+    Option(name="spark", kind=SESSION, places=frozenset({"Engine"}), local=False),
+    Option(
+        name="shards",
+        kind=count(1, MOST_SHARDS),
+        places=frozenset({"Engine"}),
+        flag="--shards",
+        local=False,
+    ),
+    Option(name="cores", kind=count(1, MOST_CORES), places=frozenset({"Engine"}), local=False),
+    Option(name="settings", kind=SETTINGS, places=frozenset({"Engine"}), local=False),
+    Option(
+        name="versions",
+        kind=count(2, 1_000_000),
+        default=None,
+        nullable=False,
+        places=frozenset({"Engine"}),
+        local=False,
+    ),
+    Option(name="modules", kind=MODULES, places=frozenset({"Engine"})),
+    Option(
+        name="port",
+        kind=count(0, LAST_PORT),
+        default=0,
+        nullable=False,
+        places=frozenset({"serve_metrics"}),
+        flag="--metrics-port",
+        local=False,
+    ),
+    Option(
+        name="host", kind=NAME, nullable=False, places=frozenset({"serve_metrics"}), local=False
+    ),
+)
+"""All options of `Engine`, `start`, `start_all`, `run_local`, `to_df` and `explain`."""
+
+
+def check_run(place: str, **given: Any) -> None:
+    """Check the options of one of the functions that start something.
+
+    Raises:
+        PlanError: A value is not what its option takes, or two of them contradict each other.
+    """
+    where = f"{place}(...)"
+    check_all(RUN_OPTIONS, given, where=where)
+    if given.get("available_now") and given.get("trigger") is not None:
+        raise PlanError(
+            "trigger has no meaning with available_now",
+            where=where,
+            hint="what is there is read at once; leave trigger out, or available_now",
+        )
+
+
+def check_flags(given: Mapping[str, Any]) -> None:
+    """Check what the command line says; None is not said.
+
+    Raises:
+        PlanError: A value is not what its option takes.
+    """
+    by_flag = {option.flag: option for option in RUN_OPTIONS.values() if option.flag is not None}
+    for flag, value in given.items():
+        if value is None:
+            continue
+        option = by_flag[flag]
+        try:
+            option.checked(value, where=f"option {flag}")
+        except PlanError as problem:
+            problem.what = problem.what.replace(option.name, flag, 1)
+            problem.hint = problem.hint.replace(f"{option.name}=", f"{flag} ")
+            raise
+
+
+def check_engine(**given: Any) -> None:
+    """Check the options of an engine.
+
+    Raises:
+        PlanError: A value is not what its option takes, or is for a session of our own only.
+    """
+    check_run("Engine", **given)
+    if given["spark"] is None:
+        return
+    own: Mapping[str, Any] = {name: given[name] for name in ("cores", "settings")}
+    for name, value in own.items():
+        if value is not None:
+            raise PlanError(
+                f"{name} has no meaning for a Spark session that is there already",
+                where="Engine(...)",
+                hint=f"leave {name} out, and set it where the session is made",
+            )

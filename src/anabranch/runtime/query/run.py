@@ -1,0 +1,297 @@
+"""A running query."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, final
+
+import pyarrow as pa
+
+from anabranch.errors import AnabranchError
+from anabranch.model.clock import INTEGERS, Clock
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.elements.elements import element_table
+from anabranch.runtime.query.quarantine import Quarantine, failed_windows
+from anabranch.runtime.sinks.sinks import LogSink, Sink
+from anabranch.runtime.spark.failures import original_error
+from anabranch.runtime.store.control import Control
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_RETRIES: Final = 3
+_TOO_BUSY: Final = "Python worker failed to connect back"
+
+Status = Literal["running", "ended", "failed"]
+
+
+@final
+class Committed:
+    """What the driver knows of the batches it has committed; shared with Spark's callback."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.lock = threading.Lock()
+        self.metrics: list[dict[str, Any]] = []
+        self.stable: Time = BEGINNING
+        self.failure: AnabranchError | None = None
+        self.totals: dict[str, Any] = {"batches": 0, "rows_out": 0, "failed_windows": 0}
+        self.totals |= {"sources": {}, "copies": {}}
+
+    def add(self, metrics: dict[str, Any], most: int = 1000) -> None:
+        """Note a batch."""
+        with self.lock:
+            self.totals["batches"] += 1
+            self.totals["rows_out"] += metrics["rows_out"]
+            self.totals["failed_windows"] += metrics["failed_windows"]
+            for name, seen in metrics["sources"].items():
+                total = self.totals["sources"].setdefault(name, Counter())
+                total.update({key: seen[key] for key in ("rows", "late", "adjusted")})
+                for called, own in seen.get("copies", {}).items():
+                    several = self.totals["copies"].setdefault(name, {})
+                    counted = {key: own[key] for key in ("rows", "late", "adjusted")}
+                    several.setdefault(called, Counter()).update(counted)
+            self.stable = Time(metrics["stable"])
+            self.metrics.append(metrics)
+            del self.metrics[:-most]
+
+
+class Execution:
+    """A query of Spark, which one run or several have in common."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        begin: Callable[[], StreamingQuery],
+        close: Callable[[], None],
+        control: Control,
+    ) -> None:
+        """Start it; `begin` can be called again after a failure."""
+        self.spark = spark
+        self.control = control
+        self.close = close
+        self.query = begin()
+        self._begin = begin
+        self._retries = _RETRIES
+        self._restart = threading.Lock()
+        self._spent: dict[int, dict[str, int]] = {}
+
+    def started_again(self, failed: StreamingQuery, problem: Exception) -> bool:
+        """Go on from the checkpoint where the machine was only too busy.
+
+        Spark gives a new Python process ten seconds to call back, and gives up the query if that
+        is not enough.
+        """
+        with self._restart:
+            if self.query is not failed:
+                # Somebody else has noticed, too.
+                return True
+            if self._retries == 0 or _TOO_BUSY not in str(problem):
+                return False
+            self._retries -= 1
+            self.query = self._begin()
+            return True
+
+    def milliseconds(self, batches: Sequence[int]) -> list[dict[str, int]]:
+        """What Spark measured of these batches, as far as it is known."""
+        missing = [batch for batch in batches if batch not in self._spent]
+        if missing:
+            # The last one is what usually is missing, and all of them are a lot to ask for.
+            last = self.query.lastProgress
+            seen = [last] if missing[1:] == [] and last else self.query.recentProgress
+            self._spent |= {each.batchId: dict(each.durationMs) for each in seen}
+        return [self._spent.get(batch, {}) for batch in batches]
+
+
+@final
+class Run:
+    """A query on its way: watch it, ask it, stop it.
+
+    `name` is what the catalog of queries calls it, `uses` the streams it was written over. As a
+    context manager it stops the query at the end of the block. Runs that were started together
+    are one query of Spark: they fail and stop together.
+    """
+
+    def __init__(
+        self,
+        execution: Execution,
+        sink: Sink,
+        schema: pa.Schema,
+        committed: Committed,
+        quarantine: Quarantine,
+        clock: Clock = INTEGERS,
+    ) -> None:
+        """One output of what Spark executes."""
+        self.name = ""
+        self.uses: frozenset[str] = frozenset()
+        self._execution = execution
+        self._clock = clock
+        self._sink = sink
+        self._schema = schema
+        self._committed = committed
+        self._quarantine = quarantine
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the output."""
+        return self._schema
+
+    @property
+    def log_folder(self) -> str | None:
+        """The log folder it writes to, if it does."""
+        return self._sink.out if isinstance(self._sink, LogSink) else None
+
+    @property
+    def status(self) -> Status:
+        """Whether it is running, has ended, or has failed."""
+        query = self._query
+        if query.isActive:
+            return "running"
+        problem = query.exception()
+        if problem is None:
+            return "ended"
+        return "running" if self._execution.started_again(query, problem) else "failed"
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a batch is under way."""
+        return bool(self._query.isActive and self._query.status["isTriggerActive"])
+
+    @property
+    def control(self) -> Control:
+        """Tell the query something.
+
+        Advance, pause, resume or limit a source; attach, detach or rejoin an input of a merge; give
+        feedback on what of the output is still of interest.
+        """
+        return self._execution.control
+
+    @property
+    def stable(self) -> Time:
+        """The stable point of the output: before it nothing changes any more."""
+        return self._committed.stable
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """Wait until the query ends, at most so many seconds; true if it has ended.
+
+        Raises:
+            AnabranchError: The query has failed; what a worker raised comes out here.
+        """
+        query = self._query
+        try:
+            if timeout is None:
+                query.awaitTermination()
+                ended = True
+            else:
+                # Spark counts whole seconds and refuses none.
+                ended = bool(query.awaitTermination(max(1, round(timeout))))
+        except Exception as problem:
+            if self._execution.started_again(query, problem):
+                return self.await_end(timeout)
+            self._execution.close()
+            raise self._failure(problem) from problem
+        if ended:
+            self._execution.close()
+        return ended
+
+    def drain(self) -> None:
+        """Wait until everything that the sources have by now is in the output.
+
+        Raises:
+            AnabranchError: The query has failed.
+        """
+        query = self._query
+        try:
+            query.processAllAvailable()
+        except Exception as problem:
+            if self._execution.started_again(query, problem):
+                return self.drain()
+            raise self._failure(problem) from problem
+
+    def stop(self) -> None:
+        """End the query; it can go on later from its checkpoint."""
+        self._query.stop()
+        self._execution.close()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """What each batch did, oldest first; the last thousand are kept.
+
+        Besides the counters of stages and sources, `milliseconds` has what Spark measured.
+        """
+        with self._committed.lock:
+            batches = list(self._committed.metrics)
+        spent = self._execution.milliseconds([batch["batch"] for batch in batches])
+        return [{**batch, "milliseconds": each} for batch, each in zip(batches, spent, strict=True)]
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """What all batches of this run did.
+
+        Batches, rows_out, failed_windows, sources (rows, late, adjusted), and the same per copy
+        under `copies`.
+        """
+        with self._committed.lock:
+            return copy.deepcopy(self._committed.totals)
+
+    def failures(self) -> list[dict[str, Any]]:
+        """The windows that modules failed for in the batches of `metrics`, oldest first.
+
+        Only where modules are applied with errors `skip` or `quarantine`. Keys: batch, stage,
+        shard, module, reason, window, group, event. In a batch every shard tells of the first
+        hundred; `failed_windows` of the metrics counts all.
+        """
+        with self._committed.lock:
+            batches = list(self._committed.metrics)
+        return [failure for batch in batches for failure in failed_windows(batch)]
+
+    def quarantine(self) -> list[dict[str, Any]]:
+        """The windows that modules with errors `quarantine` failed for, since the query began.
+
+        As `failures`, with `events` (the first twenty) and `count` (how many there are). They are
+        in the folder `quarantine` of the checkpoint, a file of JSON lines per batch.
+        """
+        return self._quarantine.read()
+
+    def snapshot(self, at: Any) -> DataFrame:
+        """The answer at an instant (a number, an ISO timestamp or a datetime), as known by now.
+
+        Before the stable point it is final.
+        """
+        from anabranch.runtime.spark.snapshots import snapshot_of
+
+        return snapshot_of(self.elements(), self._schema, self._clock.instant(at))
+
+    def elements(self) -> DataFrame:
+        """All committed inserts and adjusts, as a DataFrame: kind, start, end, new_end, payload."""
+        if isinstance(self._sink, LogSink):
+            files = self._sink.log.files()
+            if files:
+                return self._execution.spark.read.parquet(*files)
+        return self._execution.spark.createDataFrame(self.table())
+
+    def table(self) -> pa.Table:
+        """All committed elements in order, with stable points."""
+        return element_table(self._sink.batches(), self._schema)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def _query(self) -> StreamingQuery:
+        return self._execution.query
+
+    def _failure(self, problem: Exception) -> AnabranchError:
+        return self._committed.failure or original_error(str(problem))

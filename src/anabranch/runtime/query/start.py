@@ -1,0 +1,276 @@
+"""Start a query on Spark, or go on with one that was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from anabranch.errors import AnabranchError
+from anabranch.kernels.plan.compile import PhysicalPlan, with_tables
+from anabranch.kernels.plan.stage import with_one_promise
+from anabranch.model.clock import INTEGERS, Clock
+from anabranch.model.time import Time
+from anabranch.runtime.elements.elements import element_schema
+from anabranch.runtime.query.checkpoint import Checkpoint
+from anabranch.runtime.query.metrics import batch_metrics
+from anabranch.runtime.query.quarantine import Quarantine, failed_windows
+from anabranch.runtime.query.run import Committed, Execution, Run
+from anabranch.runtime.query.tables import store_tables
+from anabranch.runtime.sinks.sinks import Begin, Result, Sink
+from anabranch.runtime.sources.files.copy_book import known_copies
+from anabranch.runtime.sources.spec import FileSource, Promise
+from anabranch.runtime.spark.file_source import read_files
+from anabranch.runtime.spark.frame_source import FrameSource, as_files, send_frame
+from anabranch.runtime.spark.stages import chain_stages, observed, settle
+from anabranch.runtime.store.control import Control, ControlFolder, source_clocks
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.phases import reached
+from anabranch.runtime.store.state_store import KEEP
+from anabranch.runtime.workers.file_task import FileJob
+from anabranch.runtime.workers.job import QUERY, Delivery, Job, check_sources, seal
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a query computes, and from what.
+
+    Attributes:
+        plan: The stages.
+        files: The sources in files.
+        frames: The sources that are DataFrames.
+        tables: The relations in files that are looked up in.
+        parts: How many tasks run at once: into so many parts a batch of a file source is cut.
+        least: The rows for which a part pays.
+        clocks: How the results of each output count time.
+        keep: How many versions of the state stay.
+        older: The stages of a query that began before its state told its shard.
+    """
+
+    plan: PhysicalPlan
+    files: tuple[FileSource, ...] = ()
+    frames: tuple[FrameSource, ...] = ()
+    tables: Mapping[str, FileSource] = field(default_factory=dict)
+    parts: int = 2
+    least: int = 1
+    clocks: tuple[Clock, ...] = (INTEGERS,)
+    keep: int = KEEP
+    older: Callable[[], PhysicalPlan] | None = None
+
+
+def start_query(
+    spark: SparkSession,
+    work: Work,
+    make_sinks: Sequence[Callable[[Folder], Sink]],
+    *,
+    checkpoint: str | None,
+    shards: int,
+    trigger: str | None = None,
+    available_now: bool = False,
+    changed: bool = False,
+    reshard: bool = False,
+) -> list[Run]:
+    """Start a query of Spark, and with it as many queries as the plan has outputs.
+
+    Args:
+        spark: The session.
+        work: What to compute.
+        make_sinks: Where the results go, one for each output; a sink gets a folder for what it
+            has to remember.
+        checkpoint: The folder the query lives in; None for one that ends with it.
+        shards: How many shards keyed stages have, if the query begins now, or with `reshard`.
+        trigger: The time between two batches, such as `1 second`; None: as fast as it goes.
+        available_now: Process what is there, then end.
+        changed: The plan may be another one than before.
+        reshard: A query that has another number of shards gets this one.
+    """
+    streaming = tuple(frame.name for frame in work.frames if frame.frame.isStreaming)
+    opened = Checkpoint(
+        checkpoint,
+        work.plan,
+        shards,
+        streaming,
+        changed=changed,
+        reshard=reshard,
+        older=work.older,
+    )
+    work = replace(work, plan=opened.plan)
+    try:
+        sinks = [make(folder) for make, folder in zip(make_sinks, opened.outs, strict=True)]
+        schemas = [work.plan.stages[place].schema for place in work.plan.outputs]
+        each = zip(sinks, schemas, work.clocks, opened.layout.outputs, strict=True)
+        for sink, schema, clock, home in each:
+            fresh = opened.fresh or home.since >= opened.next_batch
+            sink.open(Begin(schema, home.identity, clock, fresh, home.since, opened.path))
+        places = store_tables(work.plan, work.tables, opened.tables)
+        work = replace(work, plan=with_tables(work.plan, places))
+        files = _all_files(work, opened)
+        deliveries = tuple(sink.delivery for sink in sinks)
+        job = _job(work, opened, deliveries, files, outs=tuple(sink.out for sink in sinks))
+        results = _parcels(spark, work, files, job, opened, control=opened.control)
+        if not job.is_delivered_by_senders:
+            results = observed(chain_stages(results, job))
+        committed = [Committed() for _ in sinks]
+        writer = results.writeStream.option("checkpointLocation", opened.spark)
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        elif trigger is not None:
+            writer = writer.trigger(processingTime=trigger)
+        quarantine = Quarantine(opened.path)
+        writer = writer.foreachBatch(_committer(job, sinks, committed, quarantine))
+
+        def close() -> None:
+            for sink in sinks:
+                sink.close()
+            opened.close()
+
+        known = {name: name not in streaming for name in work.plan.sources}
+        several = [name for name, source in work.plan.sources.items() if source.copies]
+        copies = partial(known_copies, Folder.at(opened.plans), several)
+        clocks = source_clocks(work.plan)
+        control = Control(ControlFolder(Folder.at(opened.control)), known, copies, clocks)
+        execution = Execution(spark, writer.start, close, control)
+        every = zip(sinks, schemas, committed, work.clocks, strict=True)
+        return [
+            Run(execution, sink, schema, done, quarantine, clock)
+            for sink, schema, done, clock in every
+        ]
+    except BaseException:
+        opened.close()
+        raise
+
+
+def stream_rows(
+    spark: SparkSession, work: Work, *, checkpoint: str | None, shards: int
+) -> tuple[DataFrame, Checkpoint]:
+    """The elements of a query as a streaming DataFrame, and where its state is."""
+    rows = _spark_schema(element_schema(work.plan.schema, ordered=True, clock=work.clocks[0]))
+    opened = Checkpoint(checkpoint, work.plan, shards, older=work.older)
+    # One shard tells of the stable point of all, so it has to know it.
+    work = replace(work, plan=with_one_promise(opened.plan))
+    try:
+        files = _all_files(work, opened)
+        # Spark's query is not known yet, and somebody may start two of them.
+        state = f"{opened.state}/{QUERY}"
+        job = _job(work, opened, ("rows",), files, state=state)
+        return chain_stages(_parcels(spark, work, files, job, opened), job, rows), opened
+    except BaseException:
+        opened.close()
+        raise
+
+
+def _spark_schema(schema: pa.Schema) -> StructType:
+    """Spark's names for the types, with the notes at columns."""
+    found = from_arrow_schema(schema)
+    for column, noted in zip(found.fields, schema, strict=True):
+        notes = noted.metadata or {}
+        column.metadata = {key.decode(): note.decode() for key, note in notes.items()}
+    return found
+
+
+def _all_files(work: Work, opened: Checkpoint) -> tuple[FileSource, ...]:
+    still = (frame for frame in work.frames if not frame.frame.isStreaming)
+    return work.files + tuple(as_files(frame, opened.frames) for frame in still)
+
+
+def _job(
+    work: Work,
+    opened: Checkpoint,
+    deliveries: tuple[Delivery, ...],
+    files: tuple[FileSource, ...],
+    *,
+    outs: tuple[str, ...] = ("",),
+    state: str = "",
+) -> Job:
+    job = Job(
+        plan=work.plan,
+        shards=opened.shards,
+        state=state or opened.state,
+        promises=_promises(work),
+        deliveries=deliveries,
+        outs=outs,
+        clocks=work.clocks,
+        keep=work.keep,
+        homes=opened.layout.stages,
+        tasks=work.parts,
+        unordered=frozenset(
+            [source.name for source in files if not source.ordered]
+            + [frame.name for frame in work.frames if frame.frame.isStreaming]
+        ),
+    )
+    check_sources(job, list(job.promises))
+    return job
+
+
+def _promises(work: Work) -> dict[str, Promise]:
+    promises = [each.promise for each in work.files] + [each.promise for each in work.frames]
+    return {promise.source: promise for promise in promises}
+
+
+def _parcels(
+    spark: SparkSession,
+    work: Work,
+    files: tuple[FileSource, ...],
+    job: Job,
+    opened: Checkpoint,
+    *,
+    control: str | None = None,
+) -> DataFrame:
+    """What all sources send, in one DataFrame; commands come with what is in files."""
+    fronts = [send_frame(frame, job) for frame in work.frames if frame.frame.isStreaming]
+    in_files = {source.name for source in files}
+    heartbeats = {
+        name: int(promise.heartbeat)
+        for name, promise in job.promises.items()
+        if promise.heartbeat is not None
+    }
+    if files or heartbeats or control is not None:
+        file_job = FileJob(
+            sources=files,
+            plan_folder=opened.plans,
+            parts=work.parts,
+            least=work.least,
+            job=seal(job),
+            heartbeats=heartbeats,
+            control=control,
+            others=tuple(name for name in job.promises if name not in in_files),
+        )
+        fronts.append(read_files(spark, file_job, opened.path))
+    return reduce(DataFrame.union, fronts)
+
+
+def _committer(
+    job: Job, sinks: Sequence[Sink], committed: Sequence[Committed], quarantine: Quarantine
+) -> Callable[[DataFrame, int], None]:
+    """Brings a batch to all sinks; one that has it already takes it again without harm."""
+    only_settle = job.is_delivered_by_senders
+
+    def commit(frame: DataFrame, batch: int) -> None:
+        try:
+            rows = frame.toArrow()
+            if only_settle:
+                rows = settle(rows, job, batch)
+            results = Result.of_table(rows)
+            reached("collected", batch)
+            metrics = [batch_metrics(batch, results, output=n) for n in range(len(sinks))]
+            quarantine.note(batch, [*failed_windows(metrics[0])])
+            for number, sink in enumerate(sinks):
+                own = [result for result in results if result.head["output"] == number]
+                stable = Time(min(result.head["stable"] for result in own))
+                sink.commit(batch, stable, own)
+            for known, said in zip(committed, metrics, strict=True):
+                known.add(said)
+            reached("committed", batch)
+        except AnabranchError as problem:
+            for known in committed:
+                known.failure = problem
+            raise
+
+    return commit

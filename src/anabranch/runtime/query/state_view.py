@@ -1,0 +1,117 @@
+"""Look into a checkpoint without the query: what each shard of each stage remembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+import pyarrow.compute as pc
+
+from anabranch.errors import StreamError
+from anabranch.kernels.trace.runs import TIME
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.query.checkpoint import Facts, read_facts
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.state_store import KEEP, Manifest, ShardStore, check_runs
+
+_ALL: Final = 1 << 62
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardState:
+    """What one shard of a stage remembers.
+
+    Attributes:
+        stage: The name of the stage.
+        operators: Its operators that remember, as `explain` calls them; none if that is not known.
+        shard: The number of the shard.
+        batch: The last batch that it has stored.
+        stable: How far its output had promised.
+        runs: How many sorted runs it holds.
+        rows: How many rows are in them.
+        bytes: How many bytes their files have.
+        oldest: The least instant in its runs; None where it holds nothing.
+        versions: How many versions of the state are kept.
+    """
+
+    stage: str
+    operators: tuple[str, ...]
+    shard: int
+    batch: int
+    stable: Time
+    runs: int
+    rows: int
+    bytes: int
+    oldest: Time | None
+    versions: int
+
+
+def view_state(path: str, *, check: bool = False) -> tuple[Facts, list[ShardState]]:
+    """All shards of all stages of a checkpoint, as their newest versions say.
+
+    Args:
+        path: The folder of the checkpoint, or of a log that has one beside it.
+        check: Read every run and compare checksums.
+
+    Raises:
+        StreamError: There is no checkpoint.
+        EngineError: A run is missing or damaged.
+    """
+    place, facts = find_checkpoint(path)
+    state = Folder.at(f"{place}/state")
+    found = []
+    for stage in sorted(facts.folders, key=_place):
+        home = state.child(facts.folders[stage])
+        for shard in sorted(home.folders(), key=int):
+            store = ShardStore(folder=home.child(shard), keep=KEEP)
+            manifest = store.newest_before(_ALL)
+            if manifest is not None:
+                if check:
+                    check_runs(store, manifest)
+                found.append(_shard(facts, stage, int(shard), store, manifest))
+    return facts, found
+
+
+def find_checkpoint(path: str) -> tuple[str, Facts]:
+    """The checkpoint in a folder, or beside an output, and what it says.
+
+    Raises:
+        StreamError: There is none.
+    """
+    for place in (path, f"{path}/_checkpoint", f"{path}.checkpoint"):
+        facts = read_facts(place)
+        if facts is not None:
+            return place, facts
+    raise StreamError(
+        "there is no checkpoint",
+        where=path,
+        hint="name the folder that the query was started with (checkpoint='...'), or its output",
+    )
+
+
+def _place(stage: str) -> tuple[int, str]:
+    """Stages are called `<number>-<operator>`."""
+    number = stage.partition("-")[0]
+    return int(number) if number.isdigit() else -1, stage
+
+
+def _shard(
+    facts: Facts, stage: str, shard: int, store: ShardStore, manifest: Manifest
+) -> ShardState:
+    traces = store.traces(manifest)
+    runs = [run.rows for trace in traces for runs in trace.runs.values() for run in runs]
+    times = [pc.min(run.column(TIME)).as_py() for run in runs if TIME in run.schema.names]
+    known = [time for time in times if time is not None]
+    return ShardState(
+        stage=stage,
+        operators=tuple(facts.operators.get(stage, ())),
+        shard=shard,
+        batch=manifest.batch,
+        stable=Time(manifest.counters.get("stable", BEGINNING)),
+        runs=len(runs),
+        rows=sum(run.num_rows for run in runs),
+        bytes=sum(file.bytes for file in manifest.files()),
+        oldest=Time(min(known)) if known else None,
+        versions=len(store.versions()),
+    )

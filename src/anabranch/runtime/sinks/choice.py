@@ -1,0 +1,82 @@
+"""Which sink a place asks for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from anabranch.errors import PlanError
+from anabranch.runtime.sinks.message_sink import Messages, MessageSink
+from anabranch.runtime.sinks.sinks import (
+    Callback,
+    CallbackSink,
+    LinesSink,
+    LogSink,
+    MemorySink,
+    NothingSink,
+    Sink,
+    StreamFileSink,
+)
+from anabranch.runtime.sources.location import STREAM_FILES, sink_scheme
+from anabranch.runtime.store.folder import Folder
+
+_POSTGRES: Final = ("postgresql://", "postgres://")
+
+
+def shown_place(to: str) -> str:
+    """A place as others may see it: without passwords.
+
+    >>> shown_place("postgresql://ann:secret@db/shop?table=top"), shown_place("out/")
+    ('postgresql://db/shop, table top', 'out/')
+    """
+    if not to.startswith(_POSTGRES):
+        return to
+    from anabranch.runtime.sinks.postgres_sink import PostgresTable
+
+    place = PostgresTable.parse(to)
+    return f"{place.shown}, table {'.'.join(place.table)}"
+
+
+def choose_sink(
+    to: str | Path | Messages | None, foreach: Callback | None
+) -> tuple[Callable[[Folder], Sink], str | None]:
+    """How to make the sink that a user asks for, and where its query lives by default.
+
+    The sink gets a folder for what it has to remember. A `Path` is a path, whatever it looks like.
+
+    Raises:
+        PlanError: Nothing can be written there.
+    """
+    if foreach is not None:
+        if to is not None:
+            raise PlanError(
+                "results go to one place",
+                where=f"to={to!r}, foreach={getattr(foreach, '__name__', foreach)}",
+                hint="give `to` or `foreach`, not both",
+            )
+        return (lambda _: CallbackSink(foreach)), None
+    if isinstance(to, Messages):
+        return (lambda _: MessageSink(to)), None
+    if to is None or to == "memory":
+        return (lambda _: MemorySink()), None
+    if to == "nothing":
+        return (lambda _: NothingSink()), None
+    if to == "-":
+        return (lambda _: LinesSink(sys.stdout.buffer)), None
+    path = str(to).removeprefix("file://")
+    scheme = None if isinstance(to, Path) else sink_scheme(path)
+    if scheme == "delta":
+        from anabranch.runtime.sinks.delta_sink import DeltaSink, parse_delta
+
+        table, keep = parse_delta(path)
+        return (lambda _: DeltaSink(table, keep)), f"{table.rstrip('/')}.checkpoint"
+    if scheme in ("postgresql", "postgres"):
+        from anabranch.runtime.sinks.postgres_sink import PostgresSink, PostgresTable
+
+        place = PostgresTable.parse(path)
+        return (lambda _: PostgresSink(place)), None
+    if path.endswith(STREAM_FILES):
+        return (lambda out: StreamFileSink(path, out)), f"{path}.checkpoint"
+    return (lambda _: LogSink(path)), f"{path}/_checkpoint"

@@ -1,0 +1,65 @@
+"""Results as messages with keys, for queues such as Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, final
+
+import pyarrow as pa
+
+from anabranch.model.clock import INTEGERS
+from anabranch.model.files.line_writer import element_lines, stable_line
+from anabranch.model.time import Time
+from anabranch.runtime.sinks.sinks import (
+    Begin,
+    Result,
+    Sink,
+    named_failures,
+    promised_before,
+    together,
+)
+
+Send: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], object]
+"""A user's function: sends messages, key and value each, and returns when all have arrived."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """A place for results: every element becomes a message.
+
+    The value is the line of a stream file. The key is `<query>/<batch>/<number>`, the same
+    whenever a batch is repeated: a queue that keeps one message per key (a compacted topic), or a
+    reader that knows the last key it has seen, has every element once. Numbers are padded with
+    zeros, so keys sort in the order of the stream.
+    """
+
+    send: Send
+
+
+@final
+class MessageSink(Sink):
+    """One call of the user's function per batch."""
+
+    def __init__(self, place: Messages) -> None:
+        """Send by this function."""
+        self._send = place.send
+        self._begin = Begin(pa.schema([]), "", INTEGERS, True)
+
+    def open(self, begin: Begin) -> None:
+        """Remember how elements are written."""
+        self._begin = begin
+
+    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+        """Send the elements of the batch, then its stable point if it has moved."""
+        clock = self._begin.clock
+        data = element_lines(together(results, self._begin.schema), clock=clock)
+        if stable > promised_before(batch, self._begin, results):
+            data += stable_line(stable, clock=clock)
+        values = data.splitlines()
+        keys = [f"{self._begin.query}/{batch:09}/{number:09}" for number in range(len(values))]
+        if not values:
+            return
+        with named_failures(self._send, f"batch {batch}, {len(values)} messages"):
+            self._send([(key.encode(), value) for key, value in zip(keys, values)])

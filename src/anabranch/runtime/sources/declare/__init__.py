@@ -1,0 +1,1 @@
+"""What users declare of a source, and what is found in it."""

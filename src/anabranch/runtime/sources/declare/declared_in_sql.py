@@ -1,0 +1,129 @@
+"""What `CREATE STREAM` and `CREATE TABLE` declare of a source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.errors import PlanError, StreamError
+from anabranch.language.text.statements import CreateSource
+from anabranch.model.clock import chronon_of
+from anabranch.runtime.option import unknown_option
+from anabranch.runtime.sources.declare.declared import Declared
+from anabranch.runtime.sources.options import IN_WITH, SOURCE_OPTIONS
+from anabranch.runtime.sources.spec import Limits
+
+
+def declared_in_sql(statement: CreateSource) -> Declared:
+    """What a statement says of its source.
+
+    Raises:
+        QueryError: There is no such option, or it does not take this value.
+        StreamError: Late rows shall be revised.
+    """
+    options = own_options(statement)
+    usual = Limits() if not statement.relation else Limits(None, None)
+    limits = Limits(
+        options.get("max_rows_per_batch", usual.rows),
+        options.get("max_files_per_batch", usual.files),
+    )
+    if statement.late == "revise":
+        raise StreamError(
+            "late rows cannot be revised yet",
+            where=f"source '{statement.name}'",
+            hint="write LATE DROP, LATE ADJUST or LATE FAIL",
+        )
+    return Declared(
+        name=statement.name,
+        start=_spelled(statement, statement.start),
+        end=_spelled(statement, statement.end),
+        kind=options.get("kind"),
+        schema=statement.columns,
+        delay=statement.delay,
+        late=statement.late or "drop",  # type: ignore[arg-type]
+        heartbeat=statement.heartbeat,
+        chronon=None if statement.chronon is None else chronon_of(statement.chronon),
+        ends=options.get("ends", statement.relation),
+        limits=limits,
+        relation=statement.relation,
+        hides_times=not statement.keep,
+        unique=statement.unique,
+        ordered=statement.ordered,
+        keyed=statement.keyed,
+        may_be_stamped=not statement.relation,
+        copies=options.get("copies", False),
+        given=frozenset([*options, *_clauses(statement)]),
+    )
+
+
+def own_options(statement: CreateSource) -> dict[str, Any]:
+    """The options of `WITH` that are ours, checked; case does not count.
+
+    Those of `spark(...)` go to Spark, all but the column with the kind, which Spark does not know.
+
+    Raises:
+        QueryError: There is no such option, it is said twice, or does not take this value.
+    """
+    found: dict[str, Any] = {}
+    for name, value in statement.options.items():
+        known = name.lower()
+        if statement.source.is_spark and known != "kind":
+            continue
+        if known not in IN_WITH:
+            what, hint = unknown_option(name, IN_WITH)
+            raise statement.script.wrong(what, statement.span, hint)
+        if known in found:
+            raise statement.script.wrong(
+                f"the option '{known}' is said twice", statement.span, "leave one of them out"
+            )
+        try:
+            found[known] = SOURCE_OPTIONS[known].checked_text(value, where="WITH")
+        except PlanError as problem:
+            raise statement.script.wrong(problem.what, statement.span, problem.hint) from None
+    return found
+
+
+def _clauses(statement: CreateSource) -> list[str]:
+    """The options that stand in clauses of their own."""
+    said = {
+        "start": statement.start,
+        "end": statement.end,
+        "schema": statement.columns,
+        "delay": statement.delay,
+        "late": statement.late,
+        "heartbeat": statement.heartbeat,
+        "chronon": statement.chronon,
+        "ordered": statement.ordered or None,
+        "keyed": statement.keyed or None,
+        "unique": statement.unique or None,
+        "edges": statement.edges,
+    }
+    return [name for name, value in said.items() if value is not None]
+
+
+def checked_durations(statement: CreateSource) -> None:
+    """Check the durations of a statement one by one, before they meet the stream.
+
+    Raises:
+        QueryError: One of them is none.
+    """
+    durations = {
+        "delay": statement.delay,
+        "heartbeat": statement.heartbeat,
+        "chronon": statement.chronon,
+    }
+    for name, value in durations.items():
+        option = SOURCE_OPTIONS[name]
+        try:
+            option.checked(value, where=str(option.clause))
+        except PlanError as problem:
+            what = problem.what.replace(name, str(option.clause), 1)
+            hint = f"write {option.clause} 5 SECONDS, or leave it out"
+            raise statement.script.wrong(what, statement.span, hint) from None
+
+
+def _spelled(statement: CreateSource, name: str | None) -> str | None:
+    """A column as it was declared, whatever the case of its letters."""
+    if name is None or statement.columns is None:
+        return name
+    spelled = {known.lower(): str(known) for known in statement.columns.names}
+    return spelled[name.lower()]

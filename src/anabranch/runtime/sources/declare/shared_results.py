@@ -1,0 +1,40 @@
+"""Queries that read what another query computes already: its log in place of the sub-plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.optimizer.leaves import cut_off, leaf_for
+from anabranch.runtime.sources.declare.declared import Declared
+from anabranch.runtime.sources.declare.describe import describe_files
+from anabranch.runtime.sources.spec import FileSource
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A plan whose results are in a log folder."""
+
+    node: Node
+    leaf: Source
+    source: FileSource
+
+
+def publish(node: Node, name: str, folder: str) -> Published:
+    """Say that a log folder holds the results of a plan."""
+    source, leaf = describe_files(folder, Declared(name=f"results of {name}"))
+    return Published(node, replace(leaf_for(node, leaf.name), schema=leaf.schema), source)
+
+
+def reuse(
+    node: Node, sources: Mapping[str, Any], published: Sequence[Published]
+) -> tuple[Node, dict[str, Any]]:
+    """A plan that reads published results wherever it would compute the same, and its sources."""
+    found = cut_off(node, {each.node: each.leaf for each in published})
+    known = {**sources, **{each.leaf.name: each.source for each in published}}
+    names = [each.name for each in found.walk() if isinstance(each, Source)]
+    return found, {name: known[name] for name in dict.fromkeys(names)}

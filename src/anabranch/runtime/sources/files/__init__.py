@@ -1,0 +1,1 @@
+"""Files, logs and Delta tables as sources: listed, cut into units, planned, read."""

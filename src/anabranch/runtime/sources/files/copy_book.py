@@ -1,0 +1,295 @@
+"""The copies of a stream by their numbers: what is known of them, and what of each comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, final
+
+from anabranch.errors import AnabranchError
+from anabranch.runtime.sources.files.copies import (
+    Measured,
+    form_of_copy,
+    list_copies,
+    measure,
+    misfit,
+)
+from anabranch.runtime.sources.files.lost_copies import LostCopies
+from anabranch.runtime.sources.files.reader import Split, read_split
+from anabranch.runtime.sources.files.units import (
+    START,
+    Position,
+    Unit,
+    first_lines,
+    new_log_units,
+    new_units,
+)
+from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.store.folder import Folder
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy as plans know it.
+
+    Attributes:
+        number: Copies are numbered in the order in which they were first seen, for good.
+        identity: What it was when it was begun; None: it is to be read from its beginning.
+        problem: Why nothing of it is read at the moment; empty if all is well.
+        away: Somebody has detached it.
+    """
+
+    number: int
+    identity: str | None = None
+    problem: str = ""
+    away: bool = False
+
+    def to_json(self) -> list[Any]:
+        """As plain values."""
+        return [self.number, self.identity, self.problem, self.away]
+
+
+@final
+@dataclass(slots=True)
+class Taken:
+    """What a batch takes of the copies of a stream.
+
+    Attributes:
+        units: The pieces, copy by copy, each copy in its own order.
+        after: How far the copies are planned with that.
+        changed: The copies of which something else is known now.
+        restarts: The numbers of those that are read again from their beginning.
+        announced: From which instant on copies that begin vouch for their events, by name.
+    """
+
+    units: list[Unit] = field(default_factory=list)
+    after: dict[str, Position] = field(default_factory=dict)
+    changed: dict[str, Copy] = field(default_factory=dict)
+    restarts: list[int] = field(default_factory=list)
+    announced: dict[str, int | None] = field(default_factory=dict)
+
+
+class CopyBook:
+    """Notices copies that come, go, break and begin anew; none of them stops the others."""
+
+    def __init__(self, source: FileSource, lost: LostCopies) -> None:
+        """Know nothing yet."""
+        self._source = source
+        self._lost = lost
+        self._copies: dict[str, Copy] = {}
+        self._positions: dict[str, Position] = {}
+        self._frozen: dict[str, int] | None = None
+
+    @property
+    def names(self) -> dict[int, str]:
+        """What the copies are called, by number."""
+        return {copy.number: name for name, copy in self._copies.items()}
+
+    @property
+    def positions(self) -> Mapping[str, Position]:
+        """How far each copy is planned."""
+        return self._positions
+
+    def to_json(self) -> dict[str, list[Any]]:
+        """All copies as plain values."""
+        return {name: copy.to_json() for name, copy in self._copies.items()}
+
+    def apply(self, copies: Mapping[str, list[Any]], after: Mapping[str, list[int]]) -> None:
+        """Take over what a plan says."""
+        self._copies.update({name: Copy(*content) for name, content in copies.items()})
+        self._positions.update({name: Position(*at) for name, at in after.items()})
+
+    def freeze(self) -> None:
+        """From now on only what is there already counts."""
+        sizes = {name: _size(path) for name, path in self._there().items()}
+        self._frozen = {name: size for name, size in sizes.items() if size is not None}
+
+    def detach(self, name: str) -> None:
+        """Read no more of a copy."""
+        self._copies[name] = replace(self._copies[name], away=True, problem="")
+
+    def attach(self, name: str) -> None:
+        """Read a copy again, from its beginning: nobody remembers what it has said."""
+        self._copies[name] = replace(self._copies[name], away=False, identity=None)
+
+    def take(self, rows: int | None, told: Collection[str] = ()) -> Taken:
+        """What comes next, at most about so many rows of all copies together.
+
+        Every copy that has something new gets its share, and at least one piece. Copies in `told`
+        are announced by somebody else.
+        """
+        taken = Taken()
+        there = self._there()
+        if self._frozen is not None:
+            there = {name: path for name, path in there.items() if name in self._frozen}
+        known = dict(self._copies)
+        for name in there:
+            known.setdefault(name, Copy(len(known)))
+        cursors: dict[str, _Cursor] = {}
+        for name, copy in known.items():
+            now = copy
+            if not copy.away:
+                now, cursor = self._look(name, copy, there.get(name), taken)
+                if cursor is not None:
+                    cursors[name] = cursor
+            if now != self._copies.get(name):
+                taken.changed[name] = now
+        problems = _share_fairly(list(cursors.values()), rows)
+        for name, cursor in cursors.items():
+            taken.units += cursor.taken
+            if cursor.at != self._positions.get(name):
+                taken.after[name] = cursor.at
+        for name, problem in problems.items():
+            taken.changed[name] = replace(taken.changed.get(name, known[name]), problem=problem)
+        taken.announced = {n: since for n, since in taken.announced.items() if n not in told}
+        return taken
+
+    def _there(self) -> dict[str, Path]:
+        try:
+            return list_copies(self._source.path)
+        except OSError:
+            # The folder itself is gone, or nobody may look into it: so are its copies.
+            return {}
+
+    def _look(
+        self, name: str, copy: Copy, path: Path | None, taken: Taken
+    ) -> tuple[Copy, _Cursor | None]:
+        """What a copy is now, and how to read on in it if that can be done."""
+        if path is None:
+            return replace(copy, problem="it is gone"), None
+        try:
+            found = measure(path)
+            begins = self._begins(name, copy, found)
+            if begins:
+                wrong = misfit(
+                    form_of_copy(path, found.form), self._source.schema, self._source.promise.clock
+                )
+                if wrong:
+                    return replace(copy, problem=wrong), None
+        except (OSError, AnabranchError) as problem:
+            return replace(copy, problem=_said(problem)), None
+        note = None if begins else self._lost.note(self._source.name, copy.number)
+        if note is not None:
+            return replace(copy, problem=note["problem"]), None
+        at = self._positions.get(name, START)
+        if begins:
+            if name in self._positions:
+                taken.restarts.append(copy.number)
+                taken.announced[name] = found.since
+            elif found.since is not None:
+                taken.announced[name] = found.since
+            at = START
+        size = found.size if self._frozen is None else min(found.size, self._frozen[name])
+        now = Copy(copy.number, found.identity)
+        return now, _Cursor(name, copy.number, path, replace(found, size=size), at)
+
+    def _begins(self, name: str, copy: Copy, found: Measured) -> bool:
+        """Whether a copy is new, was made anew, or can be read again after all."""
+        at = self._positions.get(name, START)
+        if copy.identity != found.identity or found.size < at.place:
+            return True
+        note = self._lost.note(self._source.name, copy.number)
+        if note is None:
+            return False
+        try:
+            for _ in read_split(self._source, Split(*note["split"]), self._source.schema.names):
+                pass
+        except AnabranchError:
+            return False
+        return True
+
+
+def known_copies(planned: Folder, sources: Iterable[str]) -> dict[str, list[str]]:
+    """The copies that plans know of these sources, by number."""
+    stems = [name.removesuffix(".json") for name in planned.names()]
+    bases = sorted(stem for stem in stems if stem.startswith("base-"))
+    found: dict[str, list[str]] = {name: [] for name in sources}
+    for stem in [*bases, *sorted((stem for stem in stems if stem.isdigit()), key=int)]:
+        inputs = (planned.read_json(f"{stem}.json") or {}).get("inputs", {})
+        for source, copies in inputs.items():
+            known = found.setdefault(source, [])
+            known += [name for name in copies if name not in known]
+    return found
+
+
+class _Cursor:
+    """A place in a copy that moves on."""
+
+    def __init__(self, name: str, number: int, path: Path, found: Measured, at: Position) -> None:
+        self.name = name
+        self.at = at
+        self.taken: list[Unit] = []
+        self._number = number
+        self._path = path
+        self._found = found
+        self._units = self._from_here()
+        self._next: Unit | None = None
+
+    def fill(self, rows: int | None) -> tuple[int, bool]:
+        """Take up to so many rows; how many it took, and whether there may be more."""
+        count = 0
+        while True:
+            self._next = self._next or next(self._units, None)
+            unit = self._next
+            if unit is None:
+                return count, False
+            piece = unit
+            if rows is not None and unit.rows:
+                room = rows - count
+                if room > 0 and self._found.form == "lines":
+                    piece = first_lines(unit, room)
+                # A piece that has no finer cut goes in whole if it is the first.
+                if piece.rows > room and (self.taken or count):
+                    return count, True
+            splits = tuple(replace(split, copy=self._number) for split in piece.splits)
+            self.taken.append(replace(piece, file=self.name, splits=splits))
+            self.at, self._next = piece.after, None
+            count += piece.rows
+            if piece is not unit:
+                self._units = self._from_here()
+
+    def _from_here(self) -> Iterator[Unit]:
+        if self._found.form == "log":
+            return new_log_units(self._path, self._found.size, self.at)
+        return new_units(self._found.form, self._path, self._found.size, self.at)
+
+
+def _share_fairly(cursors: Sequence[_Cursor], rows: int | None) -> dict[str, str]:
+    """Give every copy its part of the rows, and what some leave to the others; the problems met."""
+    problems: dict[str, str] = {}
+    waiting, left, some = list(cursors), rows, 1
+    while waiting and some:
+        share = None if left is None else max(1, left // len(waiting))
+        some, still = 0, []
+        for cursor in waiting:
+            if left is not None and left <= 0 and cursor.taken:
+                continue
+            try:
+                count, more = cursor.fill(share)
+            except (OSError, ValueError, KeyError, AnabranchError) as problem:
+                problems[cursor.name] = _said(problem)
+                continue
+            some += count
+            left = None if left is None else left - count
+            still += [cursor] if more else []
+        waiting = still
+    return problems
+
+
+def _size(path: Path) -> int | None:
+    """How long a copy is; None if nobody can tell."""
+    try:
+        return measure(path).size
+    except (OSError, AnabranchError):
+        return None
+
+
+def _said(problem: Exception) -> str:
+    """A problem in one line."""
+    if isinstance(problem, FileNotFoundError):
+        return f"a file is gone: {problem.filename}"
+    if isinstance(problem, AnabranchError):
+        return f"{problem.what}: {problem.where}" if problem.where else problem.what
+    return str(problem).splitlines()[0][:200]

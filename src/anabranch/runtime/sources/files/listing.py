@@ -1,0 +1,104 @@
+"""Which files a source has."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+from anabranch.errors import StreamError
+from anabranch.runtime.sources.spec import FileForm
+
+LOG: Final = "_log"
+"""The folder in a log folder that says which files count."""
+
+ABOUT: Final = "stream.json"
+"""The file in there that says what the log is about."""
+
+_COMPRESSED: Final = (".gz", ".bz2", ".zst", ".lz4", ".br")
+
+
+FORMS: Final[dict[str, FileForm]] = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+"""What files hold, by the end of their name; elements as JSON lines are told apart later."""
+
+
+def form_of(file: Path) -> FileForm | None:
+    """What a file holds, as its name says (`.csv.gz` is CSV)."""
+    suffixes = [suffix for suffix in file.suffixes if suffix in FORMS]
+    return FORMS[suffixes[-1]] if suffixes else None
+
+
+def list_files(path: str, form: FileForm | None = None) -> list[Path]:
+    """The files of a source, by name; of a folder only those that hold what is asked for.
+
+    Hidden files and those that begin with `_` are left out, as Spark does, so that a writer can
+    prepare a file out of sight and rename it. Within one look, files count in the order of their
+    names; those that turn up later come later.
+    """
+    root = Path(path)
+    if root.is_file():
+        return [root]
+    if root.is_dir():
+        kind = "json" if form == "lines" else form
+        found = [Path(name) for name in _walk(path)]
+        return sorted(file for file in found if kind is None or form_of(file) == kind)
+    found = [Path(name) for name in glob.glob(path, recursive=True)]  # noqa: PTH207
+    return sorted(file for file in found if is_visible(file.name) and file.is_file())
+
+
+def demand_files(path: str, form: FileForm | None = None) -> list[Path]:
+    """The files of a source, at least one.
+
+    Raises:
+        StreamError: There is none; with the nearest name.
+    """
+    found = list_files(path, form)
+    if found:
+        return found
+    root = Path(path)
+    if root.is_dir():
+        hint = "put files there first, or declare the schema"
+        raise StreamError("the folder holds no files", where=path, hint=hint)
+    if glob.has_magic(path):
+        hint = "check the pattern, or declare the schema if files are still to come"
+        raise StreamError("no file matches the pattern", where=path, hint=hint)
+    there = [entry.name for entry in root.parent.iterdir()] if root.parent.is_dir() else []
+    near = get_close_matches(root.name, there, 1)
+    hint = f"did you mean '{near[0]}'?" if near else "check the path and the working folder"
+    raise StreamError("no such file or folder", where=path, hint=hint)
+
+
+def is_log_folder(path: str) -> bool:
+    """Whether a path is a log folder, written by a query."""
+    return (Path(path) / LOG).is_dir()
+
+
+def is_compressed(file: Path) -> bool:
+    """Whether a text file has no positions in it."""
+    return file.suffix in _COMPRESSED
+
+
+def _walk(folder: str) -> Iterator[str]:
+    """All visible files below a folder; it runs before every batch, so without a call per file."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not is_visible(entry.name):
+                continue
+            if entry.is_dir():
+                yield from _walk(entry.path)
+            else:
+                yield entry.path
+
+
+def is_visible(name: str) -> bool:
+    """Whether a file or folder counts: names with `_` or `.` in front are out of sight."""
+    return not name.startswith(("_", "."))

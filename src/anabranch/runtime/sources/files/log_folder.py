@@ -1,0 +1,172 @@
+"""A log folder: element files, and a list of those that count."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.errors import PlanError, StreamError
+from anabranch.model.batch import EventBatch, no_rows
+from anabranch.model.clock import Clock, clock_of_log, log_of_clock
+from anabranch.model.files.stream_parquet import write_parquet
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.sources.files.listing import ABOUT, LOG
+from anabranch.runtime.sources.rows import arrivals_of
+from anabranch.runtime.sources.spec import ELEMENTS
+from anabranch.runtime.store.folder import Folder
+
+_FORMAT: Final = 1
+
+SENDER: Final = "sender"
+"""Of a file on its way to the log: the edge, part and message it is, which give its place."""
+
+
+def write_part(
+    path: str, batch: int, shard: int | str, rows: EventBatch, *, clock: Clock
+) -> dict[str, Any]:
+    """Write the elements of one shard or sender; they count once the batch is in the log."""
+    part = f"{shard:03d}" if isinstance(shard, int) else shard
+    name = f"part-{batch:06d}-{part}.parquet"
+    data = io.BytesIO()
+    write_parquet(data, [rows.with_stable(BEGINNING)], clock=clock)
+    Folder.at(path).write(name, data.getvalue(), mark=str(batch))
+    return {"name": name, "rows": len(rows), "bytes": data.tell()}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LogFolder:
+    """The elements a query has put out, batch by batch.
+
+    Only what a file `_log/<batch>.json` names belongs to the stream. Committing a batch again
+    replaces its entry by the same one.
+    """
+
+    path: str
+
+    def create(
+        self,
+        schema: pa.Schema,
+        *,
+        query: str,
+        clock: Clock,
+        since: int | None = None,
+        home: str = "",
+    ) -> None:
+        """Make a new log, or take up the one of the same query, whose checkpoint is `home`.
+
+        A log that begins in the middle of a stream has all events that end at `since` or later.
+
+        Raises:
+            PlanError: The folder is the log of another query, or holds something else.
+        """
+        about = self._log.read_json(ABOUT)
+        Folder.at(self.path).sweep()
+        self._log.sweep()
+        if about is not None:
+            if about["query"] != query:
+                raise PlanError(
+                    "the folder is the log of another query",
+                    where=self.path,
+                    hint="choose another folder, or continue with the checkpoint of that query",
+                )
+            return
+        if any(not name.startswith((".", "_")) for name in Folder.at(self.path).names()):
+            raise PlanError(
+                "the folder is not empty and not a log",
+                where=self.path,
+                hint="choose a new folder for the output",
+            )
+        encoded = base64.b64encode(schema.serialize()).decode()
+        content = {"format": _FORMAT, "query": query, **log_of_clock(clock), "schema": encoded}
+        if home:
+            content["home"] = home
+        if since is not None:
+            content["since"] = since
+        self._log.write_json(ABOUT, content, seal=False)
+
+    def exists(self) -> bool:
+        """Whether the folder is a log already."""
+        return self._log.read_json(ABOUT) is not None
+
+    def commit(self, batch: int, stable: int, files: list[dict[str, Any]]) -> None:
+        """Make the files of a batch part of the stream, in the order of their senders.
+
+        Tasks report in any order, while the insert of an event may be in one file and its adjust
+        in another. Files of shards come last: they share no event with others.
+        """
+        placed = sorted(files, key=lambda file: (SENDER not in file, file.get(SENDER, ())))
+        listed = [{key: said for key, said in file.items() if key != SENDER} for file in placed]
+        entry = {"format": _FORMAT, "batch": batch, "stable": int(stable), "files": listed}
+        self._log.write_json(f"{batch}.json", entry, seal=False)
+
+    def home(self) -> str | None:
+        """The checkpoint of the query that writes it, if that is known."""
+        about = self._log.read_json(ABOUT) or {}
+        home: str | None = about.get("home")
+        return home
+
+    def about(self) -> tuple[pa.Schema, Clock]:
+        """The payload columns, and how the log counts time."""
+        about = self._log.read_json(ABOUT)
+        if about is None:
+            raise StreamError(
+                "not a log folder",
+                where=self.path,
+                hint="a log folder is what a query with to='<folder>' writes",
+            )
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
+        return schema, clock_of_log(about)
+
+    def entries(self) -> list[dict[str, Any]]:
+        """What is committed, in order."""
+        found = [self._log.read_json(f"{number}.json") for number in self._batches()]
+        return [entry for entry in found if entry is not None]
+
+    def files(self) -> list[str]:
+        """The paths of all element files that count."""
+        return [f"{self.path}/{f['name']}" for entry in self.entries() for f in entry["files"]]
+
+    def stable(self) -> Time:
+        """The stable point of the stream."""
+        # No batch promises less than those before it.
+        batches = self._batches()
+        last = self._log.read_json(f"{batches[-1]}.json") if batches else None
+        return Time(last["stable"]) if last else BEGINNING
+
+    def read(self) -> Iterator[EventBatch]:
+        """The stream, one batch per committed batch."""
+        schema, _ = self.about()
+        for entry in self.entries():
+            parts = [self._read_part(file, schema) for file in entry["files"]]
+            rows = EventBatch.concat([EventBatch.empty(schema), *parts])
+            yield rows.with_stable(Time(entry["stable"]))
+
+    def _batches(self) -> list[int]:
+        """The numbers of the batches that are committed, in order."""
+        names = [name.removesuffix(".json") for name in self._log.names()]
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def _read_part(self, file: dict[str, Any], schema: pa.Schema) -> EventBatch:
+        path = Path(self.path) / file["name"]
+        try:
+            table = pq.read_table(path, partitioning=None, use_threads=False).combine_chunks()
+        except (pa.ArrowInvalid, OSError) as problem:
+            raise StreamError(
+                "a file of the log is missing or damaged",
+                where=f"{path}: {str(problem)[:120]}",
+                hint="restore the file from a copy, or run the query again into a new folder",
+            ) from None
+        (rows,) = table.to_batches() or [no_rows(table.schema)]
+        return arrivals_of(rows, schema, ELEMENTS, first=1, where=str(path)).batch
+
+    @property
+    def _log(self) -> Folder:
+        return Folder.at(self.path).child(LOG)

@@ -1,0 +1,423 @@
+"""Decide which pieces of which files go into a batch, and remember the decision."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic_ns, time_ns
+from typing import Any, Final, final
+
+from anabranch.errors import EngineError, StreamError
+from anabranch.runtime.sources.files.copy_book import CopyBook
+from anabranch.runtime.sources.files.delta_table import last_version, new_delta_units, tells_changes
+from anabranch.runtime.sources.files.earlier_parts import Earlier, PartPromises, promises_within
+from anabranch.runtime.sources.files.listing import list_files
+from anabranch.runtime.sources.files.lost_copies import LostCopies
+from anabranch.runtime.sources.files.reader import WHOLE, Split
+from anabranch.runtime.sources.files.units import (
+    START,
+    Position,
+    Unit,
+    first_lines,
+    log_size,
+    new_log_units,
+    new_units,
+    share_units,
+)
+from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.store.control import Command, ControlFolder
+from anabranch.runtime.store.folder import Folder
+
+_KEEP: Final = 20
+_COMPACT: Final = 20
+
+CLOCK: Final = 1 << 20
+"""The number of the part that tells how time passes; no other part is called so."""
+
+CONTROL: Final = CLOCK + 1
+"""The number of the part that brings commands."""
+
+Listing = list[tuple[Path, int]]
+
+
+def _now() -> int:
+    return time_ns() // 1000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The work of one task: some splits of a source, and whether the source ends in this batch.
+
+    Where `passed` is said there are no splits: so many microseconds have gone by. `commands` are
+    for all stages, whatever they read. `copies` says of which copies of the source there is
+    something, or something to say: their names, by number, and what has become of them. `earlier`
+    is what comes first in the batch and the source.
+    """
+
+    source: str
+    number: int
+    splits: tuple[Split, ...]
+    ends: bool
+    passed: int | None = None
+    commands: tuple[Mapping[str, Any], ...] = ()
+    copies: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    earlier: Earlier = field(default_factory=Earlier)
+
+
+class FilePlanner:
+    """Plans batches one after the other and writes each down before anyone reads it.
+
+    An offset is the number of an entry in that log, so a restarted query reads the same pieces
+    again, however the folders have changed since.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[FileSource],
+        folder: Folder,
+        parts: int,
+        *,
+        least: int = 1,
+        heartbeats: Mapping[str, int] | None = None,
+        control: ControlFolder | None = None,
+        others: Sequence[str] = (),
+        clock: Callable[[], int] = monotonic_ns,
+        now: Callable[[], int] = _now,
+    ) -> None:
+        """Take up the log where it ends.
+
+        Args:
+            sources: What is planned.
+            folder: Where the log is.
+            parts: A batch is cut into about so many parts per source.
+            least: For less than so many rows there is no further part.
+            heartbeats: Sources, of files or not, that want to be told how time passes: after how
+                many microseconds at most.
+            control: Where commands come from.
+            others: Sources that are not in files, but that commands may name.
+            clock: Nanoseconds that never go back. The time between two lives does not count.
+            now: The microseconds since 1970, for rows that get the time of their arrival.
+        """
+        self._sources = tuple(sources)
+        self._folder = folder
+        self._parts = parts
+        self._least = least
+        self._heartbeats = dict(heartbeats or {})
+        self._control = control
+        self._known = {**dict.fromkeys(others, False), **{s.name: True for s in sources}}
+        self._commanded: set[str] = set()
+        self._paused: set[str] = set()
+        self._most: dict[str, int] = {}
+        self._clock = clock
+        self._told = clock()
+        self._is_frozen = False
+        self._now = now
+        self._stamp = 0
+        self._frozen: dict[str, Listing] = {}
+        self._positions: dict[str, dict[str, Position]] = {s.name: {} for s in sources}
+        self._lost = LostCopies(folder)
+        self._books = {s.name: CopyBook(s, self._lost) for s in sources if s.copies}
+        self._ended: set[str] = set()
+        self._last = self._recover()
+
+    def freeze(self) -> None:
+        """From now on only what is there already counts."""
+        self._frozen = {s.name: _listing(s) for s in self._sources if not s.copies}
+        for book in self._books.values():
+            book.freeze()
+        self._is_frozen = True
+
+    def latest(self, start: int, *, limited: bool = True) -> int:
+        """The next offset after `start`; `start` itself if there is nothing new."""
+        if start < self._last:
+            return start + 1
+        entry = self._plan(limited=limited)
+        if entry is None:
+            return start
+        self._folder.write_json(f"{start + 1}.json", entry)
+        self._apply(entry)
+        self._last = start + 1
+        for name, numbers in entry.get("restarts", {}).items():
+            for number in numbers:
+                self._lost.remove(name, number)
+        for name, content in entry.get("control", {}).items():
+            assert self._control is not None
+            self._control.take(name, Command(**content), self._last)
+        return self._last
+
+    def parts(self, start: int, end: int) -> list[Part]:
+        """The work between two offsets."""
+        work: list[Part] = []
+        numbers: Counter[str] = Counter()
+        sources = {source.name: source for source in self._sources}
+        earlier: dict[str, Earlier] = {}
+        passed: Counter[str] = Counter()
+        commands: list[Mapping[str, Any]] = []
+        for number in range(start + 1, end + 1):
+            entry = self._folder.read_json(f"{number}.json")
+            if entry is None:
+                raise EngineError(
+                    f"batch entry {number} of the source log is missing",
+                    where=self._folder.path,
+                    hint="the checkpoint is damaged: restore it, or start with a new one",
+                )
+            for name, parts in entry["parts"].items():
+                for place, part in enumerate(parts):
+                    splits = tuple(Split(*split) for split in part)
+                    copies = self._copies_of(name, splits, entry, first=place == 0)
+                    ends = name in entry["ended"]
+                    before = earlier.get(name, Earlier())
+                    work.append(
+                        Part(name, numbers[name], splits, ends, copies=copies, earlier=before)
+                    )
+                    numbers[name] += 1
+                    if name in sources:
+                        earlier[name] = before.then(sources[name], number, place, splits)
+            passed.update(entry.get("passed", {}))
+            commands += entry.get("control", {}).values()
+            commands += entry.get("announced", ())
+        if commands:
+            work.append(Part("", CONTROL, (), ends=False, commands=tuple(commands)))
+        work += [Part(name, CLOCK, (), ends=False, passed=time) for name, time in passed.items()]
+        return work
+
+    def _copies_of(
+        self, name: str, splits: Iterable[Split], entry: Mapping[str, Any], *, first: bool
+    ) -> dict[int, dict[str, Any]]:
+        """The copies that a part is about; what has become of the others is told by the first."""
+        if name not in self._books:
+            return {}
+        names = self._books[name].names
+        numbers = dict.fromkeys(split.copy for split in splits if split.copy is not None)
+        found: dict[int, dict[str, Any]] = {number: {"name": names[number]} for number in numbers}
+        for called, (number, _, problem, _) in entry.get("inputs", {}).get(name, {}).items():
+            if first or number in found:
+                found.setdefault(number, {"name": called})["problem"] = problem
+        for number in entry.get("restarts", {}).get(name, ()):
+            if first or number in found:
+                found.setdefault(number, {"name": names[number]})["restart"] = True
+        return found
+
+    def commit(self, end: int) -> None:
+        """Everything up to `end` has been processed: forget what is not needed to go on."""
+        if end % _COMPACT:
+            return
+        PartPromises(self._folder).clean(end)
+        names = self._folder.names()
+        self._folder.write_json(f"base-{self._last}.json", self._base())
+        for name in names:
+            stem = name.removesuffix(".json")
+            number = stem.removeprefix("base-")
+            if number.isdigit() and int(number) < (end - _KEEP if stem == number else self._last):
+                self._folder.remove(name)
+
+    def _recover(self) -> int:
+        names = [name.removesuffix(".json") for name in self._folder.names()]
+        bases = [int(n.removeprefix("base-")) for n in names if n.startswith("base-")]
+        last = max(bases, default=0)
+        if last:
+            base = self._folder.read_json(f"base-{last}.json")
+            assert base is not None
+            self._apply(base)
+        for number in sorted(int(name) for name in names if name.isdigit()):
+            if number > last:
+                entry = self._folder.read_json(f"{number}.json")
+                assert entry is not None
+                self._apply(entry)
+                last = number
+        return last
+
+    def _apply(self, entry: Mapping[str, Any]) -> None:
+        # What was planned was planned with these.
+        for name, content in entry.get("control", {}).items():
+            self._commanded.add(name)
+            self._obey(Command(**content))
+        for name, files in entry["after"].items():
+            if name in self._books:
+                self._books[name].apply(entry.get("inputs", {}).get(name, {}), files)
+                continue
+            known = self._positions.setdefault(name, {})
+            known.update({path: Position(*at) for path, at in files.items()})
+        self._ended.update(entry["ended"])
+        self._stamp = max(self._stamp, entry.get("stamp", 0))
+        self._commanded.update(entry.get("commanded", ()))
+        self._paused.update(entry.get("paused", ()))
+        self._most.update(entry.get("most", {}))
+
+    def _obey(self, command: Command) -> None:
+        """What commands mean to whoever plans; the rest is for the stages."""
+        if command.verb == "pause":
+            self._paused.add(command.source)
+        elif command.verb == "resume":
+            self._paused.discard(command.source)
+        elif command.verb == "limit" and command.value is not None:
+            self._most[command.source] = command.value
+        elif command.copy is not None and command.source in self._books:
+            book = self._books[command.source]
+            if command.verb == "detach":
+                book.detach(command.copy)
+            else:
+                book.attach(command.copy)
+
+    def _commands(self) -> dict[str, Command]:
+        """What was handed in since the last batch."""
+        if self._control is None:
+            return {}
+        found = {}
+        copies = {name: [*book.names.values()] for name, book in self._books.items()}
+        for name in self._control.waiting():
+            if name in self._commanded:
+                # It is in the plan; whoever planned it could not take it away any more.
+                continue
+            command = self._control.read(name, self._known, copies)
+            if command is not None:
+                found[name] = command
+        return found
+
+    def _base(self) -> dict[str, Any]:
+        every: dict[str, Mapping[str, Position]] = {**self._positions}
+        every |= {name: book.positions for name, book in self._books.items()}
+        return {
+            "after": {
+                name: {path: [at.place, at.number] for path, at in files.items()}
+                for name, files in every.items()
+            },
+            "inputs": {name: book.to_json() for name, book in self._books.items()},
+            "ended": sorted(self._ended),
+            "stamp": self._stamp,
+            "commanded": sorted(self._commanded & set(self._control.waiting()))
+            if self._control
+            else [],
+            "paused": sorted(self._paused),
+            "most": self._most,
+        }
+
+    def _plan(self, *, limited: bool) -> dict[str, Any] | None:
+        entry: dict[str, Any] = {"parts": {}, "after": {}, "ended": []}
+        commands = self._commands()
+        if commands:
+            entry["control"] = {name: each.to_json() for name, each in commands.items()}
+            for command in commands.values():
+                self._obey(command)
+        for source in self._sources:
+            if source.name in self._paused:
+                continue
+            if source.copies:
+                self._plan_copies(source, entry, limited=limited)
+                continue
+            if source.ends and source.name not in self._frozen:
+                self._frozen[source.name] = _listing(source)
+            try:
+                units, complete = self._take(source, limited=limited)
+            except OSError as problem:
+                raise StreamError(
+                    f"cannot look at the files: {problem.strerror or problem}",
+                    where=f"source '{source.name}': {problem.filename or source.path}",
+                    hint="files of a stream must stay, and the query must be allowed to read them",
+                ) from None
+            ends = source.ends and complete and source.name not in self._ended
+            if not units and not ends:
+                continue
+            together = source.form == "lines"
+            parts = share_units(units, self._parts, together=together, least=self._least) or [[]]
+            if source.stamped:
+                entry["stamp"] = stamp = max(self._now(), self._stamp + 1)
+                parts = [[replace(split, stamp=stamp) for split in part] for part in parts]
+            entry["parts"][source.name] = [[split.to_json() for split in part] for part in parts]
+            entry["after"][source.name] = {
+                unit.file: [unit.after.place, unit.after.number] for unit in units
+            }
+            if ends:
+                entry["ended"].append(source.name)
+        return self._with_time(entry)
+
+    def _plan_copies(self, source: FileSource, entry: dict[str, Any], *, limited: bool) -> None:
+        """Put what comes next of the copies of a source into an entry."""
+        name = source.name
+        rows = self._most.get(name, source.limits.rows if limited else None)
+        given = entry.get("control", {}).values()
+        told = {each["copy"] for each in given if each["source"] == name and each.get("copy")}
+        taken = self._books[name].take(rows, told)
+        if not (taken.units or taken.after or taken.changed):
+            return
+        parts = share_units(taken.units, self._parts, together=True, least=self._least) or [[]]
+        entry["parts"][name] = [[split.to_json() for split in part] for part in parts]
+        entry["after"][name] = {each: [at.place, at.number] for each, at in taken.after.items()}
+        if taken.changed:
+            changed = {each: copy.to_json() for each, copy in taken.changed.items()}
+            entry.setdefault("inputs", {})[name] = changed
+        if taken.restarts:
+            entry.setdefault("restarts", {})[name] = taken.restarts
+        for each, since in taken.announced.items():
+            command = {"verb": "attach", "source": name, "copy": each, "value": since}
+            entry.setdefault("announced", []).append(command)
+
+    def _with_time(self, entry: dict[str, Any]) -> dict[str, Any] | None:
+        """The entry, with what has passed since the last one; None if it is not worth a batch."""
+        if not self._heartbeats or self._is_frozen:
+            return entry if entry["parts"] or "control" in entry else None
+        passed = (self._clock() - self._told) // 1000
+        quiet = not entry["parts"] and "control" not in entry
+        if quiet and passed < min(self._heartbeats.values()):
+            return None
+        self._told += passed * 1000
+        entry["passed"] = dict.fromkeys(self._heartbeats, passed)
+        return entry
+
+    def _take(self, source: FileSource, *, limited: bool) -> tuple[list[Unit], bool]:
+        """What fits into the next batch, and whether that is all there is."""
+        limited = limited and source.ordered
+        rows = self._most.get(source.name, source.limits.rows if limited else None)
+        most_files = source.limits.files if limited else None
+        taken: list[Unit] = []
+        files: set[str] = set()
+        count = 0
+        for unit in self._candidates(source):
+            # A unit of a Delta table is part of one of its files.
+            file = unit.splits[0].path if unit.splits else unit.file
+            if most_files is not None and len(files | {file}) > most_files:
+                return taken, False
+            if rows is not None:
+                room = rows - count
+                if room <= 0 and unit.rows:
+                    return taken, False
+                piece = first_lines(unit, room) if source.form in ("lines", "json") else unit
+                # A piece that has no finer cut goes in whole if it is the first.
+                if piece.rows > room and taken:
+                    return taken, False
+                if piece is not unit:
+                    return [*taken, piece], False
+            taken.append(unit)
+            files.add(file)
+            count += unit.rows
+        return taken, True
+
+    def _candidates(self, source: FileSource) -> Iterator[Unit]:
+        known = self._positions[source.name]
+        shape = source.shape if promises_within(source) else None
+        listing = self._frozen.get(source.name)
+        done = {path for path, at in known.items() if at.place == WHOLE}
+        for file, size in _listing(source, done) if listing is None else listing:
+            at = known.get(str(file), START)
+            if source.form == "log":
+                yield from new_log_units(file, size, at)
+            elif source.form == "delta":
+                # What ends is one version: that which was there when reading began.
+                feed = None if source.ends else tells_changes(source)
+                start = None if shape is None else shape.start
+                yield from new_delta_units(file, size, at, feed=feed, start=start)
+            else:
+                yield from new_units(source.form, file, size, at, shape)
+
+
+def _listing(source: FileSource, done: Container[str] = ()) -> Listing:
+    """The files of a source and how long they are, without those that are done with."""
+    if source.form == "log":
+        return [(Path(source.path), log_size(Path(source.path)))]
+    if source.form == "delta":
+        return [(Path(source.path), last_version(source.path) + 1)]
+    files = [file for file in list_files(source.path, source.form) if str(file) not in done]
+    return [(file, file.stat().st_size) for file in files]

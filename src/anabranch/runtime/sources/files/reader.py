@@ -1,0 +1,339 @@
+"""Read a split of a file: only the columns that are needed, straight into arrivals."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NoReturn, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pcsv
+import pyarrow.json as pj
+import pyarrow.parquet as pq
+
+from anabranch.errors import StreamError
+from anabranch.model.arrivals import Arrivals
+from anabranch.model.coarser import chronon_of_time, coarser
+from anabranch.model.files.json_decode import MisfitError, decode_value, from_wire, wire_type
+from anabranch.model.files.stream_file import read_lines
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.sources.files.declared_columns import no_column
+from anabranch.runtime.sources.files.delta_rows import KIND, Change, read_delta
+from anabranch.runtime.sources.files.listing import form_of
+from anabranch.runtime.sources.rows import arrivals_of, latest_times
+from anabranch.runtime.sources.spec import ARRIVAL, FileForm, FileSource, Shape
+
+CHUNK_ROWS: Final = 1_000_000
+WHOLE: Final = -1
+"""The `last` of a split that goes on to the end of a file without positions."""
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_HEAD: Final = 1 << 16
+_ZONED: Final = r"\d{2}:\d{2}.*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)\s*$"
+"""A time of day with a zone behind it; the last part of a date looks like one."""
+_STABLE: Final = re.compile(rb'^.*"stable".*$', re.MULTILINE)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A piece of a file: row groups of Parquet, bytes of text (whole lines), or all of it.
+
+    `number` is that of its first row or line; `stable` is what a log says about the time after
+    the file that ends here; `stamp` is the time at which it came, where that counts; `copy` is the
+    number of the copy it belongs to, where a stream has copies; `values` and `change` say of a file
+    of a Delta table what is not in it. `latest` is its largest start where the file itself tells,
+    without being read, and tells that it holds no stable points.
+    """
+
+    path: str
+    first: int
+    last: int
+    number: int = 1
+    stable: int | None = None
+    stamp: int | None = None
+    copy: int | None = None
+    values: Sequence[tuple[str, str | None]] = ()
+    change: Change = ""
+    latest: int | None = None
+
+    def to_json(self) -> list[Any]:
+        """As plain values."""
+        times = [self.stable, self.stamp]
+        plain = [self.path, self.first, self.last, self.number, *times, self.copy]
+        # Most splits have no more, and plans are written with every batch.
+        if not self.values and not self.change and self.latest is None:
+            return plain
+        return [*plain, [list(each) for each in self.values], self.change, self.latest]
+
+
+def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iterator[Arrivals]:
+    """The arrivals in a split, with these payload columns.
+
+    Raises:
+        StreamError: The file cannot be read, or does not hold what was declared.
+    """
+    schema = pa.schema([source.schema.field(name) for name in columns])
+    form = _form(source, split)
+    if form == "lines":
+        came = read_lines(_bytes(split), source.schema, split.number, name=split.path)
+        if len(schema) < len(source.schema):
+            came = _pruned(came, schema)
+        yield coarser(came, _step(source, form))
+        return
+    assert source.shape is not None
+    needed = dict.fromkeys([*columns, *source.shape.columns])
+    needed.pop(ARRIVAL, None)
+    # A column has to tell how many rows there are.
+    stored = pa.schema([source.stored.field(name) for name in needed or source.stored.names[:1]])
+    number, shape = split.number, source.shape
+    batches = _delta(split, stored, shape) if form == "delta" else None
+    for rows in batches or _READERS[form](split, stored):
+        if shape.new_end not in (None, *rows.schema.names):
+            # Without the column there can be no adjusts; a NULL in it would be forever.
+            shape = replace(shape, new_end=None)
+        if split.stamp is not None:
+            stamps = pa.array(np.full(rows.num_rows, split.stamp, np.int64))
+            rows = rows.append_column(ARRIVAL, stamps)
+        came = arrivals_of(rows, schema, shape, first=number, where=split.path)
+        yield coarser(came, _step(source, form))
+        number += rows.num_rows
+
+
+def read_times(source: FileSource, split: Split) -> tuple[Time, Time]:
+    """The largest start and the largest stable point in a split; only what tells these is read.
+
+    Raises:
+        StreamError: The file cannot be read.
+    """
+    step = _step(source, source.form)
+    if source.form == "lines":
+        data = _bytes(split)
+        if source.promise.delay is None:
+            data = _lines_with_stables(data)
+        came = read_lines(data, source.schema, split.number, name=split.path)
+        latest_start = Time(int(came.batch.start.max(initial=BEGINNING)))
+        return chronon_of_time(latest_start, step), chronon_of_time(came.batch.stable, step)
+    shape = source.shape
+    assert shape is not None
+    # What a Delta table says of its changes holds no stable points.
+    times = Shape(start=shape.start, kind=None if shape.kind == KIND else shape.kind)
+    stored = pa.schema([source.stored.field(name) for name in times.columns])
+    read = partial(_delta, shape=times) if source.form == "delta" else _READERS[source.form]
+    found = [latest_times(rows, times, where=split.path) for rows in read(split, stored)]
+    latest, stable = zip(*found, strict=True) if found else ((), ())
+    both = (max(latest, default=BEGINNING), max(stable, default=BEGINNING))
+    return chronon_of_time(both[0], step), chronon_of_time(both[1], step)
+
+
+def _lines_with_stables(data: bytes) -> bytes:
+    """The lines that may hold a stable point; they are few, and the rest need not be parsed.
+
+    A key may also be spelled with escapes. Then every line may be one.
+    """
+    if b"\\u" in data:
+        return data
+    return b"\n".join(_STABLE.findall(data))
+
+
+def _form(source: FileSource, split: Split) -> FileForm:
+    """What a split holds; copies of a stream may have different forms."""
+    if not source.copies:
+        return source.form
+    return "lines" if form_of(Path(split.path)) == "json" else "parquet"
+
+
+def _step(source: FileSource, form: FileForm) -> int:
+    """So many steps of the times in a file are one chronon; JSON lines have ISO timestamps."""
+    promise = source.promise
+    if source.copies:
+        return promise.clock.chronon or 1 if form == "lines" and promise.clock.timestamps else 1
+    return promise.step
+
+
+def _pruned(came: Arrivals, schema: pa.Schema) -> Arrivals:
+    return Arrivals(
+        batch=came.batch.with_payload(came.batch.payload.select(schema.names)),
+        position=came.position,
+        is_adjust=came.is_adjust,
+        stables=came.stables,
+        stable_positions=came.stable_positions,
+    )
+
+
+def _parquet(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
+    try:
+        file = pq.ParquetFile(split.path, memory_map=True, coerce_int96_timestamp_unit="us")
+        there = file.schema_arrow
+        # Elements may come without the columns that only some of them need.
+        may_lack = {"end", "new_end"} if "kind" in stored.names else set()
+        optional = [n for n in stored.names if n in may_lack and n not in there.names]
+        names = [name for name in stored.names if name not in optional]
+        _demand(names, there.names, split.path)
+        groups = range(split.first, file.num_row_groups if split.last == WHOLE else split.last)
+        table = file.read_row_groups(groups, columns=names, use_threads=False)
+    except (pa.ArrowInvalid, OSError) as problem:
+        _unreadable(split.path, problem)
+    if "end" in optional:
+        table = table.append_column("end", pa.nulls(table.num_rows, stored.field("end").type))
+    yield from _batches(table)
+
+
+def _delta(split: Split, stored: pa.Schema, shape: Shape) -> Iterator[pa.RecordBatch]:
+    try:
+        file = pq.ParquetFile(split.path, memory_map=True, coerce_int96_timestamp_unit="us")
+        groups = range(split.first, split.last)
+        yield from read_delta(file, groups, stored, shape, dict(split.values), split.change)
+    except (pa.ArrowInvalid, OSError) as problem:
+        _unreadable(split.path, problem)
+
+
+def _json(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
+    data = _bytes(split)
+    if not data.strip():
+        return
+    wire = pa.schema([(field.name, wire_type(field.type)) for field in stored])
+    parse = pj.ParseOptions(explicit_schema=wire, unexpected_field_behavior="ignore")
+    whole = pj.ReadOptions(use_threads=False, block_size=len(data) + 1)
+    try:
+        table = pj.read_json(pa.BufferReader(data), whole, parse).combine_chunks()
+        columns = [from_wire(_array(table, field.name), field.type) for field in stored]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, MisfitError) as problem:
+        _name_line(data, stored, split, problem)
+    yield pa.RecordBatch.from_arrays(columns, schema=stored)
+
+
+def _csv(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if _is_blank(split.path):
+        return
+    options = pcsv.ConvertOptions(
+        column_types={field.name: _csv_type(field.type) for field in stored},
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    try:
+        # Reading all columns first tells a missing one from an unreadable file.
+        table = pcsv.read_csv(
+            split.path, pcsv.ReadOptions(use_threads=False), convert_options=options
+        )
+        _demand(stored.names, table.column_names, split.path)
+        table = table.select(stored.names).combine_chunks()
+        columns = [_from_csv(_array(table, field.name), field.type) for field in stored]
+    except (pa.ArrowInvalid, OSError, MisfitError) as problem:
+        _unreadable(split.path, problem)
+    yield pa.RecordBatch.from_arrays(columns, schema=stored)
+
+
+def _is_blank(path: str) -> bool:
+    """Whether a file of text holds nothing, as one that is created before it is written."""
+    try:
+        with pa.input_stream(path, compression="detect") as stream:
+            while block := bytes(stream.read(_HEAD)):
+                if block.strip():
+                    return False
+    except OSError as problem:
+        _unreadable(path, problem)
+    return True
+
+
+def _csv_type(kind: pa.DataType) -> pa.DataType:
+    """The type as which a column of CSV is read; instants may come with a zone or without."""
+    return pa.string() if _is_instant(kind) else wire_type(kind)
+
+
+def _is_instant(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.tz is not None
+
+
+def _from_csv(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if not _is_instant(kind):
+        return from_wire(column, kind)
+    # Arrow reads texts with a zone or texts without; one without is UTC.
+    zoned = pc.match_substring_regex(column, _ZONED)
+    plain = pc.if_else(zoned, pa.scalar(None, pa.string()), column).cast(pa.timestamp(kind.unit))
+    exact = pc.if_else(zoned, column, pa.scalar(None, pa.string())).cast(kind)
+    return pc.coalesce(exact, plain.cast(kind))
+
+
+_READERS: Final = {"parquet": _parquet, "json": _json, "csv": _csv, "log": _parquet}
+
+
+def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    for first in range(0, table.num_rows, CHUNK_ROWS):
+        yield from table.slice(first, CHUNK_ROWS).combine_chunks().to_batches()
+
+
+def _array(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _bytes(split: Split) -> bytes:
+    try:
+        if split.last == WHOLE:
+            with pa.input_stream(split.path, compression="detect") as stream:
+                data = bytes(stream.read())
+        else:
+            with Path(split.path).open("rb") as file:
+                file.seek(split.first)
+                data = file.read(split.last - split.first)
+    except OSError as problem:
+        _unreadable(split.path, problem)
+    if split.last != WHOLE and len(data) < split.last - split.first:
+        raise StreamError(
+            f"the file has become shorter: {split.first + len(data)} bytes, {split.last} were seen",
+            where=split.path,
+            hint="stream files may only grow; write new data to a new file",
+        )
+    return data.removeprefix(_BYTE_ORDER_MARK) if not split.first else data
+
+
+def _demand(wanted: Sequence[str], there: Sequence[str], path: str) -> None:
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        raise no_column(missing[0], there, where=path)
+
+
+def _unreadable(path: str, problem: Exception) -> NoReturn:
+    if isinstance(problem, FileNotFoundError):
+        hint = "files of a stream must stay until the query has read them"
+        raise StreamError("a file is gone", where=path, hint=hint) from None
+    raise StreamError(
+        "cannot read the file",
+        where=f"{path}: {str(problem).strip()[:200]}",
+        hint="check that the file is complete and holds what was declared; write a file under "
+        "another name and rename it when it is done",
+    ) from None
+
+
+def _name_line(data: bytes, stored: pa.Schema, split: Split, problem: Exception) -> NoReturn:
+    """Find the first line that is to blame."""
+    for number, line in enumerate(data.split(b"\n"), split.number):
+        if not line.strip():
+            continue
+        what = ""
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                what = "a line must be a JSON object"
+            else:
+                for field in stored:
+                    decode_value(row.get(field.name), field.type, field.name)
+        except ValueError as wrong:
+            what = f"not valid JSON: {wrong}"
+        except MisfitError as wrong:
+            what = str(wrong)
+        if what:
+            shown = line[:100].decode(errors="replace")
+            raise StreamError(
+                what,
+                where=f"{split.path}, line {number}: {shown}",
+                hint="correct the line, or declare the column with another type",
+            ) from None
+    _unreadable(split.path, problem)

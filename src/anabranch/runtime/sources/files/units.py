@@ -1,0 +1,195 @@
+"""Cut what is new in a file into units of work, with exact positions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.errors import StreamError
+from anabranch.runtime.sources.files.listing import LOG, is_compressed
+from anabranch.runtime.sources.files.parquet_times import StartStatistics
+from anabranch.runtime.sources.files.reader import WHOLE, Split
+from anabranch.runtime.sources.spec import FileForm, Shape
+
+BLOCK_BYTES: Final = 4 << 20
+"""Lines of a file are counted in blocks of so many bytes."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a file has been planned: the next byte or row group, and its line or row.
+
+    `WHOLE` as the place means that nothing more can come.
+    """
+
+    place: int = 0
+    number: int = 1
+
+
+START: Final = Position()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A piece of work of about so many rows, and where its file stands after it."""
+
+    file: str
+    splits: tuple[Split, ...]
+    rows: int
+    after: Position
+
+
+def new_units(
+    form: FileForm, file: Path, size: int, at: Position, shape: Shape | None = None
+) -> Iterator[Unit]:
+    """What a file has beyond a position, piece by piece.
+
+    Args:
+        form: What the file holds.
+        file: The file.
+        size: How many bytes of it count (it may be growing).
+        at: How far it has been planned.
+        shape: Which columns are times, where it matters how late it gets in a piece.
+    """
+    if at.place == WHOLE or (at.place >= size > 0 and form in ("lines", "json")):
+        return iter(())
+    if form in ("parquet", "log"):
+        return _row_groups(file, at, shape)
+    if form == "csv" or is_compressed(file):
+        # The number of rows is a guess: nobody has looked into the file yet.
+        return iter([_unit(Split(str(file), 0, WHOLE), 1 + size // 64, Position(WHOLE))])
+    return _lines(file, size, at)
+
+
+def new_log_units(root: Path, size: int, at: Position) -> Iterator[Unit]:
+    """What a log folder has beyond a position; here size and place count batches.
+
+    A batch of the log stays in one piece, for its stable point holds after all of it.
+    """
+    for number in range(at.place, size):
+        entry: dict[str, Any] = json.loads((root / LOG / f"{number}.json").read_text())
+        splits = [Split(str(root / part["name"]), 0, WHOLE) for part in entry["files"]]
+        splits.append(Split("", 0, 0, stable=entry["stable"]))
+        rows = sum(part["rows"] for part in entry["files"])
+        yield Unit(str(root), tuple(splits), rows, Position(number + 1))
+
+
+def log_size(root: Path) -> int:
+    """How many batches a log folder has."""
+    numbers = [int(file.stem) for file in (root / LOG).glob("*.json") if file.stem.isdigit()]
+    return max(numbers, default=-1) + 1
+
+
+def _unit(split: Split, rows: int, after: Position) -> Unit:
+    return Unit(split.path, (split,), rows, after)
+
+
+def _row_groups(file: Path, at: Position, shape: Shape | None) -> Iterator[Unit]:
+    try:
+        metadata = pq.read_metadata(file)
+    except (pa.ArrowInvalid, OSError) as problem:
+        raise StreamError(
+            "not a complete Parquet file",
+            where=f"{file}: {str(problem)[:120]}",
+            hint="write a file under a name that begins with '_' or '.', and rename it when done",
+        ) from None
+    number = at.number
+    statistics = StartStatistics(metadata, shape)
+    for group in range(at.place, metadata.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        is_last = group + 1 == metadata.num_row_groups
+        after = Position(WHOLE if is_last else group + 1, number + rows)
+        latest = statistics.latest(group)
+        yield _unit(Split(str(file), group, group + 1, number, latest=latest), rows, after)
+        number += rows
+
+
+def _lines(file: Path, size: int, at: Position) -> Iterator[Unit]:
+    """Blocks of whole lines; a last line without its end counts if it is whole JSON."""
+    place, number = at.place, at.number
+    with file.open("rb") as data:
+        data.seek(place)
+        rest = b""
+        read = place
+        while read < size:
+            block = data.read(min(BLOCK_BYTES, size - read))
+            if not block:
+                break
+            read += len(block)
+            rest += block
+            cut = rest.rfind(b"\n") + 1
+            if not cut and read < size:
+                continue
+            if read >= size and cut < len(rest) and _is_json(rest[cut:]):
+                cut = len(rest)
+            if not cut:
+                return
+            lines = rest.count(b"\n", 0, cut) + (rest[cut - 1 : cut] != b"\n")
+            after = Position(place + cut, number + rest.count(b"\n", 0, cut))
+            yield _unit(Split(str(file), place, place + cut, number), lines, after)
+            place, number, rest = after.place, after.number, rest[cut:]
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def first_lines(unit: Unit, rows: int) -> Unit:
+    """The first so many lines of a unit of text."""
+    (split,) = unit.splits
+    if unit.rows <= rows or split.last == WHOLE:
+        return unit
+    with Path(split.path).open("rb") as data:
+        data.seek(split.first)
+        text = data.read(split.last - split.first)
+    end = 0
+    for _ in range(rows):
+        end = text.index(b"\n", end) + 1
+    after = Position(split.first + end, split.number + rows)
+    return _unit(Split(split.path, split.first, after.place, split.number), rows, after)
+
+
+def share_units(
+    units: Sequence[Unit], parts: int, *, together: bool, least: int = 1
+) -> list[list[Split]]:
+    """Neighbours stay together, and if wanted files; parts get about the same number of rows.
+
+    None is made for less than `least` rows, but for the first.
+    """
+    total = sum(unit.rows for unit in units)
+    parts = min(parts, max(1, total // least))
+    shared: list[list[Split]] = []
+    count = 0
+    last = ""
+    for unit in units:
+        place = min(parts - 1, count * parts // max(total, 1))
+        if not shared or (len(shared) <= place and not (together and unit.file == last)):
+            shared.append([])
+        for split in unit.splits:
+            _append(shared[-1], split)
+        count += unit.rows
+        last = unit.file
+    return shared
+
+
+def _append(splits: list[Split], split: Split) -> None:
+    """Add a split, as the continuation of the last one where it is that."""
+    last = splits[-1] if splits else None
+    if last and split.path and last.path == split.path and last.last == split.first > 0:
+        both = (last.latest, split.latest)
+        latest = None if None in both else max(each for each in both if each is not None)
+        splits[-1] = replace(last, last=split.last, latest=latest)
+    else:
+        splits.append(split)

@@ -1,0 +1,139 @@
+"""Rows that come after a promise, and how far a source has promised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from anabranch.errors import StreamError
+from anabranch.model.arrivals import Arrivals
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import (
+    BEGINNING,
+    FOREVER,
+    Time,
+    TimeArray,
+    add_saturating,
+    subtract_saturating,
+)
+from anabranch.runtime.sources.spec import Promise
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The rows that keep the promise, how many did not, and what is promised behind them.
+
+    `late` rows were left out, `adjusted` ones clipped to what was still open.
+    """
+
+    batch: EventBatch
+    promised: Time
+    late: int = 0
+    adjusted: int = 0
+
+
+def judge(
+    promise: Promise, promised: Time, came: Arrivals, *, where: str, in_order: bool = True
+) -> Verdict:
+    """Compare every row with what the source had promised when it came.
+
+    The rule: a row is late if an end it moves lies before the stable point of its position, and
+    that is the largest of all stable elements in front of it and, with a declared delay, of all
+    starts in front of it less the delay. Nothing else counts: `promised` is the same for what lies
+    in front of the piece, so pieces judged one after the other give what one piece would give,
+    wherever they are cut. An insert moves an end from its start on, so the smaller end of the move
+    decides. A late row starts before its stable point: it never raises that of the rows behind it.
+
+    Args:
+        promise: What the source declares.
+        promised: The stable point in front of the piece.
+        came: The piece.
+        where: What messages call its origin.
+        in_order: Rows have positions; else all are compared with `promised` alone.
+
+    Raises:
+        StreamError: A row is late, and the policy says that this must not happen.
+    """
+    batch = came.batch
+    after = Time(max(promised, reached(promise, came)))
+    if promise.stamped:
+        start = np.maximum(batch.start, np.int64(promised))
+        rows = replace(batch, start=start, end=start, new_end=add_saturating(start, 1))
+        return Verdict(rows, after)
+    # Where everything is an insert both ends are one array, and this copies nothing.
+    smaller = batch.end if batch.end is batch.start else np.minimum(batch.end, batch.new_end)
+    # Most pieces have no late row, and two passes of plain minimum and maximum tell.
+    if not len(batch) or smaller.min() >= (after if in_order else promised):
+        return Verdict(batch, after)
+    bound = _stable_points(promise, promised, came) if in_order else np.int64(promised)
+    is_late = smaller < bound
+    count = int(np.count_nonzero(is_late))
+    if not count:
+        return Verdict(batch, after)
+    if promise.late == "fail":
+        raise _broken(promise, came, bound, int(np.argmax(is_late)), where)
+    if promise.late == "drop":
+        return Verdict(batch.where(~is_late), after, late=count)
+    # What lies before the stable point is over. A move of an end that lies there begins anew.
+    start = np.where(batch.end < bound, bound, batch.start)
+    end, new_end = np.maximum(batch.end, bound), np.maximum(batch.new_end, bound)
+    open_part = end != new_end
+    clipped = replace(batch, start=start, end=end, new_end=new_end).where(open_part)
+    adjusted = int(np.count_nonzero(is_late & open_part))
+    return Verdict(clipped, after, late=count - adjusted, adjusted=adjusted)
+
+
+def _stable_points(promise: Promise, promised: Time, came: Arrivals) -> TimeArray | np.int64:
+    """For each row the stable point that everything in front of it has set.
+
+    Starts 3, 9, 5, 7 with a delay of 3, nothing promised in front: -forever, 0, 6, 6. So the row
+    at 5 is late, the one at 7 is not.
+    """
+    bound: TimeArray | np.int64 = np.int64(promised)
+    if len(came.stables):
+        bound = np.maximum(came.bound, bound)
+    if promise.delay is not None:
+        latest = np.empty(len(came), np.int64)
+        # Below this the difference would leave the numbers; it stands for BEGINNING.
+        latest[0] = lowest = np.int64(BEGINNING + promise.delay)
+        np.maximum.accumulate(came.batch.start[:-1], out=latest[1:])
+        np.maximum(latest, lowest, out=latest)
+        latest -= np.int64(promise.delay)
+        bound = np.maximum(bound, latest, out=latest)
+    return bound
+
+
+def reached(promise: Promise, came: Arrivals) -> Time:
+    """What a source promises with these rows: explicitly, or by its declared delay."""
+    stable = came.batch.stable
+    if promise.delay is not None and (len(came) or came.left_out):
+        latest = Time(int(came.batch.start.max(initial=came.latest)))
+        stable = Time(max(stable, subtract_saturating(latest, promise.delay)))
+    return stable
+
+
+def _broken(
+    promise: Promise, came: Arrivals, bound: TimeArray | np.int64, row: int, where: str
+) -> StreamError:
+    def at(time: int) -> str:
+        return promise.clock.format(int(time))
+
+    batch = came.batch
+    is_insert = batch.end[row] == batch.start[row]
+    end = batch.new_end[row] if is_insert else batch.end[row]
+    moved = "" if is_insert else f" adjusted to [{at(batch.start[row])}, {at(batch.new_end[row])})"
+    stable = np.broadcast_to(bound, len(batch))[row]
+    what = "an insert" if is_insert else "an adjust of a lifetime"
+    over = "an ended stream" if stable == FOREVER else "a stable point"
+    hint = "the source promised too early; "
+    if promise.delay is not None:
+        hint += "raise its delay, or "
+    return StreamError(
+        f"{what} that comes too late, after {over}",
+        where=f"source '{promise.source}', {where}, row {came.position[row]}: "
+        f"[{at(batch.start[row])}, {at(end)}){moved}, stable point {at(stable)}",
+        hint=hint + "let late rows be dropped or adjusted (late='drop', late='adjust')",
+    )

@@ -1,0 +1,222 @@
+"""The options of sources: one table for Python and SQL, and which kind of source takes which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from anabranch.errors import PlanError
+from anabranch.runtime.option import (
+    COLUMN,
+    COLUMN_SETS,
+    COLUMNS,
+    DURATION,
+    FLAG,
+    NAME,
+    POSITIVE_DURATION,
+    SCHEMA,
+    Option,
+    check_all,
+    count,
+    said,
+    table_of,
+    word,
+)
+from anabranch.runtime.sources.spec import LatePolicy
+
+SourceKind: TypeAlias = Literal[
+    "rows", "arrival", "elements", "log", "copies", "delta", "frame", "still", "table"
+]
+"""Kinds of sources.
+
+Files of rows with a time; rows that get the time of their arrival; files of elements; the log
+folder of a query; copies of a stream; a Delta table read as a stream; a streaming DataFrame; one
+that does not stream; a relation, wherever it comes from.
+"""
+
+WORDS: Final[Mapping[SourceKind, str]] = {
+    "rows": "files of rows",
+    "arrival": "rows that get the time of their arrival",
+    "elements": "files of elements",
+    "log": "the log folder of a query",
+    "copies": "copies of a stream",
+    "delta": "a Delta table",
+    "frame": "a streaming DataFrame",
+    "still": "a DataFrame that does not stream",
+    "table": "a table",
+}
+
+_EVERY: Final[frozenset[str]] = frozenset(get_args(SourceKind))
+_STREAMS_IN_FILES: Final[frozenset[str]] = frozenset(
+    ("rows", "arrival", "elements", "log", "delta")
+)
+_WITH_COLUMNS: Final[frozenset[str]] = frozenset(("rows", "delta", "frame", "still"))
+
+MOST_ROWS: Final = 1_000_000
+"""The rows of a source that go into one batch, if nobody says otherwise."""
+
+SOURCE_OPTIONS: Final = table_of(
+    Option(name="name", kind=NAME, places=_EVERY, in_sql=False),
+    Option(
+        name="start",
+        kind=COLUMN,
+        places=_WITH_COLUMNS | {"arrival", "table"},
+        clause="ORDERED BY",
+        why_not="elements say themselves when they start",
+    ),
+    Option(
+        name="end",
+        kind=COLUMN,
+        places=_WITH_COLUMNS | {"table"},
+        clause="UNTIL",
+        why_not="it belongs to a column with the start",
+    ),
+    Option(
+        name="kind",
+        kind=COLUMN,
+        places=_WITH_COLUMNS,
+        why_not="only tables of elements have a column with the kind",
+    ),
+    Option(name="schema", kind=SCHEMA, places=_EVERY, clause="columns"),
+    Option(
+        name="delay",
+        kind=DURATION,
+        places=_WITH_COLUMNS | {"elements", "log"},
+        clause="DELAY",
+        why_not="nothing in there is ever late",
+    ),
+    Option(
+        name="late",
+        kind=word(*get_args(LatePolicy)),
+        default="drop",
+        nullable=False,
+        places=_WITH_COLUMNS | {"elements", "log", "copies"},
+        clause="LATE",
+        why_not="nothing in there is ever late",
+    ),
+    Option(
+        name="heartbeat",
+        kind=POSITIVE_DURATION,
+        places=_STREAMS_IN_FILES | {"frame"},
+        clause="HEARTBEAT",
+        why_not="it is not waited for",
+    ),
+    Option(
+        name="chronon",
+        kind=POSITIVE_DURATION,
+        places=_EVERY,
+        clause="CHRONON",
+    ),
+    Option(
+        name="ordered",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=frozenset(("rows", "delta")),
+        clause="ORDERED",
+        why_not="only rows of files that start at a column come in an order",
+    ),
+    Option(
+        name="keyed",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=_EVERY - {"table"},
+        clause="KEYED",
+        why_not="the rows of a table hold at all times",
+    ),
+    Option(
+        name="unique",
+        kind=COLUMN_SETS,
+        places=_EVERY,
+        clause="UNIQUE",
+    ),
+    Option(
+        name="edges",
+        kind=COLUMNS,
+        places=_WITH_COLUMNS | {"arrival"},
+        clause="EDGES BY",
+        why_not="only rows that start at a column, without an end, can be edges",
+    ),
+    Option(
+        name="hide_times",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=_WITH_COLUMNS | {"table"},
+        in_sql=False,
+        why_not="there is no column of time in it",
+    ),
+    Option(
+        name="ends",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=_STREAMS_IN_FILES | {"still"},
+        why_not="whether it ends is not up to the declaration",
+    ),
+    Option(
+        name="max_rows_per_batch",
+        kind=count(1),
+        default=MOST_ROWS,
+        places=_STREAMS_IN_FILES | {"copies", "still"},
+        why_not="how much goes into a batch is not decided here",
+    ),
+    Option(
+        name="max_files_per_batch",
+        kind=count(1),
+        places=_STREAMS_IN_FILES - {"log"},
+        why_not="it does not come file by file",
+    ),
+    Option(
+        name="replace",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=_EVERY,
+        # In SQL it is CREATE OR REPLACE.
+        in_sql=False,
+    ),
+    Option(
+        name="copies",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        places=frozenset({"copies"}),
+        why_not="copies are log folders and stream files, found by a folder or a pattern",
+    ),
+)
+"""All options of `engine.stream`, `engine.relation`, `CREATE STREAM` and `CREATE TABLE`."""
+
+IN_WITH: Final = tuple(
+    name for name, option in SOURCE_OPTIONS.items() if option.in_sql and option.clause is None
+)
+"""The options that stand in `WITH (...)`."""
+
+
+def checked_options(given: Mapping[str, Any], *, where: str) -> frozenset[str]:
+    """Check the options of a source, and give the names of those that are not as by default.
+
+    Raises:
+        PlanError: A value is not what its option takes.
+    """
+    check_all(SOURCE_OPTIONS, given, where=where)
+    return said(SOURCE_OPTIONS, given)
+
+
+def refuse_misplaced(given: frozenset[str], kind: SourceKind, *, where: str) -> None:
+    """Refuse options that mean nothing for this kind of source.
+
+    Raises:
+        PlanError: There is one; in SQL it may be a clause.
+    """
+    for name, option in SOURCE_OPTIONS.items():
+        if name not in given or kind in option.places:
+            continue
+        called = option.clause or name
+        label = name if called == name else f"{called} ({name} in Python)"
+        raise PlanError(
+            f"{label} has no meaning for {WORDS[kind]}",
+            where=where,
+            hint=f"leave it out: {option.why_not}",
+        )

@@ -1,0 +1,1 @@
+"""What touches Spark: sessions, sources, the chain of stages."""

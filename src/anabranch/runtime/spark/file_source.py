@@ -1,0 +1,153 @@
+"""Files as a streaming source of Spark: plans on the driver, packs in the workers.
+
+Spark imports this module in several short-lived processes of its own, so what takes long to
+import is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from anabranch.errors import EngineError
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.phases import reached
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from anabranch.runtime.sources.files.planner import FilePlanner
+    from anabranch.runtime.workers.file_task import FileJob
+
+_FORMAT: Final = "anabranch_files"
+_SCHEMA: Final = "shard int, target int, edge int, part int, chunk int, head string, blob binary"
+
+
+def read_files(spark: SparkSession, job: FileJob, folder: str) -> DataFrame:
+    """A streaming DataFrame of parcels; what workers need to know is left in the folder.
+
+    In an option it would be too long for Spark, which searches options for secrets.
+    """
+    _register(spark)
+    data = pickle.dumps(job)
+    name = f"files-{hashlib.sha256(data).hexdigest()}.pickle"
+    place = Folder.at(folder)
+    for old in place.names():
+        if old.startswith("files-") and old != name:
+            place.remove(old)
+    place.write(name, data)
+    return spark.readStream.format(_FORMAT).option("folder", folder).option("job", name).load()
+
+
+def _register(spark: SparkSession) -> None:
+    """Make the source known to a session; one made by `newSession` may know it already."""
+    try:
+        spark.dataSource.register(FileDataSource)
+    except AnalysisException as problem:
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(problem):
+            raise
+
+
+@lru_cache(maxsize=16)
+def _opened(folder: str, name: str) -> FileJob:
+    data = Folder.at(folder).read(name)
+    if data is None or name != f"files-{hashlib.sha256(data).hexdigest()}.pickle":
+        # Nothing is unpickled but what the driver has written: its name says what is in it.
+        raise EngineError(
+            "a file of the checkpoint is missing or damaged",
+            where=f"{folder}/{name}",
+            hint="start the query again: it writes the file anew",
+        )
+    job: FileJob = pickle.loads(data)  # noqa: S301 (written by `read_files`)
+    return job
+
+
+class FileDataSource(DataSource):
+    """All sources in files of a query."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return _FORMAT
+
+    def schema(self) -> str:
+        """Parcels."""
+        return _SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002
+        """The reader; Spark makes one for planning and one for the workers."""
+        return FileReader(self.options["folder"], self.options["job"])
+
+
+class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets count planned batches; see `FilePlanner`."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        """Read what the `FileJob` in this file says."""
+        self._folder = folder
+        self._name = name
+        self._planner: FilePlanner | None = None
+
+    @property
+    def _job(self) -> FileJob:
+        return _opened(self._folder, self._name)
+
+    def _plan(self) -> FilePlanner:
+        if self._planner is None:
+            self._planner = self._job.planner()
+        return self._planner
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Nothing is planned yet."""
+        return {"entry": 0}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Plan one more batch, if there is something new."""
+        limited = not isinstance(limit, ReadAllAvailable)
+        latest = self._plan().latest(start["entry"], limited=limited)
+        if latest > start["entry"]:
+            reached("planned", latest - 1)
+        return {"entry": latest}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """That there is a limit; the planner knows which."""
+        return ReadMaxRows(1) if self._job.is_limited else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What comes from now on does not count."""
+        self._plan().freeze()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """One partition per part of a source."""
+        parts = self._plan().parts(start["entry"], end["entry"])
+        return [InputPartition(part) for part in parts]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Forget plans that are not needed any more."""
+        self._plan().commit(end["entry"])
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read and pack one part."""
+        from anabranch.kernels.columns.grouped import load_beside
+        from anabranch.runtime.spark.batch_id import current_batch, current_query
+        from anabranch.runtime.thresholds import take_thresholds
+
+        load_beside()
+        take_thresholds()
+        batch = current_batch()
+        yield from self._job.send(partition.value, batch, current_query())
+        reached("read", batch)

@@ -1,0 +1,81 @@
+"""The chain of exchanges and stages as a streaming DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from anabranch.kernels.columns.grouped import load_beside
+from anabranch.runtime.elements.exchange import PARCELS_DDL
+from anabranch.runtime.spark.batch_id import current_batch, current_partition, current_query
+from anabranch.runtime.thresholds import take_thresholds
+from anabranch.runtime.workers.job import Job, seal, unseal
+from anabranch.runtime.workers.stage_task import RESULTS_DDL, run_level
+
+OBSERVED: Final = "anabranch"
+"""The name of our figures in Spark's progress."""
+
+Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def settle(parcels: pa.Table, job: Job, batch: int) -> pa.Table:
+    """The only stage of a query whose senders have delivered everything, run right here.
+
+    All that is left is to note progress; that is not worth an exchange and a round of tasks.
+    """
+    (places,) = job.levels()
+    shards = range(job.most_shards(places))
+    return pa.Table.from_batches(run_level(job, places, shards, batch, iter(parcels.to_batches())))
+
+
+def chain_stages(parcels: DataFrame, job: Job, rows: StructType | None = None) -> DataFrame:
+    """Put an exchange and a level of stages behind each other, for all levels.
+
+    Args:
+        parcels: What all sources send.
+        job: The query.
+        rows: The columns of the result where the last stage yields rows.
+    """
+    sealed = seal(job)
+    levels = job.levels()
+    for places in levels:
+        result = PARCELS_DDL if places != levels[-1] else rows or RESULTS_DDL
+        width = job.width(places)
+        exchanged = parcels.repartitionById(width, sf.col("shard") % width)
+        parcels = exchanged.mapInArrow(_level(sealed, places), result)
+    return parcels
+
+
+def observed(results: DataFrame) -> DataFrame:
+    """Results that tell Spark of their batch, so that its own progress listeners hear of it.
+
+    In `observedMetrics` of a progress, under `anabranch`: the rows that the last stages took in and
+    gave out, the rows of state they hold, and the stable point of the output.
+    """
+
+    def said(name: str) -> Column:
+        return sf.get_json_object("head", f"$.said.{name}").cast("long")
+
+    return results.observe(
+        OBSERVED,
+        sf.sum(said("rows_in")).alias("rows_in"),
+        sf.sum(said("rows_out")).alias("rows_out"),
+        sf.sum(said("state_rows")).alias("state_rows"),
+        sf.min(said("stable")).alias("stable"),
+    )
+
+
+def _level(sealed: bytes, places: tuple[int, ...]) -> Worker:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        load_beside()
+        take_thresholds()
+        job = unseal(sealed, current_query())
+        shards = range(current_partition(), job.most_shards(places), job.width(places))
+        return run_level(job, places, shards, current_batch(), batches)
+
+    return run

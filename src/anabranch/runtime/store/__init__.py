@@ -1,0 +1,1 @@
+"""What a query keeps on disk: folders, versions of state, layout, control stream."""

@@ -1,0 +1,292 @@
+"""The control stream of a query: commands that reach a running query between two batches.
+
+A command is a file in the folder `control` of the checkpoint. The planner takes it into a batch and
+writes that down, as it does with rows; so after a crash it takes effect in the same batch again.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final, Literal, TypeAlias, final, get_args
+
+from anabranch.errors import PlanError
+from anabranch.kernels.plan.stage import PhysicalPlan
+from anabranch.model.clock import MICROSECONDS, Clock
+from anabranch.model.time import BEGINNING, FOREVER
+from anabranch.runtime.store.folder import Folder
+
+Verb: TypeAlias = Literal[
+    "advance", "pause", "resume", "limit", "attach", "detach", "rejoin", "feedback"
+]
+VERBS: Final[tuple[str, ...]] = get_args(Verb)
+
+_WANTS_VALUE: Final = ("advance", "limit", "feedback")
+_MAY_HAVE_VALUE: Final = ("attach",)
+_ONLY_FILES: Final = ("pause", "resume", "limit")
+_OF_INPUTS: Final = ("attach", "detach", "rejoin")
+_TAKEN: Final = "taken"
+_REFUSED: Final = "refused"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What somebody wants of a running query.
+
+    Attributes:
+        verb: `advance`: the source has reached an instant, whatever comes; `pause`: no more rows
+            of the source; `resume`: go on with them; `limit`: at most so many rows in a batch.
+            For the inputs of a merge: `detach`: ignore it from now on; `attach`: take it in, it
+            vouches for events that end at or after an instant, or for all; `rejoin`: take one in
+            again that was detached. `feedback`: of the output only what ends at an instant or
+            later is of interest any more.
+        source: The name of a source; empty for feedback, which is for the whole query.
+        value: The instant, or the number of rows.
+        copy: The name of a copy of the source, where the source has copies.
+    """
+
+    verb: Verb
+    source: str = ""
+    value: int | None = None
+    copy: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        said: dict[str, Any] = {"verb": self.verb, "source": self.source, "value": self.value}
+        return said if self.copy is None else {**said, "copy": self.copy}
+
+    def __str__(self) -> str:
+        value = "" if self.value is None else f" {self.value}"
+        copy = "" if self.copy is None else f" copy {self.copy}"
+        source = f" {self.source}" if self.source else ""
+        return f"{self.verb}{source}{copy}{value}"
+
+
+def command_of(
+    content: Any, sources: Mapping[str, bool], copies: Mapping[str, Sequence[str]] | None = None
+) -> Command:
+    """A command out of what a file or a user says.
+
+    Args:
+        content: What it says.
+        sources: The sources of the query, and whether they are in files.
+        copies: The sources with copies, and the copies that are known of them.
+
+    Raises:
+        PlanError: It is not a command, or not one for this query.
+    """
+    if not isinstance(content, dict) or not {"verb"} <= content.keys():
+        raise _wrong("not a command", "a command has a verb, a source and perhaps a value")
+    verb, value = content["verb"], content.get("value")
+    source: Any = content.get("source")
+    if verb not in VERBS:
+        raise _wrong(f"unknown command '{verb}'", _near(str(verb), VERBS))
+    if verb == "feedback":
+        if source or content.get("copy"):
+            raise _wrong("feedback is for the whole query, not for a source", "feedback TIME")
+        _check_value(verb, value)
+        return Command(verb=verb, value=value)
+    if source not in sources:
+        raise _wrong(f"the query has no source '{source}'", _near(str(source), [*sources]))
+    if verb in _ONLY_FILES and not sources[source]:
+        raise _wrong(f"source '{source}' is a DataFrame", "Spark decides what it reads of it")
+    _check_value(verb, value)
+    copy = content.get("copy")
+    _check_copy(verb, source, copy, copies or {})
+    return Command(verb=verb, source=source, value=value, copy=copy)
+
+
+def _check_value(verb: str, value: Any) -> None:
+    if verb not in _MAY_HAVE_VALUE and (verb in _WANTS_VALUE) != (value is not None):
+        wants = "wants a value" if verb in _WANTS_VALUE else "takes no value"
+        raise _wrong(f"'{verb}' {wants}", "advance SOURCE TIME, or limit SOURCE ROWS")
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _wrong(f"'{value}' is not a whole number", "times are chronons, limits are rows")
+    if verb == "limit" and value < 1:
+        raise _wrong(f"a batch cannot have {value} rows", "give at least 1; pause stops a source")
+    if verb != "limit" and not BEGINNING < value <= FOREVER:
+        raise _wrong(f"{value} is no instant", "give one between the beginning and forever")
+
+
+def _check_copy(verb: str, source: str, copy: Any, copies: Mapping[str, Sequence[str]]) -> None:
+    """Where a source has copies, they are the inputs of a merge, else the source is one itself."""
+    known = copies.get(source)
+    if copy is None:
+        if known is not None and verb in _OF_INPUTS:
+            raise _wrong(f"'{verb}' does not say which copy of '{source}'", _near("", known))
+        if known is not None and verb == "advance":
+            hint = "each copy says how far it is; detach one that says too much"
+            raise _wrong(f"source '{source}' has copies", hint)
+        return
+    if verb not in _OF_INPUTS:
+        raise _wrong(f"'{verb}' is for a source, not for a copy of it", "leave the copy out")
+    if known is None:
+        raise _wrong(f"source '{source}' has no copies", "leave the copy out")
+    if copy not in known:
+        raise _wrong(f"source '{source}' has no copy '{copy}'", _near(str(copy), known))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What became of a command: `waiting`, `taken` (in which entry of the plan) or `refused`."""
+
+    name: str
+    status: str
+    content: Any
+    entry: int | None = None
+    why: str = ""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ControlFolder:
+    """The commands of a query, those to come and those that were."""
+
+    folder: Folder
+
+    def put(self, command: Command) -> str:
+        """Hand in a command; its name says when."""
+        name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}"
+        self.folder.write_json(f"{name}.json", command.to_json())
+        return name
+
+    def waiting(self) -> list[str]:
+        """The names of the commands that were not taken yet, oldest first."""
+        names = self.folder.names()
+        return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+
+    def read(
+        self,
+        name: str,
+        sources: Mapping[str, bool],
+        copies: Mapping[str, Sequence[str]] | None = None,
+    ) -> Command | None:
+        """A command; one that makes no sense is put aside with the reason."""
+        try:
+            content = self.folder.read_json(f"{name}.json")
+            return command_of(content, sources, copies)
+        except Exception as problem:  # noqa: BLE001 (anybody can put anything here)
+            raw = (self.folder.read(f"{name}.json") or b"").decode(errors="replace")
+            said = {"content": raw[:1000], "why": str(problem)[:500]}
+            self.folder.child(_REFUSED).write_json(f"{name}.json", said)
+            self.folder.remove(f"{name}.json")
+            return None
+
+    def take(self, name: str, command: Command, entry: int) -> None:
+        """A command is in the plan: it waits no longer."""
+        said = {"content": command.to_json(), "entry": entry}
+        self.folder.child(_TAKEN).write_json(f"{name}.json", said)
+        self.folder.remove(f"{name}.json")
+
+    def notes(self) -> list[Note]:
+        """Everything that was ever handed in, oldest first."""
+        found = [
+            Note(name, "waiting", self.folder.read_json(f"{name}.json")) for name in self.waiting()
+        ]
+        for status in (_TAKEN, _REFUSED):
+            folder = self.folder.child(status)
+            for name in folder.names():
+                said = folder.read_json(name) or {}
+                found.append(
+                    Note(
+                        name.removesuffix(".json"),
+                        status,
+                        said.get("content"),
+                        said.get("entry"),
+                        said.get("why", ""),
+                    )
+                )
+        return sorted(found, key=lambda note: note.name)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Control:
+    """How to tell a running query something; it takes effect in the next batch.
+
+    `sources` are the query's, and whether they are in files; `copies` asks which of them have
+    copies, and which; `clocks` are how the sources count time.
+    """
+
+    folder: ControlFolder
+    sources: Mapping[str, bool]
+    copies: Callable[[], Mapping[str, Sequence[str]]] = dict
+    clocks: Mapping[str, Clock] = field(default_factory=dict)
+
+    def advance(self, source: str, to: Any) -> None:
+        """Promise that a source has reached an instant: what comes before it is late.
+
+        That helps where a source is silent for good, and everybody waits for it.
+        """
+        self._put("advance", source, instant_of(self.clocks, source, to))
+
+    def pause(self, source: str) -> None:
+        """Read no more of a source in files, until it is resumed."""
+        self._put("pause", source)
+
+    def resume(self, source: str) -> None:
+        """Go on with a source."""
+        self._put("resume", source)
+
+    def limit(self, source: str, rows: int) -> None:
+        """Take at most about so many rows of a source in files into a batch."""
+        self._put("limit", source, rows)
+
+    def attach(self, source: str, copy: str | None = None, *, since: Any = None) -> None:
+        """Let a merge take an input in: a source, or a copy of one.
+
+        It vouches for all events that end at or after `since`; None: for all events.
+        """
+        value = None if since is None else instant_of(self.clocks, source, since)
+        self._put("attach", source, value, copy)
+
+    def detach(self, source: str, copy: str | None = None) -> None:
+        """Let a merge ignore an input from now on; its output loses and repeats nothing."""
+        self._put("detach", source, copy=copy)
+
+    def rejoin(self, source: str, copy: str | None = None) -> None:
+        """Let a merge take in again what was detached; a copy is read from its beginning."""
+        self._put("rejoin", source, copy=copy)
+
+    def feedback(self, end: Any) -> None:
+        """Say that of the output only what ends at an instant or later is of interest.
+
+        Rows that cannot matter to it are left out where they come in. What holds at the instant
+        or later does not change.
+        """
+        self._put("feedback", "", instant_of(self.clocks, "", end))
+
+    def _put(
+        self, verb: str, source: str, value: int | None = None, copy: str | None = None
+    ) -> None:
+        content = {"verb": verb, "source": source, "value": value, "copy": copy}
+        self.folder.put(command_of(content, self.sources, self.copies()))
+
+
+def source_clocks(plan: PhysicalPlan) -> dict[str, Clock]:
+    """How the sources of a plan count time, those that have one."""
+    every = {name: source.clock for name, source in plan.sources.items()}
+    return {name: clock for name, clock in every.items() if clock is not None}
+
+
+def instant_of(clocks: Mapping[str, Clock], source: str, when: Any) -> int:
+    """An instant of a source; without one that is known, of those that there are."""
+    clock = clocks.get(source) or next(iter(clocks.values()), MICROSECONDS)
+    return int(clock.instant(when))
+
+
+def _wrong(what: str, hint: str) -> PlanError:
+    return PlanError(what, where="a command for a running query", hint=hint)
+
+
+def _near(word: str, known: Sequence[str]) -> str:
+    near = get_close_matches(word, known, 1)
+    there = f"there are {', '.join(known)}" if known else "there are none yet"
+    return f"did you mean '{near[0]}'?" if near else there

@@ -1,0 +1,133 @@
+"""Which part of a plan keeps what where, and what stays when the plan changes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, final
+
+from anabranch.errors import PlanError
+from anabranch.kernels.plan.stage import PhysicalPlan, stage_fingerprints
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a stage or an output keeps what it has to remember.
+
+    Attributes:
+        folder: The name of its folder.
+        fingerprint: What it computes, and from what.
+        since: The first batch that it took part in.
+        identity: For an output, what sinks know it by.
+    """
+
+    folder: str
+    fingerprint: str
+    since: int = 0
+    identity: str = ""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The homes of all stages, by name, and of all outputs, in order."""
+
+    stages: Mapping[str, Home] = field(default_factory=dict)
+    outputs: tuple[Home, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "stages": {name: asdict(home) for name, home in self.stages.items()},
+            "outputs": [asdict(home) for home in self.outputs],
+        }
+
+    @staticmethod
+    def of_json(content: Mapping[str, Any]) -> Layout:
+        """From plain values."""
+        return Layout(
+            {name: Home(**home) for name, home in content["stages"].items()},
+            tuple(Home(**home) for home in content["outputs"]),
+        )
+
+
+def first_layout(plan: PhysicalPlan, query: str) -> Layout:
+    """The layout of a query that begins."""
+    prints = stage_fingerprints(plan)
+    return Layout(
+        {name: Home(name, fingerprint) for name, fingerprint in prints.items()},
+        tuple(
+            Home(
+                "out" if not number else f"out/{number}",
+                prints[plan.stages[place].name],
+                identity=query if not number else f"{query}-{number}",
+            )
+            for number, place in enumerate(plan.outputs)
+        ),
+    )
+
+
+def changed_layout(
+    old: Layout, plan: PhysicalPlan, query: str, *, known: Collection[str], batch: int
+) -> Layout:
+    """The layout of a query that goes on with another plan, from a batch on.
+
+    What computes the same from the same keeps its home. What is new begins with nothing; that has
+    a meaning only where it needs nothing of what came before.
+
+    Args:
+        old: The layout until now.
+        plan: The new plan.
+        query: The identity of the query.
+        known: The sources that have been read before.
+        batch: The first batch of the new plan.
+
+    Raises:
+        PlanError: Something new would need what came before.
+    """
+    prints = stage_fingerprints(plan)
+    kept = {home.fingerprint: home for home in old.stages.values()}
+    stages: dict[str, Home] = {}
+    for stage in plan.stages:
+        name, fingerprint = stage.name, prints[stage.name]
+        if fingerprint in kept:
+            stages[name] = kept[fingerprint]
+            continue
+        for edge in stage.edges:
+            kind, _, upstream = edge.upstream.partition(":")
+            is_new = stages[upstream].since == batch if kind == "stage" else upstream not in known
+            if not is_new:
+                _refuse_history(plan, kind, upstream)
+        stages[name] = Home(f"{name}.{uuid.uuid4().hex[:8]}", fingerprint, batch)
+    waiting = list(old.outputs)
+    outputs = []
+    for place in plan.outputs:
+        fingerprint = prints[plan.stages[place].name]
+        home = next((each for each in waiting if each.fingerprint == fingerprint), None)
+        if home is None:
+            own = uuid.uuid4().hex[:8]
+            home = Home(f"out/{own}", fingerprint, batch, f"{query}-{own}")
+        else:
+            waiting.remove(home)
+        outputs.append(home)
+    return Layout(stages, tuple(outputs))
+
+
+def _refuse_history(plan: PhysicalPlan, kind: str, upstream: str) -> None:
+    """Only plain rows that are still to come need nothing from before."""
+    if kind == "source":
+        source = plan.sources[upstream]
+        if source.insert_only and not source.relation:
+            return
+        what = "corrects earlier rows" if not source.relation else "has been read already"
+        what = f"a new query would read '{upstream}', which {what}"
+    else:
+        what = f"a new query would read the results of stage {upstream}, which go on from earlier"
+    raise PlanError(
+        what,
+        where="a changed query",
+        hint="what is new can begin in the middle only over rows that are never corrected; start "
+        "it with a checkpoint of its own",
+    )

@@ -1,0 +1,1 @@
+"""What a worker does in a batch: read, judge, step, store, send."""

@@ -1,0 +1,122 @@
+"""The sending side of a source with copies: each is judged by its own promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.errors import StreamError
+from anabranch.kernels.contract.kernel import with_copy
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.sources.files.lost_copies import LostCopies
+from anabranch.runtime.sources.files.planner import Part
+from anabranch.runtime.sources.late import judge
+from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.workers.job import Job
+from anabranch.runtime.workers.source_task import Outbox, Piece, read_pieces
+
+
+@final
+@dataclass(slots=True)
+class Tally:
+    """What was seen of a copy.
+
+    `reached` is what it has promised with that; a copy that begins again has promised nothing.
+    """
+
+    name: str
+    reached: Time
+    rows: int = 0
+    late: int = 0
+    adjusted: int = 0
+    problem: str | None = None
+    restart: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values; what counts is counted from now on anew."""
+        said = {"name": self.name, "reached": int(self.reached), "restart": self.restart}
+        said |= {"rows": self.rows, "late": self.late, "adjusted": self.adjusted}
+        self.rows = self.late = self.adjusted = 0
+        return said if self.problem is None else {**said, "problem": self.problem}
+
+
+class CopyReader:
+    """Reads a part of a source with copies, and keeps count of each of them."""
+
+    def __init__(self, source: FileSource, part: Part, promised: Mapping[int, Time]) -> None:
+        """`promised` is what copies had promised before the batch."""
+        self._source = source
+        self._part = part
+        self.tallies = {
+            number: Tally(
+                said["name"],
+                BEGINNING if said.get("restart") else promised.get(number, BEGINNING),
+                problem=said.get("problem"),
+                restart=said.get("restart", False),
+            )
+            for number, said in part.copies.items()
+        }
+
+    def read(self, columns: Sequence[str], lost: LostCopies) -> Iterator[EventBatch]:
+        """The rows of one copy after the other, with its number.
+
+        One that cannot be read has said what it said until then. It is left out from there on, and
+        the plan is told.
+        """
+        for number, splits in groupby(self._part.splits, lambda split: split.copy):
+            assert number is not None
+            for split in splits:
+                try:
+                    pieces = list(read_pieces(self._source, [split], columns))
+                except StreamError as problem:
+                    said = f"{problem.what}: {problem.where}"
+                    self.tallies[number].problem = said
+                    lost.add(self._source.name, number, split, said)
+                    schema = pa.schema([self._source.schema.field(name) for name in columns])
+                    # No rows, but something to tell.
+                    yield EventBatch.empty(with_copy(schema))
+                    break
+                yield from (self._judged(number, piece) for piece in pieces)
+
+    def _judged(self, number: int, piece: Piece) -> EventBatch:
+        came, where = piece
+        tally = self.tallies[number]
+        verdict = judge(self._source.promise, tally.reached, came, where=where)
+        tally.reached = verdict.promised
+        tally.rows += len(came)
+        tally.late += verdict.late
+        tally.adjusted += verdict.adjusted
+        rows = verdict.batch.payload
+        numbers = pa.array(np.full(len(verdict.batch), number, np.int32))
+        payload = pa.RecordBatch.from_arrays(
+            [*rows.columns, numbers], schema=with_copy(rows.schema)
+        )
+        return verdict.batch.with_payload(payload)
+
+
+def send_copies(
+    job: Job, source: FileSource, part: Part, batch: int, lost: LostCopies
+) -> Iterator[pa.RecordBatch]:
+    """Send one part of a source with copies to all shards that read it."""
+    reader = CopyReader(source, part, job.promised_copies(source.name, batch))
+    outbox = Outbox(job, source.name, part.number, batch)
+
+    def said() -> dict[str, Any]:
+        copies = {number: tally.to_json() for number, tally in reader.tallies.items()}
+        counts = {
+            key: sum(copy[key] for copy in copies.values()) for key in ("rows", "late", "adjusted")
+        }
+        best = max((copy["reached"] for copy in copies.values()), default=int(BEGINNING))
+        return {"reached": best, **counts, "copies": copies}
+
+    for rows in reader.read(job.columns(source.name), lost):
+        if outbox.put(rows):
+            yield from outbox.flush(said())
+    if outbox.has_to_speak:
+        yield from outbox.flush(said())

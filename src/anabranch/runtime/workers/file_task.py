@@ -1,0 +1,96 @@
+"""What the file source does, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import final
+
+import pyarrow as pa
+
+from anabranch.runtime.sources.files.earlier_parts import PartPromises
+from anabranch.runtime.sources.files.lost_copies import LostCopies
+from anabranch.runtime.sources.files.planner import FilePlanner, Part
+from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.store.control import ControlFolder
+from anabranch.runtime.store.folder import Folder
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileJob:
+    """What the source has to know.
+
+    Attributes:
+        sources: All sources in files of the query; one Spark source reads them together.
+        plan_folder: Where planned batches are written down.
+        parts: Into how many parts a batch is cut.
+        least: The rows for which a part pays.
+        job: The sealed query.
+        heartbeats: After how many microseconds sources want to be told that time passes.
+        control: Where commands come from.
+        others: The sources that are not in files.
+    """
+
+    sources: tuple[FileSource, ...]
+    plan_folder: str
+    parts: int
+    least: int
+    job: bytes
+    heartbeats: Mapping[str, int] = field(default_factory=dict)
+    control: str | None = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether batches have a limit."""
+        limits = [source.limits for source in self.sources]
+        return any(each.rows is not None or each.files is not None for each in limits)
+
+    def planner(self) -> FilePlanner:
+        """The planner, at the end of its log."""
+        folder = Folder.at(self.plan_folder)
+        control = None if self.control is None else ControlFolder(Folder.at(self.control))
+        return FilePlanner(
+            self.sources,
+            folder,
+            self.parts,
+            least=self.least,
+            heartbeats=self.heartbeats,
+            control=control,
+            others=self.others,
+        )
+
+    def send(self, part: Part, batch: int, query: str) -> Iterator[pa.RecordBatch]:
+        """Read one part and pack it for the shards."""
+        # Planning does not need the kernels, which take long to import.
+        from anabranch.runtime.workers.copy_task import send_copies
+        from anabranch.runtime.workers.job import unseal
+        from anabranch.runtime.workers.source_task import (
+            read_pieces,
+            send_commands,
+            send_source,
+            send_time,
+        )
+
+        job = unseal(self.job, query)
+        if part.commands:
+            return send_commands(job, part.number, part.commands)
+        if part.passed is not None:
+            return send_time(job, part.source, part.number, part.passed)
+        (source,) = (each for each in self.sources if each.name == part.source)
+        if source.copies:
+            lost = LostCopies(Folder.at(self.plan_folder))
+            return send_copies(job, source, part, batch, lost)
+        pieces = read_pieces(source, part.splits, job.columns(source.name))
+        earlier = PartPromises(Folder.at(self.plan_folder)).before(source, part.earlier)
+        return send_source(
+            job,
+            source.name,
+            part.number,
+            batch,
+            pieces,
+            ends=part.ends,
+            in_order=source.ordered,
+            earlier=earlier,
+        )

@@ -1,0 +1,340 @@
+"""A query laid out for Spark: which stage runs where, and who sends what to whom."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Final, Literal, final
+
+import numpy as np
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from anabranch.algebra.source import Source
+from anabranch.errors import OperatorError, PlanError
+from anabranch.kernels.contract.kernel import COPY, Stateful
+from anabranch.kernels.plan.interest import interest
+from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage
+from anabranch.model.batch import EventBatch, no_rows
+from anabranch.model.clock import INTEGERS, Clock
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.elements.exchange import Parcel, address
+from anabranch.runtime.sources.spec import Promise
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.layout import Home
+from anabranch.runtime.store.state_store import KEEP, Manifest, ShardStore
+
+Delivery = Literal["ship", "log", "rows", "nothing"]
+"""What becomes of output: it goes to the driver, into files, to Spark as rows, or nowhere."""
+
+QUERY: Final = "{query}"
+"""Stands in the path of the state for the identity of Spark's query."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A way out of a sender: an edge of a stage, and how that stage is sharded.
+
+    With `by_event` all moves of one event go to one shard, of a stage that has no key of its own.
+    """
+
+    target: int
+    edge: int
+    shards: int
+    keyed: bool
+    everywhere: bool
+    by_event: bool = False
+
+
+Deliver = Callable[[EventBatch, Route, int], dict[str, object]]
+"""Puts output where it belongs; it comes by a route, in a message. What became of it."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Everything a worker has to know.
+
+    Levels of stages run one after the other, each behind an exchange: a stage is one level behind
+    the last stage it reads. What is meant for a later level passes through the earlier ones, so
+    that nothing is computed twice and every stage runs in every batch, whichever source has
+    something new.
+
+    Attributes:
+        plan: The stages.
+        shards: How many shards keyed stages have; the same for as long as a query runs.
+        state: The folder of the state.
+        promises: What each source promises.
+        deliveries: What becomes of each output of the plan.
+        outs: The folders for `log`.
+        clocks: How the results of each output count time.
+        keep: How many versions of the state stay.
+        homes: Where each stage keeps its state; where it is called, if nothing is said.
+        tasks: How many tasks share the shards of a stage, at most; 0: as many as there are shards.
+            This may change whenever a query is started.
+        unordered: The sources whose rows have no order within a batch: DataFrames.
+    """
+
+    plan: PhysicalPlan
+    shards: int
+    state: str
+    promises: Mapping[str, Promise]
+    deliveries: tuple[Delivery, ...]
+    outs: tuple[str, ...]
+    clocks: tuple[Clock, ...] = (INTEGERS,)
+    keep: int = KEEP
+    homes: Mapping[str, Home] = field(default_factory=dict)
+    tasks: int = 0
+    unordered: frozenset[str] = frozenset()
+
+    def shards_of(self, stage: Stage) -> int:
+        """The number of shards of a stage."""
+        return self.shards if is_spread(stage) else 1
+
+    def levels(self) -> list[tuple[int, ...]]:
+        """The places of the stages that run together."""
+        level: dict[str, int] = {}
+        for stage in self.plan.stages:
+            below = [level.get(edge.upstream, -1) for edge in stage.edges]
+            level[f"stage:{stage.name}"] = max(below, default=-1) + 1
+        found = list(level.values())
+        return [
+            tuple(place for place, one in enumerate(found) if one == number)
+            for number in range(max(found) + 1)
+        ]
+
+    def most_shards(self, places: Sequence[int]) -> int:
+        """The shards of the widest stage among a level and those behind it."""
+        levels = self.levels()
+        still = [place for level in levels[levels.index(tuple(places)) :] for place in level]
+        return max(self.shards_of(self.plan.stages[place]) for place in still)
+
+    def width(self, places: Sequence[int]) -> int:
+        """The number of partitions that the exchange before a level needs.
+
+        Enough for its stages, and for all parcels that only pass; a partition has every so-many-th
+        shard.
+        """
+        most = self.most_shards(places)
+        return min(most, self.tasks or most)
+
+    def goes_out_at_once(self, route: Route) -> bool:
+        """Whether what a source sends there is output as it is, so that the sender delivers it.
+
+        What senders deliver is read in the order of source, part and message. If that is not the
+        order of the stream, an adjust could stand before its insert.
+        """
+        if self._is_jumbled(self._edge(route)):
+            return False
+        stage = self.plan.stages[route.target]
+        kinds = [self.deliveries[number] for number in self.outputs_of(route.target)]
+        return (
+            bool(kinds)
+            and {"log", "nothing"}.issuperset(kinds)
+            and not stage.kernels
+            and not self.routes(f"stage:{stage.name}")
+        )
+
+    def nets(self, place: int) -> bool:
+        """Whether a stage has to add up the moves of each event, for they come in any order."""
+        stage = self.plan.stages[place]
+        return not is_keyed(stage) and any(map(self._is_jumbled, stage.edges))
+
+    def outputs_of(self, place: int) -> list[int]:
+        """The numbers of the outputs that a stage's rows are."""
+        return [number for number, at in enumerate(self.plan.outputs) if at == place]
+
+    @property
+    def is_delivered_by_senders(self) -> bool:
+        """Whether all output leaves before the first exchange, so that there is little to do."""
+        names = self.plan.sources
+        routes = [route for name in names for route in self.routes(f"source:{name}")]
+        return len(self.levels()) == 1 and all(map(self.goes_out_at_once, routes))
+
+    def routes(self, upstream: str) -> list[Route]:
+        """Where the rows of a source (`source:<name>`) or a stage (`stage:<name>`) go."""
+        return [
+            Route(
+                target,
+                number,
+                self.shards_of(stage),
+                is_keyed(stage) or self._may_adjust(stage, edge),
+                everywhere=stage.is_broadcast(number),
+                by_event=self._may_adjust(stage, edge),
+            )
+            for target, stage in enumerate(self.plan.stages)
+            for number, edge in enumerate(stage.edges)
+            if edge.upstream == upstream
+        ]
+
+    def columns(self, source: str) -> tuple[str, ...]:
+        """The payload columns of a source that anyone needs."""
+        wanted = [self._edge(route).columns for route in self.routes(f"source:{source}")]
+        schema = self.plan.sources[source].schema
+        if any(columns is None for columns in wanted):
+            return tuple(schema.names)
+        needed = {name for columns in wanted for name in columns or ()}
+        return tuple(name for name in schema.names if name in needed)
+
+    def parcels(
+        self,
+        upstream: str,
+        batch: EventBatch,
+        head: Mapping[str, object],
+        *,
+        part: int,
+        message: int = 0,
+        deliver: Deliver | None = None,
+    ) -> Iterator[Parcel]:
+        """What a sender has to send: the rows, prepared for every edge, and its progress.
+
+        What would only be collected is delivered here and now, if that can be done.
+        """
+        for route in self.routes(upstream):
+            columns = self._edge(route).columns
+            wanted = batch
+            if columns is not None:
+                own = [COPY] if COPY in batch.schema.names else []
+                wanted = batch.with_payload(batch.payload.select([*columns, *own]))
+            stage = self.plan.stages[route.target]
+            rows, said = wanted, head
+            if deliver is not None and self.goes_out_at_once(route):
+                for step in stage.edges[route.edge].chain:
+                    rows = step.apply(rows)
+                said = {**head, "delivered": deliver(rows, route, message)}
+                rows = wanted.where(np.zeros(len(wanted), np.bool_))
+            yield from address(
+                stage.prepare(route.edge, rows, by_event=route.by_event),
+                said,
+                target=route.target,
+                edge=route.edge,
+                part=part,
+                message=message,
+                shards=route.shards,
+                keyed=route.keyed,
+                everywhere=route.everywhere,
+            )
+
+    def nothing(self, place: int, side: int) -> pa.RecordBatch:
+        """What a side of a stage gets where no rows arrive."""
+        stage = self.plan.stages[place]
+        number = next(n for n, edge in enumerate(stage.edges) if edge.side == side)
+        return no_rows(stage.prepared_schema(number))
+
+    def store(self, place: int, shard: int) -> ShardStore:
+        """The state of a shard."""
+        name = self.plan.stages[place].name
+        home = self.homes.get(name, Home(name, ""))
+        folder = Folder.at(self.state).child(home.folder).child(str(shard))
+        return ShardStore(folder=folder, keep=self.keep, since=home.since)
+
+    def known(self, source: str, batch: int) -> tuple[Time, Time]:
+        """What stages that read a source remember of it from before a batch.
+
+        How far it had promised, and what of it matters: rows that end before that instant do not.
+        """
+        manifest = self._heard(source, batch)
+        if manifest is None:
+            return BEGINNING, BEGINNING
+        promised = Time(manifest.sources.get(source, BEGINNING))
+        if manifest.interest == BEGINNING:
+            return promised, BEGINNING
+        return promised, interest(self.plan, Time(manifest.interest))[source]
+
+    def promised_copies(self, source: str, batch: int) -> dict[int, Time]:
+        """What the copies of a source had promised before a batch, by number."""
+        manifest = self._heard(source, batch)
+        known = manifest.copies.get(source, {}) if manifest else {}
+        return {int(number): Time(copy.reached) for number, copy in known.items()}
+
+    def _heard(self, source: str, batch: int) -> Manifest | None:
+        """What the stage that has heard most of a source remembers from before a batch."""
+        places = {route.target for route in self.routes(f"source:{source}")}
+        # Those that came later may not have heard of it.
+        oldest = min(places, key=lambda place: self.store(place, 0).since)
+        return self.store(oldest, 0).load(batch)
+
+    def _may_adjust(self, stage: Stage, edge: Edge) -> bool:
+        """Whether moves of one event may come from several senders to a stage that has no key.
+
+        A source cuts its stream into parts wherever it likes: the insert may be in one of them,
+        the adjust in the next. (Shards of a stage have all moves of their events.) Unless all moves
+        of an event meet in one shard, nobody knows their order.
+        """
+        source = self._source(edge)
+        return source is not None and not source.insert_only and not is_keyed(stage)
+
+    def _is_jumbled(self, edge: Edge) -> bool:
+        """Whether a sender may have the adjust of an event whose insert comes from a later one."""
+        source = self._source(edge)
+        return source is not None and not source.insert_only and source.name in self.unordered
+
+    def _source(self, edge: Edge) -> Source | None:
+        """The source that comes through an edge, if it is one."""
+        kind, _, name = edge.upstream.partition(":")
+        return self.plan.sources[name] if kind == "source" else None
+
+    def _edge(self, route: Route) -> Edge:
+        return self.plan.stages[route.target].edges[route.edge]
+
+
+def is_keyed(stage: Stage) -> bool:
+    """Whether rows of a stage have to go to the shard of their key."""
+    return bool(stage.kernels) and isinstance(stage.kernels[0], Stateful)
+
+
+def is_spread(stage: Stage) -> bool:
+    """Whether a stage has as many shards as the query, not just one."""
+    return stage.sharded or not is_keyed(stage)
+
+
+def seal(job: Job) -> bytes:
+    """The job as bytes, for the way to the workers.
+
+    Code of users goes along, where workers could not import it.
+
+    Raises:
+        PlanError: Something that it refers to cannot be sent.
+    """
+    try:
+        data: bytes = cloudpickle.dumps(job)  # type: ignore[no-untyped-call]
+    except (pickle.PicklingError, TypeError, AttributeError) as problem:
+        raise PlanError(
+            "the query cannot be sent to workers",
+            where=" ".join(str(problem).split()),
+            hint="a function of yours refers to something that lives in this process only: a "
+            "connection, a lock, a session; open it inside the function",
+        ) from problem
+    return data
+
+
+@lru_cache(maxsize=16)
+def unseal(sealed: bytes, query: str) -> Job:
+    """The job in these bytes; a worker opens it once, and all batches share what it computes.
+
+    Raises:
+        OperatorError: Code of a user cannot be loaded here.
+    """
+    try:
+        job = pickle.loads(sealed)  # noqa: S301 (written by `seal`, on the way from the driver)
+    except (Exception, SystemExit) as problem:
+        raise OperatorError(
+            "a worker cannot load the code of a module or function",
+            where=f"{type(problem).__name__}: {' '.join(str(problem).split())}",
+            hint="let workers have it: install its package where they run, send its file with "
+            "spark.addArtifact(path, pyfile=True), or write it into the script itself",
+        ) from problem
+    assert isinstance(job, Job)
+    return replace(job, state=job.state.replace(QUERY, query))
+
+
+def check_sources(job: Job, given: Sequence[str]) -> None:
+    """Refuse a plan that reads a source nobody provides."""
+    missing = [name for name in job.plan.sources if name not in given]
+    if missing:
+        raise PlanError(
+            f"nothing is known of source '{missing[0]}'", hint="create streams with engine.stream"
+        )

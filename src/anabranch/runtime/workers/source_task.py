@@ -1,0 +1,166 @@
+"""The sending side of a source: judge what came, prepare it, pack it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.plan.interest import without_interest
+from anabranch.model.arrivals import Arrivals
+from anabranch.model.batch import EventBatch
+from anabranch.model.coarser import coarser
+from anabranch.model.elements import Stable
+from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.runtime.elements.exchange import Parcel, pack
+from anabranch.runtime.sources.files.reader import Split, read_split
+from anabranch.runtime.sources.late import judge, reached
+from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.workers.job import Job, Route
+from anabranch.runtime.workers.stage_task import deliver_part
+
+PREPARE_FROM_ROWS: Final = 500_000
+"""So many rows are prepared together: adding up equal rows early pays, and memory is bounded."""
+
+Piece = tuple[Arrivals, str]
+
+
+class Outbox:
+    """What a task has of a source for all shards that read it, message by message."""
+
+    def __init__(self, job: Job, source: str, part: int, batch: int) -> None:
+        """The part is the number of the task among those of the source."""
+        self._job = job
+        self._source = source
+        self._part = part
+        self._batch = batch
+        self._waiting: list[EventBatch] = []
+        self._message = 0
+        # Nothing was said yet, or a piece has come since; it may hold a promise and no rows.
+        self.has_to_speak = True
+
+    def put(self, rows: EventBatch) -> bool:
+        """Add the rows of a piece; whether there are enough for a message."""
+        self.has_to_speak = True
+        if len(rows):
+            self._waiting.append(rows)
+        return sum(map(len, self._waiting)) >= PREPARE_FROM_ROWS
+
+    def flush(self, said: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        """Send what waits, with how far the source has come."""
+        upstream = f"source:{self._source}"
+        first = self._job.routes(upstream)[0]
+        columns = self._job.plan.arriving(self._source, self._job.columns(self._source))
+        rows = EventBatch.concat(self._waiting) if self._waiting else EventBatch.empty(columns)
+        head = {"source": self._source, "counted_at": [first.target, first.edge], **said}
+        yield from pack(
+            self._job.parcels(
+                upstream, rows, head, part=self._part, message=self._message, deliver=self._deliver
+            )
+        )
+        self._message += 1
+        self.has_to_speak = False
+        self._waiting.clear()
+
+    def _deliver(self, output: EventBatch, route: Route, number: int) -> dict[str, Any]:
+        sender = (route.edge, self._part, number)
+        return deliver_part(self._job, route.target, self._batch, sender, output)
+
+
+def send_source(
+    job: Job,
+    source: str,
+    part: int,
+    batch: int,
+    pieces: Iterable[Piece],
+    *,
+    ends: bool,
+    in_order: bool = True,
+    earlier: Time = BEGINNING,
+) -> Iterator[pa.RecordBatch]:
+    """Send one part of a source to all shards that read it.
+
+    Args:
+        job: The query.
+        source: The name of the source.
+        part: The number of this part in the batch.
+        batch: The batch.
+        pieces: What came, and what messages call the place it came from.
+        ends: The source ends with this batch.
+        in_order: Rows have positions; else lateness counts from batch to batch only.
+        earlier: What the parts of this batch promise that come before this one in the source.
+    """
+    promise = job.promises[source]
+    before, instant = job.known(source, batch)
+    promised = Time(max(before, earlier))
+    progress = FOREVER if ends else BEGINNING
+    counts = {"rows": 0, "late": 0, "adjusted": 0, "skipped": 0}
+    insert_only = job.plan.sources[source].insert_only
+    outbox = Outbox(job, source, part, batch)
+
+    order = {} if in_order else {"order": "none"}
+
+    def flush() -> Iterator[pa.RecordBatch]:
+        yield from outbox.flush({"reached": int(progress), **order, **counts})
+        counts.update(rows=0, late=0, adjusted=0, skipped=0)
+
+    for came, where in pieces:
+        verdict = judge(promise, promised, came, where=where, in_order=in_order)
+        progress = Time(max(progress, reached(promise, came)))
+        if in_order:
+            promised = verdict.promised
+        counts["rows"] += len(came) + came.left_out
+        counts["late"] += verdict.late
+        counts["adjusted"] += verdict.adjusted
+        rows = verdict.batch
+        if instant > BEGINNING:
+            settled = came.batch.stable if in_order else BEGINNING
+            out = without_interest(rows, instant, insert_only=insert_only, settled=settled)
+            counts["skipped"] += int(np.count_nonzero(out))
+            rows = rows.where(~out)
+        if outbox.put(rows):
+            yield from flush()
+    if outbox.has_to_speak:
+        yield from flush()
+
+
+def send_time(job: Job, source: str, part: int, passed: int) -> Iterator[pa.RecordBatch]:
+    """Tell all shards that read a source that time passes, whatever came of it."""
+    nothing = EventBatch.empty(job.plan.arriving(source, job.columns(source)))
+    head = {"source": source, "reached": int(BEGINNING), "passed": passed}
+    yield from pack(job.parcels(f"source:{source}", nothing, head, part=part))
+
+
+def send_commands(
+    job: Job, part: int, commands: Sequence[Mapping[str, Any]]
+) -> Iterator[pa.RecordBatch]:
+    """Tell all shards of all stages what somebody wants."""
+    head = {"control": [dict(command) for command in commands]}
+    yield from pack(
+        Parcel(shard=shard, target=target, edge=0, part=part, head=head)
+        for target, stage in enumerate(job.plan.stages)
+        for shard in range(job.shards_of(stage))
+    )
+
+
+def without_order(came: Arrivals) -> Arrivals:
+    """Rows that come in any order: a stable point among them holds behind all of them."""
+    behind = int(came.position.max(initial=0)) + 1
+    return replace(came, stable_positions=np.full(len(came.stables), behind, np.int64))
+
+
+def read_pieces(
+    source: FileSource, splits: Iterable[Split], columns: Sequence[str]
+) -> Iterator[Piece]:
+    """What files say, split by split, with these payload columns."""
+    for split in splits:
+        if split.path:
+            for came in read_split(source, split, columns):
+                yield came if source.ordered else without_order(came), split.path
+        if split.stable is not None:
+            schema = pa.schema([source.schema.field(name) for name in columns])
+            promised = Arrivals.of([Stable(split.stable)], schema)
+            yield coarser(promised, source.promise.step), source.path

@@ -1,0 +1,1 @@
+"""The reference implementation of merging, one element at a time."""

@@ -1,0 +1,1 @@
+"""Drawn SQL, and what it means by another engine."""
