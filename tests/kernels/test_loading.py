@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 SCRIPT = """
-from anabranch.kernels import columns
+from anabranch.kernels.columns import grouped as columns
 
 assert not columns.is_compiled(columns.COMPILE_FROM_ROWS - 1)
 assert columns.is_compiled(columns.COMPILE_FROM_ROWS)

@@ -146,7 +146,7 @@ def test_what_is_no_threshold_is_refused() -> None:
 def test_a_worker_takes_them_from_its_environment(text: str, said: str) -> None:
     program = (
         "from anabranch.runtime.thresholds import take_thresholds as take\n"
-        "from anabranch.kernels import columns\n"
+        "from anabranch.kernels.columns import grouped as columns\n"
         "try:\n    take()\n"
         "except Exception as problem:\n    print(f'{type(problem).__name__}: {problem.what}')\n"
         "else:\n    print(columns.SAMPLE_ROWS, columns.COMPILE_FROM_ROWS)\n"
