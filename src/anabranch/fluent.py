@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeVar, final
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.analysis.canonical import canonical
 from anabranch.algebra.clip import Clip
@@ -385,7 +385,7 @@ class GroupedStream(Generic[S]):
         calls = tuple(
             (name, parse_aggregate(str(text), schema, parse)) for name, text in aggregates.items()
         )
-        node = Aggregate(input=self.stream.node, group_by=self.keys, aggregates=calls)
+        node = Aggregation(input=self.stream.node, group_by=self.keys, aggregates=calls)
         return self.stream._with(node)
 
     def _by_modules(self, aggregates: Mapping[str, str | ModuleCall]) -> S:

@@ -22,7 +22,7 @@ from anabranch.errors import AnabranchError, PlanError
 from anabranch.expressions.expression import Expression, TypeOracle
 from anabranch.expressions.scalar_function import Functions, ScalarFunction
 from anabranch.language.bind.select import bind_query
-from anabranch.language.names.catalog import Catalog, Entry
+from anabranch.language.names.catalog import Catalog, CatalogEntry
 from anabranch.language.names.context import Context
 from anabranch.language.names.modules import Modules, show_functions
 from anabranch.language.text.axis_dialect import AXIS_WINDOWS
@@ -77,7 +77,7 @@ class Registry:
 
     def __init__(self, modules: Mapping[str, Template] | None = None) -> None:
         """No names yet but those of modules; None: those that are installed."""
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, CatalogEntry] = {}
         self._functions: dict[str, CreateFunction] = {}
         self._scalars: dict[str, ScalarFunction] = {}
         self._sources: dict[str, Any] = {}
@@ -189,7 +189,7 @@ class Registry:
             PlanError: Something else has the name; or something derived does not bind any more.
         """
         node = leaf if edges is None else as_edges(leaf, edges)
-        entry = Entry(
+        entry = CatalogEntry(
             name=leaf.name,
             kind="table" if leaf.relation else "stream",
             node=node,
@@ -300,10 +300,10 @@ class Registry:
         statement: CreateDerived,
         planned: Planned,
         again: Callable[[], Planned] | None = None,
-    ) -> Entry:
+    ) -> CatalogEntry:
         """`CREATE STREAM ... AS` and `CREATE VIEW`; `again` plans the query anew."""
         self._refuse_taken(statement)
-        entry = Entry(
+        entry = CatalogEntry(
             name=statement.name,
             kind="view" if statement.kind == "VIEW" else "derived",
             node=planned.node,
@@ -486,7 +486,7 @@ class Registry:
             )
 
 
-def _refuse_other_kind(statement: Drop | Describe, entry: Entry) -> None:
+def _refuse_other_kind(statement: Drop | Describe, entry: CatalogEntry) -> None:
     """`DROP TABLE` does not mean a stream of that name."""
     kind = _word(entry)
     if statement.kind not in (kind, "FUNCTION"):
@@ -510,5 +510,5 @@ def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {type_name(field.type)}" for field in schema)
 
 
-def _word(entry: Entry) -> str:
+def _word(entry: CatalogEntry) -> str:
     return {"table": "TABLE", "view": "VIEW"}.get(entry.kind, "STREAM")

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.source import Source
 from anabranch.errors import StreamError
@@ -266,14 +266,14 @@ def of(text: str) -> Expression:
     return Expression.parse(text, SCHEMA)
 
 
-TOTAL = Aggregate(
+TOTAL = Aggregation(
     input=S,
     aggregates=(
         ("n", AggregateCall(function="count")),
         ("total", AggregateCall(function="sum", argument=of("value * 2"))),
     ),
 )
-PER_KEY = Aggregate(input=S, group_by=(("key", of("key")),), aggregates=TOTAL.aggregates)
+PER_KEY = Aggregation(input=S, group_by=(("key", of("key")),), aggregates=TOTAL.aggregates)
 
 
 def test_nothing_valid_gives_no_row() -> None:
@@ -289,7 +289,7 @@ def test_rows_that_are_all_null_are_counted_all_the_same() -> None:
 
 def test_null_is_a_group_and_nan_is_one_group() -> None:
     schema = pa.schema([("k", pa.float64())])
-    plan = Aggregate(
+    plan = Aggregation(
         input=Source(name="S", schema=schema),
         group_by=(("k", Expression.parse("k", schema)),),
         aggregates=(("n", AggregateCall(function="count")),),
@@ -300,7 +300,7 @@ def test_null_is_a_group_and_nan_is_one_group() -> None:
 
 
 def test_a_group_may_be_computed() -> None:
-    plan = Aggregate(input=S, group_by=(("sign", of("value > 0")),))
+    plan = Aggregation(input=S, group_by=(("sign", of("value > 0")),))
     rows = LogicalStream.of([(("a", 1), 0, 5), (("b", 2), 0, 5), (("c", -1), 0, 3)])
     assert plan.denote(rows) == LogicalStream.of([((True,), 0, 5), ((False,), 0, 3)])
 
@@ -329,7 +329,7 @@ def test_every_snapshot_is_aggregated_on_its_own(stream: PhysicalStream) -> None
 @given(streams(SCHEMA))
 def test_results_fit_the_declared_types(stream: PhysicalStream) -> None:
     functions: list[Function] = ["count", "sum", "avg", "min", "max", "var_pop", "stddev_samp"]
-    plan = Aggregate(
+    plan = Aggregation(
         input=S,
         aggregates=tuple(
             (name, AggregateCall(function=name, argument=of("value"))) for name in functions

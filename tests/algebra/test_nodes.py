@@ -9,7 +9,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.filter import Filter
@@ -45,9 +45,9 @@ def held(over: Node, size: int = 600_000_000, slide: int = 1) -> TimeWindow:
     return TimeWindow(input=over, size=Duration(size), slide=Duration(slide))
 
 
-def highest(over: Node) -> Aggregate:
+def highest(over: Node) -> Aggregation:
     call = AggregateCall(function="max", argument=of("price", over))
-    return Aggregate(
+    return Aggregation(
         input=over, group_by=(("itemID", of("itemID", over)),), aggregates=(("highest", call),)
     )
 
@@ -71,7 +71,7 @@ def test_labels_show_the_arguments() -> None:
         columns=(("itemID", of("ITEMID")), ("twice", of("price*2")), ("price", of("itemID"))),
     )
     assert doubled.label == "Map itemID, price * 2 AS twice, itemID AS price"
-    counted = Aggregate(
+    counted = Aggregation(
         input=BID,
         aggregates=(
             ("count(*)", AggregateCall(function="count")),
@@ -79,7 +79,7 @@ def test_labels_show_the_arguments() -> None:
         ),
     )
     assert counted.label == "Aggregate count(*), count(DISTINCT price) AS n"
-    grouped = Aggregate(input=BID, group_by=(("half", of("itemID div 2")),))
+    grouped = Aggregation(input=BID, group_by=(("half", of("itemID div 2")),))
     assert grouped.label == "Aggregate by itemID DIV 2 AS half"
 
 
@@ -193,9 +193,9 @@ NAMES = Source(name="Names", schema=pa.schema([("name", pa.string()), ("ok", pa.
         (lambda: held(BID, FOREVER + 1), "a window cannot have size"),
         (lambda: held(BID, 5, 0), "a window cannot slide by 0"),
         (lambda: held(BID, 5, FOREVER), "a window cannot slide by"),
-        (lambda: Aggregate(input=BID), "an aggregation needs an aggregate or a group"),
+        (lambda: Aggregation(input=BID), "an aggregation needs an aggregate or a group"),
         (
-            lambda: Aggregate(
+            lambda: Aggregation(
                 input=BID,
                 group_by=(("n", of("itemID")),),
                 aggregates=(("n", AggregateCall(function="count")),),
@@ -203,11 +203,11 @@ NAMES = Source(name="Names", schema=pa.schema([("name", pa.string()), ("ok", pa.
             "there are 2 columns 'n'",
         ),
         (
-            lambda: Aggregate(input=OTHER, group_by=(("n", of("itemID")),)),
+            lambda: Aggregation(input=OTHER, group_by=(("n", of("itemID")),)),
             "'itemID' was bound to other",
         ),
         (
-            lambda: Aggregate(
+            lambda: Aggregation(
                 input=OTHER,
                 aggregates=(("n", AggregateCall(function="sum", argument=of("itemID"))),),
             ),

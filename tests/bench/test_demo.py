@@ -13,7 +13,7 @@ from anabranch.bench.demo.answer import (
     query_plan,
     right_answer,
 )
-from anabranch.bench.demo.feeds import BIDS, PARTS, STEP, TAMPERED, Feed, feed_of, tampered
+from anabranch.bench.demo.feeds import BIDS, PARTS, STEP, TAMPERED, ReplicaFeed, feed_of, tampered
 from anabranch.bench.demo.replica import PLANS
 from anabranch.errors import EngineError
 from anabranch.fluent import Fluent
@@ -27,7 +27,7 @@ from anabranch.workloads.arrival import bid_elements
 
 
 @pytest.fixture(scope="module")
-def feeds() -> dict[int, Feed]:
+def feeds() -> dict[int, ReplicaFeed]:
     return {number: feed_of(number) for number in PLANS}
 
 
@@ -36,7 +36,7 @@ def right() -> LogicalStream:
     return right_answer(bid_elements(BIDS))
 
 
-def all_of(feed: Feed) -> list[EventBatch]:
+def all_of(feed: ReplicaFeed) -> list[EventBatch]:
     return [batch for part in feed.parts for batch in part]
 
 
@@ -46,14 +46,14 @@ def query_of(number: int) -> Fluent:
     return query
 
 
-def test_feeds_differ_and_mean_the_bids(feeds: dict[int, Feed]) -> None:
+def test_feeds_differ_and_mean_the_bids(feeds: dict[int, ReplicaFeed]) -> None:
     bids = LogicalStream.of_batches(bid_elements(BIDS))
     for feed in feeds.values():
         assert LogicalStream.of_batches(all_of(feed)).agrees_with(bids) is None
     assert len({feed.elements for feed in feeds.values()}) == len(feeds)
 
 
-def test_parts_of_feeds_end_alike(feeds: dict[int, Feed]) -> None:
+def test_parts_of_feeds_end_alike(feeds: dict[int, ReplicaFeed]) -> None:
     for feed in feeds.values():
         assert len(feed.ends) == PARTS
         assert feed.ends[-1] == FOREVER
@@ -61,7 +61,7 @@ def test_parts_of_feeds_end_alike(feeds: dict[int, Feed]) -> None:
             assert BIDS.begin + place * STEP <= end < BIDS.begin + (place + 1) * STEP
 
 
-def test_a_tampered_feed_is_legal_and_wrong_for_a_while(feeds: dict[int, Feed]) -> None:
+def test_a_tampered_feed_is_legal_and_wrong_for_a_while(feeds: dict[int, ReplicaFeed]) -> None:
     honest, other = all_of(feeds[2]), all_of(tampered(feeds[2]))
     for one, two in zip(honest, other, strict=True):
         meant = (one.start >= TAMPERED[0]) & (one.start < TAMPERED[1])
@@ -84,7 +84,7 @@ def test_plans_mean_the_same(number: int) -> None:
 
 @pytest.mark.parametrize("number", PLANS)
 def test_every_replica_gives_the_answer(
-    number: int, feeds: dict[int, Feed], right: LogicalStream
+    number: int, feeds: dict[int, ReplicaFeed], right: LogicalStream
 ) -> None:
     runner = LocalRunner(optimize(query_of(number).node).node)
     answer = [runner.step({"Bid": EventBatch.concat(part)}) for part in feeds[number].parts]
@@ -93,14 +93,14 @@ def test_every_replica_gives_the_answer(
     check_promises(answer)
 
 
-def test_a_wrong_answer_is_noticed(feeds: dict[int, Feed], right: LogicalStream) -> None:
+def test_a_wrong_answer_is_noticed(feeds: dict[int, ReplicaFeed], right: LogicalStream) -> None:
     runner = LocalRunner(optimize(query_of(2).node).node)
     answer = [runner.step({"Bid": EventBatch.concat(part)}) for part in tampered(feeds[2]).parts]
     with pytest.raises(EngineError, match="the demo's answer is wrong"):
         compare(right, answer)
 
 
-def test_a_broken_promise_is_noticed(feeds: dict[int, Feed]) -> None:
+def test_a_broken_promise_is_noticed(feeds: dict[int, ReplicaFeed]) -> None:
     part = EventBatch.concat(feeds[1].parts[0])
     with pytest.raises(EngineError, match="breaks a promise"):
         check_promises([part, part])

@@ -17,8 +17,8 @@ from anabranch.bench.demo.picture import draw, write_picture
 from anabranch.bench.demo.replicas import caught_in, heir_of, in_words, leader_of
 from anabranch.bench.demo.timeline import (
     Lane,
+    LogBatch,
     Mark,
-    Step,
     Timeline,
     led_by,
     per_copy,
@@ -33,8 +33,8 @@ from anabranch.workloads.nexmark import Nexmark
 BEGIN = int(Nexmark().begin)
 
 
-def steps(*pairs: tuple[float, float]) -> tuple[Step, ...]:
-    return tuple(Step(at, BEGIN + round(reach * SECOND), 100) for at, reach in pairs)
+def steps(*pairs: tuple[float, float]) -> tuple[LogBatch, ...]:
+    return tuple(LogBatch(at, BEGIN + round(reach * SECOND), 100) for at, reach in pairs)
 
 
 @pytest.fixture
@@ -72,16 +72,16 @@ def timeline() -> Timeline:
         began=16.0,
         ended=30.0,
         led=((25.0, 30.0),),
-        steps=(*steps((18.0, 81), (24.5, 190)), Step(29.5, int(FOREVER), 50)),
+        steps=(*steps((18.0, 81), (24.5, 190)), LogBatch(29.5, int(FOREVER), 50)),
         marks=(Mark(18.0, "joins"),),
     )
-    output = (Step(5.8, -(2**63), 0), *steps((6.0, 20), (9.0, 60), (19.5, 161), (25.0, 190)))
+    output = (LogBatch(5.8, -(2**63), 0), *steps((6.0, 20), (9.0, 60), (19.5, 161), (25.0, 190)))
     return Timeline(
         begin=BEGIN,
         end=BEGIN + 240 * SECOND,
         over=30.0,
         lanes=(one, two, three, four),
-        output=(*output, Step(30.0, int(FOREVER), 70)),
+        output=(*output, LogBatch(30.0, int(FOREVER), 70)),
     )
 
 
@@ -103,7 +103,7 @@ def test_steps_come_from_a_log(tmp_path: Path) -> None:
         files = [{"name": f"{batch}-{shard}", "rows": batch + 3, "bytes": 1} for shard in (0, 1)]
         log.commit(batch, stable, files)
         os.utime(tmp_path / "log" / LOG / f"{batch}.json", (0, 100.5 + batch))
-    assert steps_of(log, 100.0) == (Step(0.5, 7, 6), Step(1.5, 9, 8))
+    assert steps_of(log, 100.0) == (LogBatch(0.5, 7, 6), LogBatch(1.5, 9, 8))
 
 
 def test_who_led_is_told_by_the_batches() -> None:

@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from anabranch.bench.merge.lab import MERGERS, Size, feeds, race
+from anabranch.bench.merge.lab import MERGERS, MergeSize, feeds, race
 from anabranch.bench.merge.merge import run_experiments
 from anabranch.bench.merge.page import ROWS
 from anabranch.bench.merge.plots import PLOTS, write_plots
 from anabranch.bench.report import Report
 from anabranch.workloads.lmerge import LMerge
 
-TINY = Size(
+TINY = MergeSize(
     events=2_000,
     live=200,
     batch=500,

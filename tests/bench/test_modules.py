@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anabranch.bench.cpu_time import cpu_seconds
-from anabranch.bench.modules.lab import ROWS, SECOND, SHAPES, Size, feed, plan, run
+from anabranch.bench.modules.lab import ROWS, SECOND, SHAPES, ModulesSize, feed, plan, run
 from anabranch.bench.modules.modules import run_experiments
 from anabranch.bench.modules.spark import answer
 from anabranch.bench.report import Report
@@ -27,7 +27,7 @@ from tests.bench import peers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TINY = Size(
+TINY = ModulesSize(
     events=60_000,
     batch=30_000,
     overlaps=(1, 2),

@@ -9,16 +9,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from anabranch.bench.pipes.lab import Size
+from anabranch.bench.pipes.lab import PipesSize
 from anabranch.bench.pipes.pipes import run_experiments
 from anabranch.bench.pipes.plots import PLOTS, write_plots
 from anabranch.bench.pipes.reference import load_reference
-from anabranch.bench.pipes.workload import Feed, numbers
+from anabranch.bench.pipes.workload import StreamFeed, numbers
 from anabranch.bench.report import Report
 from anabranch.errors import QueryError
 from tests.bench.probes import waiting
 
-TINY = Size(bids=6_000, numbers=1_500, swept=800, batch=2_000, repeats=1, clock=False)
+TINY = PipesSize(bids=6_000, numbers=1_500, swept=800, batch=2_000, repeats=1, clock=False)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_plots(lines: list[Mapping[str, Any]], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("high", "expected"), [(1000, 0.5), (500, 1), (100, 5)])
 def test_what_waits_in_the_queue_of_a_join(high: int, expected: float) -> None:
-    feed: Feed = numbers(15_000, 1, high)
+    feed: StreamFeed = numbers(15_000, 1, high)
     elements = feed.arrivals(("A", "B"), signed=False)
     assert waiting("input", elements, 5_000_000) == pytest.approx((1, 1), rel=0.05)
     assert waiting("list", elements, 5_000_000) == pytest.approx((expected, expected), rel=0.05)

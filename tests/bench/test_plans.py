@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.bench.pipes.queries import BIDS, CLOSED, OPENED, QUERIES, count_window
-from anabranch.bench.pipes.workload import Feed, Points, auction, numbers, steady_numbers
+from anabranch.bench.pipes.workload import PointStream, StreamFeed, auction, numbers, steady_numbers
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import rows_of
@@ -27,7 +27,7 @@ QUERY_OF = {
 }
 
 
-def small_auction(seed: int) -> Feed:
+def small_auction(seed: int) -> StreamFeed:
     """A few auctions over four days: many short ones, equal prices, bids that share an instant."""
     draw = random.Random(seed)
     step = 40 * SECOND
@@ -42,12 +42,12 @@ def small_auction(seed: int) -> Feed:
             made = start + draw.randrange(draw.choice([20, 1000]))
             bids.append(((item, draw.randrange(9), float(draw.randrange(9))), made))
 
-    def points(rows: Sequence[tuple[tuple[object, ...], int]], schema: pa.Schema) -> Points:
+    def points(rows: Sequence[tuple[tuple[object, ...], int]], schema: pa.Schema) -> PointStream:
         ordered = sorted(rows, key=lambda row: row[1])
         time = np.array([at * step for _, at in ordered], np.int64)
-        return Points(rows_of([payload for payload, _ in ordered], schema), time)
+        return PointStream(rows_of([payload for payload, _ in ordered], schema), time)
 
-    return Feed(
+    return StreamFeed(
         {
             "Bid": points(bids, BIDS.schema),
             "OpenAuction": points(opened, OPENED.schema),
@@ -56,7 +56,7 @@ def small_auction(seed: int) -> Feed:
     )
 
 
-def meaning_of(feed: Feed, query: str) -> LogicalStream:
+def meaning_of(feed: StreamFeed, query: str) -> LogicalStream:
     streams = {}
     for name in feed.streams:
         elements = [element for _, element in feed.arrivals((name,), signed=False)]
@@ -68,7 +68,7 @@ def as_tuple(payload: object) -> tuple[object, ...]:
     return payload if isinstance(payload, tuple) else (payload,)
 
 
-def run(plan: Plan, feed: Feed, *, signed: bool) -> list[Element]:
+def run(plan: Plan, feed: StreamFeed, *, signed: bool) -> list[Element]:
     pushes, results = plan.start()
     order = [pushes[name] for name in plan.entries]
     for side, element in feed.arrivals(tuple(plan.entries), signed=signed):

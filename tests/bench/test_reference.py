@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
@@ -262,10 +262,10 @@ def test_difference(arrivals: Arrivals) -> None:
     check_two(node, intervals.Difference(), signed.Difference(), arrivals)
 
 
-def highest(over: Node, *keys: str) -> Aggregate:
+def highest(over: Node, *keys: str) -> Aggregation:
     call = AggregateCall(function="max", argument=Expression.column("v", over.schema))
     groups = tuple((key, Expression.column(key, over.schema)) for key in keys)
-    return Aggregate(input=over, group_by=groups, aggregates=(("highest", call),))
+    return Aggregation(input=over, group_by=groups, aggregates=(("highest", call),))
 
 
 @pytest.mark.parametrize("only_changes", [False, True])

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.cli.queries.entries import Entries, Entry, began, state_folder
+from anabranch.cli.queries.entries import RunningQueries, RunningQuery, began, state_folder
 
 COMMAND = [sys.executable, "-m", "anabranch.cli.app"]
 QUERY = """
@@ -95,8 +95,8 @@ def anabranch(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False)
 
 
-def an_entry(name: str = "highest") -> Entry:
-    return Entry.here(name=name, script="q.sql", to="-", started="2026-11-15T10:00:00+00:00")
+def an_entry(name: str = "highest") -> RunningQuery:
+    return RunningQuery.here(name=name, script="q.sql", to="-", started="2026-11-15T10:00:00+00:00")
 
 
 def test_the_folder_is_where_the_user_wants_it(
@@ -112,7 +112,7 @@ def test_the_folder_is_where_the_user_wants_it(
 
 
 def test_nobody_else_may_look(home: Path) -> None:
-    Entries().claim(an_entry())
+    RunningQueries().claim(an_entry())
     for path in (home, home / "queries"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
     [file] = (home / "queries").glob("*.json")
@@ -124,7 +124,7 @@ def test_any_name_has_a_file_of_its_own(
     names: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("state")
-    entries = Entries(folder)
+    entries = RunningQueries(folder)
     legal = [name for name in names if not any("\ud800" <= each <= "\udfff" for each in name)]
     for name in legal:
         assert entries.claim(an_entry(name)).name == name
@@ -134,20 +134,20 @@ def test_any_name_has_a_file_of_its_own(
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "..", ".", ".hidden", "x" * 500, "\0"])
 def test_names_do_not_lead_out_of_the_folder(name: str, tmp_path: Path) -> None:
-    entries = Entries(tmp_path)
+    entries = RunningQueries(tmp_path)
     entries.ask_to_stop(entries.claim(an_entry(name)))
     assert len(list((tmp_path / "queries").glob("[!.]*"))) == 2
     assert entries.find(name) is not None
 
 
 def test_a_name_that_is_taken_gets_a_number() -> None:
-    entries = Entries()
+    entries = RunningQueries()
     names = [entries.claim(an_entry()).name for _ in range(3)]
     assert names == ["highest", "highest_2", "highest_3"]
 
 
 def test_the_name_of_a_dead_query_is_free_again() -> None:
-    entries = Entries()
+    entries = RunningQueries()
     # The number of this process, but of one that began at another time.
     dead = entries.claim(replace(an_entry(), process="0"))
     entries.ask_to_stop(dead)
@@ -158,7 +158,7 @@ def test_the_name_of_a_dead_query_is_free_again() -> None:
 
 
 def test_a_request_to_stop_is_for_one_query_only() -> None:
-    entries = Entries()
+    entries = RunningQueries()
     entry = entries.claim(an_entry())
     entries.ask_to_stop(replace(entry, pid=entry.pid + 1))
     assert not entries.is_asked(entry)
@@ -167,16 +167,16 @@ def test_a_request_to_stop_is_for_one_query_only() -> None:
 
 
 def test_what_is_not_an_entry_is_not_shown(home: Path) -> None:
-    entries = Entries()
+    entries = RunningQueries()
     entries.claim(an_entry())
     (home / "queries" / "noise.json").write_text("{")
     (home / "queries" / "list.json").write_text("[1]")
-    Entries().claim(replace(an_entry("far"), host="another machine"))
+    RunningQueries().claim(replace(an_entry("far"), host="another machine"))
     assert [entry.name for entry in entries.all()] == ["highest"]
 
 
 def test_only_what_was_claimed_is_removed() -> None:
-    entries = Entries()
+    entries = RunningQueries()
     old = entries.claim(replace(an_entry(), process="0"))
     new = entries.claim(an_entry())
     entries.remove(old)

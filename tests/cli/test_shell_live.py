@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from anabranch.cli.queries.live import View, watch
+from anabranch.cli.queries.live import LiveView, watch
 from anabranch.cli.queries.live_answer import Answer
 from anabranch.cli.queries.live_query import LiveQueries, LiveQuery
 from anabranch.errors import QueryError
@@ -128,7 +128,7 @@ def live_query(answer: Answer, status: str = "running") -> tuple[LiveQuery, Fake
     return cast(LiveQuery, query), run
 
 
-def drawn(view: View, now: float, height: int = 20) -> list[str]:
+def drawn(view: LiveView, now: float, height: int = 20) -> list[str]:
     out = Console(file=io.StringIO(), width=100)
     out.print(view.look(now).table(height))
     assert isinstance(out.file, io.StringIO)
@@ -138,7 +138,7 @@ def drawn(view: View, now: float, height: int = 20) -> list[str]:
 def test_the_view_shows_rows_rates_and_what_is_new() -> None:
     answer = answer_of()
     query, run = live_query(answer)
-    view = View(query)
+    view = LiveView(query)
     assert drawn(view, 0.0)[0] == (
         "query_1: running  no batch yet  0 rows read (0/s)  0 written (0/s)  no stable point"
     )
@@ -171,7 +171,7 @@ def test_the_view_shows_rows_rates_and_what_is_new() -> None:
 def test_new_rows_come_first_where_not_all_fit() -> None:
     answer = answer_of([insert(f"item {n}", 1.0, n) for n in range(9)])
     query, _ = live_query(answer)
-    view = View(query)
+    view = LiveView(query)
     assert drawn(view, 0.0, 9)[-1] == "9 rows at 8, may still change; 6 more rows do not fit"
     answer.add(elements(insert("new", 1.0, 9)), 1)
     assert drawn(view, 1.0, 9)[3] == " +   new        1.0"
@@ -183,7 +183,7 @@ def test_where_nothing_holds_the_last_events_are_shown() -> None:
     moved = Adjust(("bed", 3.0), Time(3), Time(4), Time(5))
     answer = answer_of(points[:25], [*points[25:], moved], [withdrawn, stable(40)])
     query, _ = live_query(answer)
-    shown = drawn(View(query), 0.0, 40)
+    shown = drawn(LiveView(query), 0.0, 40)
     assert shown[1].split() == ["item", "price", "start", "end"]
     assert shown[-2].split() == ["bed", "28.0", "28", "29"]
     assert shown[-1] == "0 rows at 39, final; these are the last 20 events"
@@ -193,7 +193,7 @@ def test_where_nothing_holds_the_last_events_are_shown() -> None:
 def test_the_latest_instant_can_be_watched() -> None:
     answer = answer_of([insert("bed", 9.5, 6), insert("chair", 80.0, 20), stable(8)])
     query, _ = live_query(answer)
-    assert drawn(View(query, "latest"), 0.0)[-1] == "2 rows at 20, may still change"
+    assert drawn(LiveView(query, "latest"), 0.0)[-1] == "2 rows at 20, may still change"
 
 
 def test_watching_ends_with_the_query() -> None:
@@ -213,7 +213,7 @@ def test_unknown_queries_get_a_hint() -> None:
 def test_a_query_goes_on_in_the_background_and_ends_when_asked(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anabranch.cli.queries.entries import Entries
+    from anabranch.cli.queries.entries import RunningQueries
     from anabranch.engine import Engine
 
     monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path / "home"))
@@ -237,8 +237,8 @@ def test_a_query_goes_on_in_the_background_and_ends_when_asked(
             query.feed(at_once=True)
             assert query.answer.snapshot(Time(7)).num_rows == 1
             assert query.look() is None
-        assert [entry.name for entry in Entries().all()] == ["query_1", "query_2"]
-        assert View(memory).look(0.0).rows == [("bed", "9.5")]
+        assert [entry.name for entry in RunningQueries().all()] == ["query_1", "query_2"]
+        assert LiveView(memory).look(0.0).rows == [("bed", "9.5")]
         assert queries.find("QUERY_2") is to_file
         (bids / "2.jsonl").write_text(
             '{"insert": {"item": "chair", "price": 80.0}, "start": 9}\n{"stable": 12}\n'
@@ -248,12 +248,12 @@ def test_a_query_goes_on_in_the_background_and_ends_when_asked(
         assert to_file.answer.stable == 12
         to_file.stop()
         queries.forget_end(to_file)
-        [entry] = Entries().all()
-        Entries().ask_to_stop(entry)
+        [entry] = RunningQueries().all()
+        RunningQueries().ask_to_stop(entry)
         # The thread that keeps the entries sees the request.
         assert memory.run.await_end(20)
         queries.close()
         assert queries.notices() == ["query_1 was asked to stop, and has"]
-        assert Entries().all() == []
+        assert RunningQueries().all() == []
     finally:
         engine.stop()

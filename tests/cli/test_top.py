@@ -15,10 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 from anabranch.cli.app import app
-from anabranch.cli.queries.entries import Entries, Entry
+from anabranch.cli.queries.entries import RunningQueries, RunningQuery
 from anabranch.cli.queries.top import Rates
 
-ENTRY = Entry.here(name="highest", script="h.sql", to="out.jsonl", started="2026-11-15T10:00:00")
+ENTRY = RunningQuery.here(
+    name="highest", script="h.sql", to="out.jsonl", started="2026-11-15T10:00:00"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +44,8 @@ def test_rates_are_those_of_the_last_ten_seconds() -> None:
 
 
 def test_one_look_shows_what_runs() -> None:
-    entry = Entries().claim(ENTRY)
-    Entries().write(
+    entry = RunningQueries().claim(ENTRY)
+    RunningQueries().write(
         replace(entry, batch=12, stable=80, lag=5, late=3, failed_windows=2, state_bytes=18_432)
     )
     shown = CliRunner().invoke(app, ["top", "--once"])
@@ -72,7 +74,7 @@ def test_the_view_changes_in_place_until_it_is_interrupted(home: Path) -> None:
     os.close(follower)
     try:
         read_until(leader, b"0 queries")
-        Entries(home).claim(ENTRY)
+        RunningQueries(home).claim(ENTRY)
         read_until(leader, b"highest")
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 130

@@ -14,7 +14,7 @@ from anabranch.algebra.source import Source
 from anabranch.model.time import FOREVER
 from anabranch.runtime.query.run import Run
 from anabranch.testing import PhysicalStream, assert_identical, meaning
-from anabranch.testing.sql.cases import SOURCES, Case, cases, difference_from_text
+from anabranch.testing.sql.cases import SOURCES, SqlCase, cases, difference_from_text
 
 pytestmark = pytest.mark.spark
 
@@ -24,9 +24,9 @@ CUT = 6
 """So many of them run once more, over files that are cut in another way."""
 
 
-def drawn(count: int) -> list[Case]:
+def drawn(count: int) -> list[SqlCase]:
     """The same scripts in every run, over streams that give them something to do."""
-    found: list[Case] = []
+    found: list[SqlCase] = []
 
     @seed(2007)
     @settings(
@@ -36,7 +36,7 @@ def drawn(count: int) -> list[Case]:
         suppress_health_check=list(HealthCheck),
     )
     @given(cases(depth=1))
-    def take(case: Case) -> None:
+    def take(case: SqlCase) -> None:
         rows = sum(len(stream.elements) for stream in case.streams.values())
         if rows > 20 and len(found) < count and len(case.script.text) < 700:
             found.append(case)
@@ -71,8 +71,8 @@ def declare(engine: Engine, root: Path, source: Source, stream: PhysicalStream, 
 
 
 def start(
-    spark: Any, root: Path, case: Case, shards: int = 2, parts: int = 1
-) -> tuple[Case, Any, Run]:
+    spark: Any, root: Path, case: SqlCase, shards: int = 2, parts: int = 1
+) -> tuple[SqlCase, Any, Run]:
     root.mkdir()
     engine = Engine(spark, shards=shards)
     for name, stream in case.streams.items():

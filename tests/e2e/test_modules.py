@@ -22,7 +22,7 @@ from anabranch.runtime.query.run import Run
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.testing import PhysicalState, PhysicalStream, meaning, violations
 from anabranch.testing.oracle import history_of
-from anabranch.testing.physical import Move, Stable, adjust, insert
+from anabranch.testing.physical import KitStable, Move, adjust, insert
 
 pytestmark = pytest.mark.spark
 
@@ -35,9 +35,9 @@ END = 100
 def disturbed(seed: int) -> PhysicalStream:
     """Lifetimes out of order, some without end, adjusted and withdrawn; legal at any point."""
     chance = random.Random(seed)
-    state, found, promised = PhysicalState.empty(), list[Move | Stable](), 0
+    state, found, promised = PhysicalState.empty(), list[Move | KitStable](), 0
 
-    def take(move: Move | Stable) -> None:
+    def take(move: Move | KitStable) -> None:
         wrong = state.take(move)
         assert not wrong, wrong
         found.append(move)
@@ -55,12 +55,12 @@ def disturbed(seed: int) -> PhysicalStream:
             if new_end != end and new_end >= start and min(end, new_end) >= promised:
                 take(adjust(*payload, start=start, end=end, new_end=new_end))
         promised = 9 * (step + 1)
-        take(Stable(promised))
+        take(KitStable(promised))
     for payload, start, end in sorted(state.events):
         if end == FOREVER and chance.random() < 0.5:
             take(adjust(*payload, start=start, end=end, new_end=END - 20))
-    take(Stable(END))
-    take(Stable(FOREVER))
+    take(KitStable(END))
+    take(KitStable(FOREVER))
     return PhysicalStream(SCHEMA, tuple(found))
 
 
@@ -143,7 +143,7 @@ def check(query: Stream, run: Run, batches: list[EventBatch]) -> int:
     for number, (stable, moves) in enumerate(left(run, query.schema)):
         wrong = [*violations(moves, state)]
         assert not wrong, f"{query.node.label}, batch {number}: {wrong}"
-        state.take(Stable(stable))
+        state.take(KitStable(stable))
         got = LogicalStream.of(event for event, many in state.events.items() for _ in range(many))
         different = got.difference(want, stable)
         assert not different, f"{query.node.label}, batch {number}: {different}"
@@ -153,7 +153,7 @@ def check(query: Stream, run: Run, batches: list[EventBatch]) -> int:
 
 def test_every_window_and_shape_on_spark(engine: Engine, tmp_path: Path) -> None:
     stream = disturbed(7)
-    cuts = [at + 1 for at, each in enumerate(stream.elements) if isinstance(each, Stable)][:-1]
+    cuts = [at + 1 for at, each in enumerate(stream.elements) if isinstance(each, KitStable)][:-1]
     # A batch may end anywhere, not only behind a promise.
     cuts = sorted({*cuts, *(at - 5 for at in cuts[:3])})
     batches = stream.batches(*cuts)

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.coalesce import Coalesce
@@ -127,12 +127,14 @@ def held(size: int, slide: int = 1, over: Node = S) -> TimeWindow:
     return TimeWindow(input=over, size=Duration(size), slide=Duration(slide))
 
 
-def aggregated(over: Node, function: Function, argument: str | None, key: str | None) -> Aggregate:
+def aggregated(
+    over: Node, function: Function, argument: str | None, key: str | None
+) -> Aggregation:
     call = AggregateCall(
         function=function, argument=None if argument is None else of(argument, over)
     )
     keys = () if key is None else (("g", of(key, over)),)
-    return Aggregate(input=over, group_by=keys, aggregates=(("r", call),))
+    return Aggregation(input=over, group_by=keys, aggregates=(("r", call),))
 
 
 NUMBERS = mapped("CASE e WHEN 'a' THEN 1 WHEN 'b' THEN 10 WHEN 'c' THEN 100 WHEN 'd' THEN 1000 END")

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
@@ -33,9 +33,9 @@ S = Source(name="S", schema=SCHEMA)
 ROWS = [("a", 10, 0, 10), ("b", 20, 4, 12), ("c", 40, 4, 6), ("d", 5, 15, 18), ("b", 20, 5, 9)]
 
 
-def aggregate(*texts: str) -> Aggregate:
+def aggregate(*texts: str) -> Aggregation:
     calls = tuple((f"r{i}", parse_aggregate(text, SCHEMA)) for i, text in enumerate(texts))
-    return Aggregate(input=S, aggregates=calls)
+    return Aggregation(input=S, aggregates=calls)
 
 
 def top(k: int, by: tuple[str, ...] = ()) -> TopK:

@@ -10,7 +10,7 @@ from tests.merge.driver import Driver
 
 from anabranch.algebra.merge import Case, MergePolicy
 from anabranch.model.time import BEGINNING
-from anabranch.testing import Element, Stable, compatible
+from anabranch.testing import Element, KitStable, compatible
 
 POLICIES = {
     "default": MergePolicy.of(),
@@ -30,7 +30,7 @@ def merged(case: Case, policy: str, steps: list[tuple[str, str]]) -> list[list[E
 def assert_says(found: list[list[Element]], expected: list[str]) -> None:
     """The moves of a step may leave in any order, its promise is the last."""
     for each in found:
-        assert not any(isinstance(element, Stable) for element in each[:-1])
+        assert not any(isinstance(element, KitStable) for element in each[:-1])
     assert list(map(Counter, found)) == [Counter(elements(text)) for text in expected]
 
 

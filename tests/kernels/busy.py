@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from anabranch.model.time import FOREVER
-from anabranch.testing import Element, Move, PhysicalStream, Stable
+from anabranch.testing import Element, KitStable, Move, PhysicalStream
 from tests.kernels.plans import SCHEMA
 
 Live = list[tuple[tuple[Any, ...], int, int]]
@@ -32,7 +32,7 @@ def _stream(seed: int, most: int, insert_only: bool) -> PhysicalStream:
     for kind in chance.choices(kinds, k=chance.randrange(most)):
         if kind == "stable":
             stable += chance.randrange(4)
-            elements.append(Stable(stable))
+            elements.append(KitStable(stable))
             continue
         open_ = [event for event in live if event[2] >= stable]
         if kind == "withdraw":

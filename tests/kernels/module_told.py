@@ -14,7 +14,7 @@ from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.exchange import split
 from anabranch.testing.oracle import history_of
-from anabranch.testing.physical import Move, PhysicalState, Stable, elements_of, violations
+from anabranch.testing.physical import KitStable, Move, PhysicalState, elements_of, violations
 from tests.kernels.modules import PLAIN
 
 _BOUNDS = ("from_here", "to_there")
@@ -67,7 +67,7 @@ def assert_told(node: ApplyModule, batches: Sequence[EventBatch]) -> LocalRunner
         illegal = next(violations(elements_of(out), state), None)
         assert illegal is None, f"batch {number}: {illegal}"
         assert out.stable <= stable
-        state.take(Stable(out.stable))
+        state.take(KitStable(out.stable))
         got = LogicalStream.of(event for event, count in state.events.items() for _ in range(count))
         events = history_of(came)
         final = LogicalStream.of(node.apply(events, finite))

@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.count_window import CountWindow
@@ -89,13 +89,13 @@ def groups(over: Node, *names: str) -> tuple[tuple[str, Expression], ...]:
     return tuple((name, Expression.parse(name, over.schema)) for name in names)
 
 
-def aggregate(over: Node, by: tuple[str, ...], *names: str) -> Aggregate:
+def aggregate(over: Node, by: tuple[str, ...], *names: str) -> Aggregation:
     """Grouped or scalar aggregation."""
-    return Aggregate(input=over, group_by=groups(over, *by), aggregates=calls(over, *names))
+    return Aggregation(input=over, group_by=groups(over, *by), aggregates=calls(over, *names))
 
 
 @st.composite
-def aggregates(draw: st.DrawFn, over: Node = SOURCE) -> Aggregate:
+def aggregates(draw: st.DrawFn, over: Node = SOURCE) -> Aggregation:
     """Any aggregates, any grouping; what takes a path of its own is drawn often."""
     some = st.lists(st.sampled_from(sorted(CALLS)), min_size=1, max_size=4, unique=True)
     extremes = st.lists(st.sampled_from(["lo", "lox", "hi", "his"]), min_size=1, unique=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
@@ -234,5 +234,5 @@ def test_rows_are_edges_also_when_equal() -> None:
 
 def test_an_aggregate_by_the_start_of_a_session_alone_has_no_events() -> None:
     only = aggregate(SESSIONS, ("window_end",), "s")
-    assert isinstance(only, Aggregate)
+    assert isinstance(only, Aggregation)
     assert not keeps_events(only)

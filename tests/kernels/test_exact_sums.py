@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
@@ -201,7 +201,7 @@ def test_decimals_and_large_integers_have_exact_averages_and_variances() -> None
         for function in functions
         for name in schema.names
     )
-    node = Aggregate(input=source, aggregates=aggregates)
+    node = Aggregation(input=source, aggregates=aggregates)
     payload = pa.RecordBatch.from_pylist(
         [dict(zip(schema.names, row, strict=True)) for row in values * 2], schema=schema
     )

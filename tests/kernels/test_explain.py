@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
@@ -32,7 +32,7 @@ def test_aggregations_share_a_stage_where_keys_stay_together() -> None:
 
     def outer(by: str) -> list[str]:
         key = Expression.parse(by, inner.schema)
-        node = Aggregate(input=inner, group_by=((by, key),), aggregates=(("most", most),))
+        node = Aggregation(input=inner, group_by=((by, key),), aggregates=(("most", most),))
         return [stage.name for stage in compile_plan(node).stages]
 
     assert outer("k") == ["0-aggregate"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
@@ -94,7 +94,7 @@ def test_values_of_any_type(data: st.DataObject, kind: pa.DataType, fraction: fl
             AggregateCall(function="sum", argument=value, distinct=True),
         ]
     chosen = data.draw(st.lists(st.sampled_from(calls), min_size=1, unique=True))
-    node = Aggregate(input=source, aggregates=tuple((call.function, call) for call in chosen))
+    node = Aggregation(input=source, aggregates=tuple((call.function, call) for call in chosen))
     assert_agrees(node, data.draw(streams(schema).flatmap(batchings)))
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.kernels.columns import grouped as columns
-from anabranch.kernels.contract.kernel import Run
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.join import interval_trace
 from anabranch.kernels.join.interval_trace import interval_rows, overlapping
 from anabranch.model.time import FOREVER
@@ -28,10 +28,10 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def run_of(start: np.ndarray, end: np.ndarray) -> Run:
+def run_of(start: np.ndarray, end: np.ndarray) -> SortedRun:
     number = pa.array(np.arange(len(start)))
     ids = np.full(len(start), 7, np.uint64)
-    return Run(interval_rows(ids, start, start, end, [("key0", number)]))
+    return SortedRun(interval_rows(ids, start, start, end, [("key0", number)]))
 
 
 @pytest.mark.parametrize("odd_ones", [0, 20])

@@ -43,10 +43,10 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 from anabranch.testing import (
+    KitStable,
     LocalRunner,
     PhysicalState,
     PhysicalStream,
-    Stable,
     elements_of,
     insert,
     schedules,
@@ -376,9 +376,9 @@ def test_a_semi_join_forgets_partners_that_are_over() -> None:
     """Also where nothing more comes on their side."""
     runner = LocalRunner(join("semi", "k = k2"))
     partner = insert("a", 1, 0.5, start=1, end=5)
-    runner.step({"T": PhysicalStream(SCHEMA, (partner, Stable(FOREVER))).batches()[0]})
+    runner.step({"T": PhysicalStream(SCHEMA, (partner, KitStable(FOREVER))).batches()[0]})
     for start in (3, 20, 30):
         row = insert("b", 1, 0.5, start=start, end=start + 1)
-        runner.step({"S": PhysicalStream(SCHEMA, (row, Stable(start))).batches()[0]})
+        runner.step({"S": PhysicalStream(SCHEMA, (row, KitStable(start))).batches()[0]})
     # What is left is one row of the stream, and how often it holds.
     assert runner.state_rows() <= 3

@@ -23,7 +23,7 @@ from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER, Duration
 from anabranch.testing import batchings, streams
-from anabranch.testing.physical import Element, Move, PhysicalStream, Stable
+from anabranch.testing.physical import Element, KitStable, Move, PhysicalStream
 from tests.kernels.module_told import assert_told
 from tests.kernels.modules import Adding, Framed, Listing, module
 from tests.kernels.plans import SCHEMA, SOURCE
@@ -36,7 +36,8 @@ TENS = tumbling(Duration(10))
 def stream(*rows: tuple[int, int, int, int] | int) -> PhysicalStream:
     """Moves `(v, start, end, new_end)` of the group 'a', and promises."""
     elements: list[Element] = [
-        Stable(row) if isinstance(row, int) else Move(("a", row[0], None), *row[1:]) for row in rows
+        KitStable(row) if isinstance(row, int) else Move(("a", row[0], None), *row[1:])
+        for row in rows
     ]
     return PhysicalStream(SCHEMA, tuple(elements))
 

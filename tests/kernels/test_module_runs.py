@@ -25,9 +25,9 @@ from anabranch.model.time import BEGINNING, FOREVER, Duration
 from anabranch.testing import assert_agrees, batchings, streams
 from anabranch.testing.oracle import history_of
 from anabranch.testing.physical import (
+    KitStable,
     PhysicalState,
     PhysicalStream,
-    Stable,
     elements_of,
     violations,
 )
@@ -63,7 +63,7 @@ def test_results_do_not_depend_on_the_number_of_shards(
         seen.append(batch)
         finite = max([each.stable for each in seen if each.stable < FOREVER], default=finite)
         assert next(violations(elements_of(out), state), None) is None
-        state.take(Stable(out.stable))
+        state.take(KitStable(out.stable))
         got = LogicalStream.of(event for event, count in state.events.items() for _ in range(count))
         wanted = LogicalStream.of(node.apply(history_of(seen), finite))
         assert not got.difference(wanted, out.stable)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.clip import Clip
@@ -86,7 +86,7 @@ STEPS: dict[str, Callable[[Node], Node]] = {
     ),
     "max-union": lambda node: SetOperation(kind="max-union", left=node, right=node),
     "group": lambda node: aggregate(node, ("k",), "n"),
-    "scalar": lambda node: Aggregate(
+    "scalar": lambda node: Aggregation(
         input=node, aggregates=(("n", AggregateCall(function="count")),)
     ),
     "inner join": lambda node: join(node, "inner"),

@@ -15,16 +15,16 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.errors import EngineError, StreamError
 from anabranch.kernels.contract import keys
-from anabranch.kernels.contract.kernel import Run
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.trace import runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 from anabranch.testing import (
+    KitStable,
     LocalRunner,
     PhysicalStream,
-    Stable,
     adjust,
     batchings,
     insert,
@@ -124,7 +124,7 @@ def test_a_long_run_holds_a_bounded_number_of_rows(
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=40))
 def test_runs_grow_geometrically(sizes: list[int]) -> None:
-    held: tuple[Run, ...] = ()
+    held: tuple[SortedRun, ...] = ()
     schema = pa.schema([("__id", pa.uint64()), ("__end", pa.int64())])
 
     def merge(parts: object, whole: bool) -> pa.RecordBatch:
@@ -159,6 +159,6 @@ def test_two_keys_under_one_hash_are_noticed(node: Node, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(keys, "stable_hash", weak)
     rows = [insert(key, number, 0.0, start=1, end=5) for key in "abc" for number in range(3)]
-    stream = PhysicalStream(SCHEMA, (*rows, Stable(Time(1))))
+    stream = PhysicalStream(SCHEMA, (*rows, KitStable(Time(1))))
     with pytest.raises(EngineError, match="same 64-bit hash"):
         LocalRunner(node).step({"S": stream.batches()[0]})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.kernels.columns import grouped as columns
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.trace.runs import TIME, with_times
 from anabranch.kernels.trace.timeline import Lanes
 from anabranch.kernels.trace.timeline_rows import COUNT, REMOVED, fetch, live_rows, merger, trimmer
@@ -20,7 +20,7 @@ Rows = dict[tuple[int, int], int]
 """Counts by key and time."""
 
 
-def run_of(rows: Rows) -> Run:
+def run_of(rows: Rows) -> SortedRun:
     keys = sorted(rows)
     arrays = [
         pa.array([key for key, _ in keys], pa.uint64()),
@@ -28,7 +28,7 @@ def run_of(rows: Rows) -> Run:
         pa.array([rows[key] for key in keys], pa.int64()),
     ]
     batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-    return Run(with_times(batch, batch.column(TIME).to_numpy()))
+    return SortedRun(with_times(batch, batch.column(TIME).to_numpy()))
 
 
 def rows_of(batch: pa.RecordBatch) -> Rows:
@@ -36,7 +36,7 @@ def rows_of(batch: pa.RecordBatch) -> Rows:
     return {(key, time): count for key, time, count in zip(ids, times, counts, strict=True)}
 
 
-def standing(runs: list[Run]) -> Rows:
+def standing(runs: list[SortedRun]) -> Rows:
     """What all runs together say: the newest row of a key and time counts."""
     every: Rows = {}
     for run in runs:
@@ -44,7 +44,7 @@ def standing(runs: list[Run]) -> Rows:
     return {key: count for key, count in every.items() if count != REMOVED}
 
 
-def meaning(runs: list[Run], stable: int) -> dict[int, list[tuple[int, int]]]:
+def meaning(runs: list[SortedRun], stable: int) -> dict[int, list[tuple[int, int]]]:
     """Per key what holds at the stable point, since when, and what follows."""
     found: dict[int, list[tuple[int, int]]] = {}
     for (key, time), count in sorted(standing(runs).items()):
@@ -68,13 +68,13 @@ RUNS = st.lists(ROWS.map(run_of), min_size=1, max_size=4)
 
 @given(RUNS, st.integers(0, 10))
 def test_a_run_that_is_trimmed_means_the_same_from_the_stable_point_on(
-    runs: list[Run], stable: int
+    runs: list[SortedRun], stable: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "COMPILE_FROM_ROWS", 0)
         kept = list(runs)
         for place in range(len(runs)):
-            kept[place] = Run(trimmer(Time(stable))(kept, place))
+            kept[place] = SortedRun(trimmer(Time(stable))(kept, place))
     assert meaning(kept, stable) == meaning(runs, stable)
 
 
@@ -93,7 +93,7 @@ def test_what_is_over_is_trimmed_away(ends: dict[int, int]) -> None:
 
 @given(RUNS, st.integers(0, 10), st.integers(0, 3))
 def test_runs_that_are_merged_mean_the_same_from_the_stable_point_on(
-    runs: list[Run], stable: int, keep: int
+    runs: list[SortedRun], stable: int, keep: int
 ) -> None:
     keep = min(keep, len(runs) - 1)
     results = []
@@ -102,13 +102,13 @@ def test_runs_that_are_merged_mean_the_same_from_the_stable_point_on(
             patch.setattr(columns, "COMPILE_FROM_ROWS", many)
             merged = merger(Time(stable))(runs[keep:], keep == 0)
         results.append(rows_of(merged))
-        assert meaning([*runs[:keep], Run(merged)], stable) == meaning(runs, stable)
+        assert meaning([*runs[:keep], SortedRun(merged)], stable) == meaning(runs, stable)
     assert results[0] == results[1]
 
 
 @given(RUNS, st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=3))
 def test_an_island_is_fetched_with_its_nearest_neighbours(
-    runs: list[Run], stretches: list[tuple[int, int]]
+    runs: list[SortedRun], stretches: list[tuple[int, int]]
 ) -> None:
     islands: list[tuple[int, int, int]] = []
     for key in (0, 3, 2**63, 2**64 - 1):
@@ -146,5 +146,5 @@ def test_an_island_is_fetched_with_its_nearest_neighbours(
 
 
 @given(RUNS)
-def test_rows_that_stand_are_counted(runs: list[Run]) -> None:
+def test_rows_that_stand_are_counted(runs: list[SortedRun]) -> None:
     assert live_rows(runs) == len(standing(runs))

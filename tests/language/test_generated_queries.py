@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from anabranch.kernels.plan.compile import Emission
-from anabranch.testing.sql.cases import Case, assert_script_means_what_it_says, cases
+from anabranch.testing.sql.cases import SqlCase, assert_script_means_what_it_says, cases
 
 QUERIES = int(os.environ.get("ANABRANCH_QUERIES", "2000"))
 EMISSIONS = st.sampled_from(["speculative", "speculative", "final"])
@@ -17,7 +17,7 @@ EMISSIONS = st.sampled_from(["speculative", "speculative", "final"])
 
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(case=cases(), emit=EMISSIONS)
-def test_a_drawn_script_means_what_it_says(case: Case, emit: Emission) -> None:
+def test_a_drawn_script_means_what_it_says(case: SqlCase, emit: Emission) -> None:
     assert_script_means_what_it_says(case, most=6, emit=emit)
 
 
@@ -30,5 +30,5 @@ def test_a_drawn_script_means_what_it_says(case: Case, emit: Emission) -> None:
     phases=[Phase.generate, Phase.shrink],
 )
 @given(case=cases(depth=3), emit=EMISSIONS)
-def test_many_drawn_scripts_mean_what_they_say(case: Case, emit: Emission) -> None:
+def test_many_drawn_scripts_mean_what_they_say(case: SqlCase, emit: Emission) -> None:
     assert_script_means_what_it_says(case, emit=emit)

@@ -18,7 +18,7 @@ from anabranch.algebra.source import Source
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.expressions.expression import Expression
 from anabranch.language.bind.select import bind_query
-from anabranch.language.names.catalog import Catalog, Entry
+from anabranch.language.names.catalog import Catalog, CatalogEntry
 from anabranch.language.names.context import Context
 from anabranch.language.text.aggregate_text import bind_aggregate
 from anabranch.language.text.script import Script
@@ -252,7 +252,9 @@ def test_a_function_in_a_query_is_the_one_that_is_written() -> None:
         except QueryError:
             continue
         script = Script(f"SELECT {text} AS x FROM s")
-        entries = {"s": Entry(name="s", kind="stream", node=Source(name="s", schema=arguments))}
+        entries = {
+            "s": CatalogEntry(name="s", kind="stream", node=Source(name="s", schema=arguments))
+        }
         context = Context(script=script, catalog=Catalog(entries), scalar=IN_SPARK)
         node = bind_query(parsed(script.text), context)
         assert isinstance(node, Map)

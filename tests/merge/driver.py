@@ -11,12 +11,12 @@ import pyarrow as pa
 from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.source import Source
 from anabranch.kernels.contract.kernel import COPY, Progress, Trace
-from anabranch.kernels.merge.copies import Copies, Copy
+from anabranch.kernels.merge.copies import Copies, InputState
 from anabranch.kernels.merge.merge import COPIES, MergeKernel
 from anabranch.model.payload import Payload
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.elements.exchange import split
-from anabranch.testing.physical import Element, Move, PhysicalStream, Stable, elements_of
+from anabranch.testing.physical import Element, KitStable, Move, PhysicalStream, elements_of
 from anabranch.testing.replicas import Action, MergeScript
 
 SCHEMA = pa.schema([("payload", pa.string())])
@@ -36,9 +36,9 @@ class Driver:
         self.stable = BEGINNING
 
     @property
-    def copies(self) -> dict[str, list[Copy]]:
+    def copies(self) -> dict[str, list[InputState]]:
         """What is known of the copies, on every shard."""
-        found: dict[str, list[Copy]] = {name: [] for name in self.numbers}
+        found: dict[str, list[InputState]] = {name: [] for name in self.numbers}
         for trace in self.traces:
             for copy in Copies.of(trace.runs.get(COPIES, ())).each:
                 found[copy.name].append(copy)
@@ -59,7 +59,7 @@ class Driver:
             self.numbers.setdefault(name, len(self.numbers))
             self.stables.setdefault(name, int(BEGINNING))
             if action[0] == "element":
-                if isinstance(action[2], Stable):
+                if isinstance(action[2], KitStable):
                     self.stables[name] = max(self.stables[name], action[2].time)
                 else:
                     moves.append(action[2])
@@ -87,7 +87,7 @@ class Driver:
         (stable,) = stables
         if stable > self.stable:
             self.stable = stable
-            said.append(Stable(stable))
+            said.append(KitStable(stable))
         return said
 
 
@@ -152,7 +152,7 @@ def batches(
     later: set[str] = set()
     for action in script.actions:
         is_command = action[0] != "element"
-        promises = action[0] == "element" and isinstance(action[2], Stable)
+        promises = action[0] == "element" and isinstance(action[2], KitStable)
         others = one_leads and promises and (leads if later else leads - {action[1]})
         if waiting and (len(waiting) >= size or is_command or others):
             yield waiting

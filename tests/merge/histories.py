@@ -11,7 +11,7 @@ from unittest.mock import patch
 from anabranch.algebra.merge import Case, MergePolicy
 from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.trace import runs
-from anabranch.testing import Element, MergeCase, MergeScript, MergeWatch, Stable, make_script
+from anabranch.testing import Element, KitStable, MergeCase, MergeScript, MergeWatch, make_script
 from anabranch.testing.merge.oracle import unsettled
 from tests.merge.driver import Driver, batches
 
@@ -67,7 +67,7 @@ def assert_merges(
         for each in output:
             watch.emit(each)
         wrong = [str(violation) for violation in watch.violations()]
-        if output and isinstance(output[-1], Stable):
+        if output and isinstance(output[-1], KitStable):
             wrong += unsettled(watch, told)
         if wrong:
             what = f"as {script.case}, {policy.label}, history {script.history}"

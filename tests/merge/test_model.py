@@ -17,11 +17,11 @@ from anabranch.model.time import BEGINNING
 from anabranch.testing import (
     MERGE_CASES,
     Element,
+    KitStable,
     Lag,
     MergeCase,
     MergeModel,
     MergeScript,
-    Stable,
     insert,
     make_script,
     merge_scripts,
@@ -53,8 +53,8 @@ def ordered(case: MergeCase, said: list[Element]) -> Counter[Hashable]:
     A multiset may be completed with any of the ends that it lacks, so only the kinds of moves
     count, and of those that a promise prompts only what they lead to.
     """
-    promises = [each for each in said if isinstance(each, Stable)][-1:]
-    moves = [each for each in said if not isinstance(each, Stable)]
+    promises = [each for each in said if isinstance(each, KitStable)][-1:]
+    moves = [each for each in said if not isinstance(each, KitStable)]
     if case != "R4":
         return Counter([*moves, *promises])
     more: Counter[Hashable] = Counter(promises)

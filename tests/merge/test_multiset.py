@@ -17,9 +17,9 @@ from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.testing import (
     Action,
     Element,
+    KitStable,
     MergeScript,
     Move,
-    Stable,
     adjust,
     insert,
     make_script,
@@ -40,7 +40,7 @@ class Multiset:
     stable: int = BEGINNING
 
     def take(self, element: Element) -> None:
-        if isinstance(element, Stable):
+        if isinstance(element, KitStable):
             self.stable = max(self.stable, element.time)
             return
         held = self.ends.setdefault((element.payload, element.start), Counter())

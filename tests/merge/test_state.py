@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.algebra.merge import Case
-from anabranch.kernels.contract.kernel import Run, Trace
+from anabranch.kernels.contract.kernel import SortedRun, Trace
 from anabranch.kernels.trace import runs
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.runtime.store.folder import Folder
@@ -122,12 +122,12 @@ def test_a_merge_goes_on_from_what_was_stored(case: MergeCase, tmp_path: Path) -
 def through_arrow(trace: Trace) -> Trace:
     """The same as read from bytes: in other memory, which cannot be written."""
 
-    def again(run: Run) -> Run:
+    def again(run: SortedRun) -> SortedRun:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, run.rows.schema) as writer:
             writer.write_batch(run.rows)
         (batch,) = pa.ipc.open_file(sink.getvalue()).read_all().to_batches()
-        return Run(batch)
+        return SortedRun(batch)
 
     held = {name: tuple(map(again, kept)) for name, kept in trace.runs.items()}
     return Trace(held, trace.stable)

@@ -16,7 +16,7 @@ from anabranch.model.numbers.digits import (
     SUMS,
     WHOLE_SQUARES,
     Digits,
-    Window,
+    DigitWindow,
     carry,
     pack,
     relieve,
@@ -26,7 +26,7 @@ from anabranch.model.numbers.digits import (
 )
 from anabranch.model.numbers.exact_numbers import Exact, nearest, quotients
 
-WINDOWS = pytest.mark.parametrize("window", [SUMS, SQUARES, Window(-80, 2), Window(0, 1)])
+WINDOWS = pytest.mark.parametrize("window", [SUMS, SQUARES, DigitWindow(-80, 2), DigitWindow(0, 1)])
 HARD = [0.1, -0.0, 5e-324, -5e-324, 2.2e-308, 1e-300, 1e300, 1.7976931348623157e308, 1e16, 0.01]
 floats = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
@@ -37,7 +37,7 @@ floats = st.one_of(
 numbers = st.lists(floats, min_size=1, max_size=12)
 
 
-def added(digits: Digits, window: Window) -> Digits:
+def added(digits: Digits, window: DigitWindow) -> Digits:
     total = {
         slot: np.array([part.sum()], np.int64)
         for slot, part in relieve(digits, window, len(digits[0])).items()
@@ -45,7 +45,7 @@ def added(digits: Digits, window: Window) -> Digits:
     return carry(total, window)
 
 
-def exactly(digits: Digits, window: Window) -> Fraction:
+def exactly(digits: Digits, window: DigitWindow) -> Fraction:
     return sum(
         (int(part[0]) * Fraction(2) ** window.position(slot) for slot, part in digits.items()),
         Fraction(0),
@@ -56,7 +56,9 @@ def exactly(digits: Digits, window: Window) -> Fraction:
 @given(values=numbers)
 @example(values=[1e308, 1e308, -1e308])
 @example(values=[float(2**60)] * 9)
-def test_a_sum_in_digits_is_exact_and_rounded_once(window: Window, values: list[float]) -> None:
+def test_a_sum_in_digits_is_exact_and_rounded_once(
+    window: DigitWindow, values: list[float]
+) -> None:
     exact = sum(map(Fraction, values), Fraction(0))
     total = added(split(np.array(values), window), window)
     assert exactly(total, window) == exact
@@ -67,7 +69,7 @@ def test_a_sum_in_digits_is_exact_and_rounded_once(window: Window, values: list[
 
 @WINDOWS
 @given(values=numbers)
-def test_squares_are_exact(window: Window, values: list[float]) -> None:
+def test_squares_are_exact(window: DigitWindow, values: list[float]) -> None:
     exact = sum((Fraction(value) ** 2 for value in values), Fraction(0))
     total = added(split_squares(np.array(values), window), window)
     assert exactly(total, window) == exact
@@ -78,7 +80,7 @@ def test_squares_are_exact(window: Window, values: list[float]) -> None:
 @WINDOWS
 @given(one=numbers, other=numbers)
 def test_a_number_has_one_form_whatever_way_leads_there(
-    window: Window, one: list[float], other: list[float]
+    window: DigitWindow, one: list[float], other: list[float]
 ) -> None:
     there = [*one, *other, *(-value for value in other)]
     around, straight = (added(split(np.array(each), window), window) for each in (there, one))

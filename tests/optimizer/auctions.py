@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.map import Map
@@ -80,13 +80,13 @@ def current_price(*, swapped: bool = False) -> Map:
     return select(both, "itemID", "price", "sellerID")
 
 
-def highest(over: Node, *by: str) -> Aggregate:
+def highest(over: Node, *by: str) -> Aggregation:
     groups = tuple((name, of(name, over)) for name in by)
     call = AggregateCall(function="max", argument=of("price", over))
-    return Aggregate(input=over, group_by=groups, aggregates=(("price", call),))
+    return Aggregation(input=over, group_by=groups, aggregates=(("price", call),))
 
 
-def closing_price(*, swapped: bool = False) -> Aggregate:
+def closing_price(*, swapped: bool = False) -> Aggregation:
     """ClosingPriceStream."""
     return highest(current_price(swapped=swapped), "itemID", "sellerID")
 
@@ -98,13 +98,13 @@ def closing_price_grouped_first() -> Map:
     return select(both, "itemID", "sellerID", "price")
 
 
-def selling_price(rows: int = 10) -> Aggregate:
+def selling_price(rows: int = 10) -> Aggregation:
     """Q7: the mean price of the last items of every seller."""
     prices = closing_price()
     by = (("sellerID", of("sellerID", prices)),)
     last = CountWindow(input=prices, rows=rows, partition_by=by, order_by=(of("price", prices),))
     call = AggregateCall(function="avg", argument=of("price", last))
-    return Aggregate(input=last, group_by=by, aggregates=(("price", call),))
+    return Aggregation(input=last, group_by=by, aggregates=(("price", call),))
 
 
 def without_key(plan: Node) -> Node:

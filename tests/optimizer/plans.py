@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.clip import Clip
@@ -98,7 +98,7 @@ def join(kind: JoinKind, left: Node, right: Node, text: str | None) -> Join:
     return Join(kind=kind, left=left, right=right, predicate=predicate)
 
 
-def aggregate(over: Node, by: tuple[str, ...], *names: str) -> Aggregate:
+def aggregate(over: Node, by: tuple[str, ...], *names: str) -> Aggregation:
     calls = []
     for name in names:
         call = CALLS[name]
@@ -111,7 +111,7 @@ def aggregate(over: Node, by: tuple[str, ...], *names: str) -> Aggregate:
             )
         calls.append((name, call))
     groups = tuple((name, of(name, over)) for name in by)
-    return Aggregate(input=over, group_by=groups, aggregates=tuple(calls))
+    return Aggregation(input=over, group_by=groups, aggregates=tuple(calls))
 
 
 def window(over: Node, size: int, slide: int = 1) -> TimeWindow:

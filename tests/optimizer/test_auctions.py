@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.join import Join
 from anabranch.algebra.node import Node
@@ -57,7 +57,7 @@ def test_grouping_moves_below_the_join_with_what_is_unique() -> None:
     pushed = push_grouping_below_join(closing_price())
     assert pushed is not None
     assert isinstance(pushed.inputs[0], Join)
-    assert isinstance(pushed.inputs[0].left, Aggregate)
+    assert isinstance(pushed.inputs[0].left, Aggregation)
     assert meaning(pushed, DATA) == CLOSED_AT
 
 
@@ -93,7 +93,7 @@ def test_all_above_the_windows_of_q5_is_one_region() -> None:
     assert {node.label for node in region.inputs} == {"TimeWindow 48", "Source ClosedAuction"}
     kinds = [type(node) for node in region.nodes]
     assert kinds.count(Join) == 2
-    assert kinds[-1] is Aggregate
+    assert kinds[-1] is Aggregation
 
 
 def test_the_second_window_of_q7_parts_two_regions() -> None:

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
@@ -57,16 +57,16 @@ def union(*inputs: Node) -> Union:
     return Union(inputs=inputs)
 
 
-def aggregated(over: Node, call: AggregateCall, *by: str) -> Aggregate:
+def aggregated(over: Node, call: AggregateCall, *by: str) -> Aggregation:
     groups = tuple((name, of(name, over)) for name in by)
-    return Aggregate(input=over, group_by=groups, aggregates=(("e", call),))
+    return Aggregation(input=over, group_by=groups, aggregates=(("e", call),))
 
 
-def count(over: Node) -> Aggregate:
+def count(over: Node) -> Aggregation:
     return aggregated(over, AggregateCall(function="count"))
 
 
-def highest(over: Node, *by: str) -> Aggregate:
+def highest(over: Node, *by: str) -> Aggregation:
     return aggregated(over, AggregateCall(function="max", argument=of("e", over)), *by)
 
 
@@ -89,9 +89,9 @@ def zeroed(over: Node) -> Map:
 SLIDING = TimeWindow(input=A, size=Duration(1), slide=Duration(2))
 
 
-def by_key(over: Node, *names: str) -> Aggregate:
+def by_key(over: Node, *names: str) -> Aggregation:
     groups = tuple((name, of(name, over)) for name in names)
-    return Aggregate(
+    return Aggregation(
         input=over, group_by=groups, aggregates=(("n", AggregateCall(function="count")),)
     )
 

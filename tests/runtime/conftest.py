@@ -20,11 +20,11 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.query.rescale import Rescale, rescaled
-from anabranch.runtime.sinks.sinks import Result
+from anabranch.runtime.sinks.sinks import ShardResult
 from anabranch.runtime.sources.files.planner import CLOCK, CONTROL
 from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.store.layout import Home, Layout
+from anabranch.runtime.store.layout import Home, StateLayout
 from anabranch.runtime.workers.job import Delivery, Job
 from anabranch.runtime.workers.source_task import Piece, send_commands, send_source, send_time
 from anabranch.runtime.workers.stage_task import events_of, ordered, run_level
@@ -82,7 +82,7 @@ class ShardedRunner:
         self.batch = 0
         self.heads: list[Mapping[str, Any]] = []
         self.outputs: list[EventBatch] = []
-        self.results: list[Result] = []
+        self.results: list[ShardResult] = []
         self.rows = pa.table({})
         self._random = random.Random(seed)
         self._changes = 0
@@ -98,7 +98,7 @@ class ShardedRunner:
         change = Rescale(
             before=self.job.shards, after=shards, batch=self.batch, epoch=self._changes
         )
-        layout = rescaled(self.job.plan, Layout(homes), Folder.at(self.job.state), change)
+        layout = rescaled(self.job.plan, StateLayout(homes), Folder.at(self.job.state), change)
         self.job = replace(self.job, shards=shards, homes=layout.stages)
 
     def step(
@@ -153,7 +153,7 @@ class ShardedRunner:
         if self.job.deliveries == ("rows",):
             self.rows = pa.Table.from_batches(rows) if rows else pa.table({})
             return EventBatch.empty(pa.schema([]))
-        self.results = results = Result.of_table(pa.Table.from_batches(rows))
+        self.results = results = ShardResult.of_table(pa.Table.from_batches(rows))
         self.heads = [result.head for result in results]
         self.outputs = [
             self._output(number, [each for each in results if each.head["output"] == number])
@@ -171,7 +171,7 @@ class ShardedRunner:
             for each, stable in zip(rows, stables, strict=True)
         ]
 
-    def _output(self, number: int, results: Sequence[Result]) -> EventBatch:
+    def _output(self, number: int, results: Sequence[ShardResult]) -> EventBatch:
         stable = Time(min(result.head["stable"] for result in results))
         schema = self.job.plan.stages[self.job.plan.outputs[number]].schema
         found = [events_of(each.rows, schema, stable) for each in results if each.rows is not None]

@@ -26,14 +26,14 @@ from anabranch.optimizer.driver import optimize
 from anabranch.runtime.thresholds import thresholds
 from anabranch.testing import (
     Element,
+    KitStable,
     Move,
     PhysicalStream,
-    Stable,
     assert_identical,
     meaning,
     sources_of,
 )
-from anabranch.testing.sql.cases import Case, cases, plan_of
+from anabranch.testing.sql.cases import SqlCase, cases, plan_of
 
 Make = Callable[..., Any]
 EXAMPLES = max(40, settings.default.max_examples if settings.default else 0)
@@ -58,7 +58,7 @@ def stream_of(seed: int, source: Source) -> PhysicalStream:
         open_ = [each for each in live if (each[1] if kind == "withdraw" else each[2]) >= stable]
         if kind == "stable":
             stable += chance.randrange(4)
-            elements.append(Stable(stable))
+            elements.append(KitStable(stable))
         elif kind == "insert" or not open_ or source.insert_only:
             payload: tuple[Any, ...] = (
                 chance.choice(keys),
@@ -77,7 +77,7 @@ def stream_of(seed: int, source: Source) -> PhysicalStream:
                 new_end = max(stable, start + 1) + chance.randrange(span)
                 live.append((payload, start, new_end))
             elements.append(Move(payload, start, end, new_end))
-    return PhysicalStream(SCHEMA, (*elements, Stable(FOREVER)))
+    return PhysicalStream(SCHEMA, (*elements, KitStable(FOREVER)))
 
 
 def cut(chance: random.Random, stream: PhysicalStream) -> list[list[EventBatch]]:
@@ -149,7 +149,7 @@ def test_a_plan_gives_the_same_however_its_input_is_cut(
 @settings(max_examples=EXAMPLES * 3 // 10, suppress_health_check=list(HealthCheck))
 @given(case=cases(), seed=st.integers(0, 2**32))
 def test_a_drawn_query_gives_the_same_however_its_input_is_cut(
-    sharded: Make, case: Case, seed: int
+    sharded: Make, case: SqlCase, seed: int
 ) -> None:
     node = optimize(plan_of(case.script.text)).node
     streams = {each.name: case.streams[each.name] for each in sources_of(node)}

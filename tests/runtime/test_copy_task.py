@@ -37,7 +37,7 @@ from anabranch.runtime.query.local import run_locally
 from anabranch.runtime.query.metrics import batch_metrics
 from anabranch.runtime.query.prometheus import QueryCollector
 from anabranch.runtime.query.run import Committed, Run
-from anabranch.runtime.sinks.sinks import MemorySink, Result
+from anabranch.runtime.sinks.sinks import MemorySink, ShardResult
 from anabranch.runtime.sources.files.copy_book import known_copies
 from anabranch.runtime.store.control import Control, ControlFolder
 from anabranch.runtime.store.folder import Folder
@@ -91,7 +91,7 @@ class Copies:
         return {name: int(stable) for name, stable in first.copies.values()}
 
     def batch(self) -> dict[str, Any]:
-        return batch_metrics(0, [Result(0, head, None) for head in self.runner.heads])
+        return batch_metrics(0, [ShardResult(0, head, None) for head in self.runner.heads])
 
     def metrics(self) -> dict[str, Any]:
         found: dict[str, Any] = self.batch()["sources"]["s"]["copies"]

@@ -27,7 +27,7 @@ from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import Place, element_schema, element_table
 from anabranch.runtime.sinks.delta_sink import DeltaSink
-from anabranch.runtime.sinks.sinks import Begin, Result
+from anabranch.runtime.sinks.sinks import Begin, ShardResult
 from anabranch.runtime.workers.stage_task import as_rows
 from anabranch.testing import PhysicalStream
 from anabranch.testing.strategies import batchings, payload_schemas, streams
@@ -162,9 +162,9 @@ def opened(path: Path, keep: Any, *, fresh: bool = True, clock: Clock = INTEGERS
     return sink
 
 
-def results(batch: EventBatch, before: Time) -> list[Result]:
+def results(batch: EventBatch, before: Time) -> list[ShardResult]:
     rows = as_rows(batch) if len(batch) else None
-    return [Result(0, {"stable_before": int(before)}, rows)]
+    return [ShardResult(0, {"stable_before": int(before)}, rows)]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from anabranch.errors import EngineError, StreamError
 from anabranch.runtime.sources.files.planner import FilePlanner
-from anabranch.runtime.sources.files.reader import Split, read_split
+from anabranch.runtime.sources.files.reader import FileSplit, read_split
 from anabranch.runtime.sources.files.units import Position, Unit, share_units
 from anabranch.runtime.sources.spec import FileSource, Limits, Promise, Shape
 from anabranch.runtime.store.folder import Folder
@@ -243,7 +243,7 @@ def test_an_unfinished_parquet_file_is_named(tmp_path: Path) -> None:
 
 def test_few_rows_are_read_by_one_task() -> None:
     files = [f"{place}.parquet" for place in range(6)]
-    units = [Unit(file, (Split(file, 0, 1),), 40, Position(1)) for file in files]
+    units = [Unit(file, (FileSplit(file, 0, 1),), 40, Position(1)) for file in files]
     assert [len(share_units(units, 4, together=False, least=n)) for n in (1, 60, 100, 999)] == [
         4,
         4,

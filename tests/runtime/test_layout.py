@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.forms.cleanse import Cleanse
@@ -30,10 +30,10 @@ K = Expression.parse("k", SCHEMA)
 TABLE = Source(name="table", schema=SCHEMA, insert_only=True, relation=True)
 
 
-def counted(input: Node) -> Aggregate:
+def counted(input: Node) -> Aggregation:
     key = Expression.parse("k", input.schema)
     calls = (("n", AggregateCall(function="count")),)
-    return Aggregate(input=input, group_by=(("k", key),), aggregates=calls)
+    return Aggregation(input=input, group_by=(("k", key),), aggregates=calls)
 
 
 def opened(path: Path, *nodes: Node, changed: bool = False, done: int = 0) -> Checkpoint:

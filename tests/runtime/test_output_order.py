@@ -35,7 +35,7 @@ from anabranch.runtime.sources.rows import arrivals_of
 from anabranch.runtime.sources.spec import ELEMENTS
 from anabranch.runtime.workers.job import Delivery
 from anabranch.testing import PhysicalStream, elements_of
-from anabranch.testing.physical import PhysicalState, Stable, violations
+from anabranch.testing.physical import KitStable, PhysicalState, violations
 from anabranch.testing.strategies import streams
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
@@ -117,7 +117,7 @@ def wrong_in(batches: Iterable[EventBatch]) -> list[str]:
     found: list[str] = []
     for batch in batches:
         found += violations(elements_of(batch), state)
-        state.take(Stable(batch.stable))
+        state.take(KitStable(batch.stable))
     return found
 
 

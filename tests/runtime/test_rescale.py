@@ -58,7 +58,7 @@ from anabranch.model.time import FOREVER, Duration, Time
 from anabranch.runtime.query.rescale import Rescale, rescaled
 from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.store.layout import Layout, first_layout
+from anabranch.runtime.store.layout import StateLayout, first_layout
 from anabranch.testing import (
     PhysicalState,
     PhysicalStream,
@@ -389,7 +389,7 @@ def test_windows_on_a_grid_over_lifetimes_keep_their_shards() -> None:
     folder = Folder.at("/nowhere")
     grid = Hopping(Duration(10), Duration(5))
     with pytest.raises(PlanError, match="the number of shards cannot change") as caught:
-        rescaled(plan(SOURCE, grid), Layout(), folder, change)
+        rescaled(plan(SOURCE, grid), StateLayout(), folder, change)
     assert caught.value.where == "ApplyModule listing(v) AS said per HOPPING 10 every 5"
     assert caught.value.hint.endswith(
         "keep the number of shards, or start the query anew with another checkpoint"

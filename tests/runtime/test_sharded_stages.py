@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.coalesce import Coalesce
@@ -42,8 +42,8 @@ def column(text: str, schema: pa.Schema = SCHEMA) -> Expression:
     return Expression.parse(text, schema)
 
 
-def per_key(input: Node) -> Aggregate:
-    return Aggregate(
+def per_key(input: Node) -> Aggregation:
+    return Aggregation(
         input=input,
         group_by=(("k", column("k", input.schema)),),
         aggregates=(
@@ -53,8 +53,8 @@ def per_key(input: Node) -> Aggregate:
     )
 
 
-def over_all(input: Node) -> Aggregate:
-    return Aggregate(
+def over_all(input: Node) -> Aggregation:
+    return Aggregation(
         input=input,
         aggregates=(
             ("keys", AggregateCall(function="count")),
@@ -63,8 +63,8 @@ def over_all(input: Node) -> Aggregate:
     )
 
 
-def by_count(input: Node) -> Aggregate:
-    return Aggregate(
+def by_count(input: Node) -> Aggregation:
+    return Aggregation(
         input=input,
         group_by=(("n", column("n", input.schema)),),
         aggregates=(("keys", AggregateCall(function="count")),),

@@ -18,7 +18,7 @@ from anabranch.runtime.sinks.sinks import (
     CallbackSink,
     LogSink,
     MemorySink,
-    Result,
+    ShardResult,
     StreamFileSink,
 )
 from anabranch.runtime.sources.files.log_folder import LogFolder, write_part
@@ -40,8 +40,8 @@ def batch(*rows: tuple[int, int, int, int]) -> EventBatch:
     )
 
 
-def shipped(*batches: EventBatch) -> list[Result]:
-    return [Result(shard, {}, as_rows(each)) for shard, each in enumerate(batches)]
+def shipped(*batches: EventBatch) -> list[ShardResult]:
+    return [ShardResult(shard, {}, as_rows(each)) for shard, each in enumerate(batches)]
 
 
 FIRST = batch((1, 3, 3, 9), (2, 1, 1, FOREVER))
@@ -97,9 +97,11 @@ def test_a_file_that_lost_something_is_noticed(tmp_path: Path) -> None:
         sink.commit(1, Time(1), [])
 
 
-def log_results(path: Path, number: int, batches: Sequence[EventBatch]) -> list[Result]:
+def log_results(path: Path, number: int, batches: Sequence[EventBatch]) -> list[ShardResult]:
     return [
-        Result(shard, {"files": [write_part(str(path), number, shard, each, clock=INTEGERS)]}, None)
+        ShardResult(
+            shard, {"files": [write_part(str(path), number, shard, each, clock=INTEGERS)]}, None
+        )
         for shard, each in enumerate(batches)
     ]
 

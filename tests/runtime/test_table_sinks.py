@@ -24,7 +24,7 @@ from anabranch.model.elements import Adjust, Insert, batch_of
 from anabranch.model.time import FOREVER, Time
 from anabranch.runtime.elements.event_table import event_changes
 from anabranch.runtime.sinks.choice import choose_sink
-from anabranch.runtime.sinks.sinks import Begin, Result, Sink
+from anabranch.runtime.sinks.sinks import Begin, ShardResult, Sink
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.workers.stage_task import as_rows
 from anabranch.testing.strategies import batchings, streams
@@ -110,12 +110,12 @@ def opened(
     return sink
 
 
-def results(batch: EventBatch) -> list[Result]:
+def results(batch: EventBatch) -> list[ShardResult]:
     half = len(batch) // 2
     parts = [batch.payload.slice(0, half), batch.payload.slice(half)]
     bounds = [slice(0, half), slice(half, None)]
     return [
-        Result(
+        ShardResult(
             shard,
             {},
             as_rows(EventBatch(rows, batch.start[at], batch.end[at], batch.new_end[at])),

@@ -15,13 +15,13 @@ from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.testing import (
     MERGE_CASES,
     Element,
+    KitStable,
     Lag,
     MergeCase,
     MergeModel,
     MergeScript,
     MergeWatch,
     Quorum,
-    Stable,
     adjust,
     assert_merges,
     insert,
@@ -51,7 +51,7 @@ def run(script: MergeScript, **policies: Any) -> list[Element]:
         match action:
             case ("attach", name, _):
                 promises[name] = BEGINNING
-            case ("element", name, element) if isinstance(element, Stable):
+            case ("element", name, element) if isinstance(element, KitStable):
                 promises[name] = max(promises[name], element.time)
     lag = lag_of(policies.get("stable", "max"))
     assert all(min(promises[name], FOREVER - 1) - lag <= model.stable for name in model.joined())

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
@@ -34,7 +34,7 @@ from anabranch.testing import (
 LETTERS = pa.schema([("e", pa.string())])
 S = Source(name="S", schema=LETTERS)
 T = Source(name="T", schema=LETTERS)
-COUNT = Aggregate(input=S, aggregates=(("n", AggregateCall(function="count")),))
+COUNT = Aggregation(input=S, aggregates=(("n", AggregateCall(function="count")),))
 STREAM = PhysicalStream(
     LETTERS,
     (

@@ -12,11 +12,11 @@ from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.testing import (
     MERGE_CASES,
     Element,
+    KitStable,
     MergeCase,
     MergeScript,
     Move,
     PhysicalState,
-    Stable,
     insert,
     make_script,
     merge_scripts,
@@ -76,8 +76,8 @@ def test_scripts_show_what_they_are_there_for() -> None:
         seen["withdrawals"] += any(
             isinstance(it, Move) and it.end > it.start == it.new_end for it in said
         )
-        seen["ended"] += Stable(FOREVER) in said
-        seen["open"] += Stable(FOREVER) not in said
+        seen["ended"] += KitStable(FOREVER) in said
+        seen["open"] += KitStable(FOREVER) not in said
         seen["gaps"] += misses_something(script)
         seen["many"] += len({action[1] for action in script.actions}) == 5
     assert all(seen[what] > 5 for what in seen), seen

@@ -13,13 +13,13 @@ from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.testing import (
     MERGE_CASES,
     Element,
+    KitStable,
     MergeCase,
     MergeModel,
     MergeScript,
     MergeWatch,
     Move,
     PhysicalState,
-    Stable,
     insert,
     make_script,
     stable,
@@ -67,7 +67,7 @@ def with_an_early_promise(said: list[Element], dice: Random) -> list[Element] | 
     found = [
         place
         for place in range(1, len(said))
-        if isinstance(said[place], Stable) and isinstance(said[place - 1], Move)
+        if isinstance(said[place], KitStable) and isinstance(said[place - 1], Move)
     ]
     if not found:
         return None
@@ -86,7 +86,7 @@ def twice(said: list[Element], dice: Random) -> list[Element] | None:
 
 
 def with_a_stranger(said: list[Element], dice: Random) -> list[Element] | None:
-    promises = [it.time for it in said if isinstance(it, Stable)]
+    promises = [it.time for it in said if isinstance(it, KitStable)]
     if not promises or promises[0] <= BEGINNING + 1:
         return None
     return [insert("stranger", start=promises[0] - 1), *said]

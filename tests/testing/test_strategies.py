@@ -16,9 +16,9 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.testing import (
+    KitStable,
     Move,
     PhysicalStream,
-    Stable,
     batchings,
     durations,
     payload_schemas,
@@ -41,7 +41,7 @@ def test_every_batching_means_the_same(stream: PhysicalStream, data: st.DataObje
     batches = data.draw(batchings(stream))
     assert sum(len(batch) for batch in batches) == len(moves(stream))
     assert LogicalStream.of_batches(batches) == stream.meaning()
-    promises = [each.time for each in stream.elements if isinstance(each, Stable)]
+    promises = [each.time for each in stream.elements if isinstance(each, KitStable)]
     assert max(batch.stable for batch in batches) == max(promises, default=BEGINNING)
 
 
@@ -86,7 +86,7 @@ def with_stable(stream: PhysicalStream) -> Iterator[tuple[Move, int]]:
     """Every move with the stable point it arrives after."""
     stable = int(BEGINNING)
     for each in stream.elements:
-        if isinstance(each, Stable):
+        if isinstance(each, KitStable):
             stable = max(stable, each.time)
         else:
             yield each, stable
@@ -113,7 +113,7 @@ def is_disordered(stream: PhysicalStream) -> bool:
 
 
 def promises(stream: PhysicalStream) -> list[int]:
-    return [each.time for each in stream.elements if isinstance(each, Stable)]
+    return [each.time for each in stream.elements if isinstance(each, KitStable)]
 
 
 EDGES: dict[str, Callable[[PhysicalStream], bool]] = {
@@ -155,7 +155,7 @@ EDGES: dict[str, Callable[[PhysicalStream], bool]] = {
     "today": lambda s: any(10**15 < m.start < 10**16 for m in moves(s)),
     "promises repeated": lambda s: max(Counter(promises(s)).values(), default=0) > 1,
     "promises that go back": lambda s: promises(s) != sorted(promises(s)),
-    "ends for good": lambda s: s.elements[-1:] == (Stable(FOREVER),),
+    "ends for good": lambda s: s.elements[-1:] == (KitStable(FOREVER),),
     "moves after a promise": lambda s: any(0 < stable < 100 for _, stable in with_stable(s)),
     "a null": lambda s: any(None in m.payload for m in moves(s)),
 }

@@ -31,7 +31,7 @@ from anabranch.model.legality import first_violation
 from anabranch.model.time import BEGINNING, FOREVER, Duration
 from anabranch.runtime.elements.event_table import event_changes
 from anabranch.runtime.sources.files import earlier_parts
-from anabranch.runtime.sources.files.reader import Split, read_times
+from anabranch.runtime.sources.files.reader import FileSplit, read_times
 from anabranch.testing.oracle import assert_agrees
 from anabranch.testing.physical import Move, PhysicalStream
 from anabranch.testing.strategies import streams
@@ -314,7 +314,7 @@ def test_earlier_parts_of_a_file_promise_in_chronons(form: str, tmp_path: Path) 
         )
         write_stream(path, [batch], clock=COARSE)
     (source,) = Engine().stream(str(path), **stream_of).sources.values()
-    units = [Split(str(path), 0, 1 if form == "parquet" else -1)]
+    units = [FileSplit(str(path), 0, 1 if form == "parquet" else -1)]
     latest, _ = read_times(source, units[0])
     assert latest == TEN + (1 if form == "parquet" else 9)
     known = replace(units[0], latest=(TEN + 9) * 1_000_000)

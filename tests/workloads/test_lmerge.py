@@ -12,7 +12,14 @@ from anabranch.errors import QueryError
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, SECOND, Duration
 from anabranch.testing.compatible import MergeWatch
-from anabranch.testing.physical import Element, Move, PhysicalState, Stable, elements_of, violations
+from anabranch.testing.physical import (
+    Element,
+    KitStable,
+    Move,
+    PhysicalState,
+    elements_of,
+    violations,
+)
 from anabranch.workloads.lmerge import CopyCase, LMerge, copy_batches
 
 CASES: tuple[CopyCase, ...] = ("r0", "r1", "r2", "r3", "r4")
@@ -34,7 +41,7 @@ def elements(batches: list[EventBatch]) -> list[Element]:
     told: list[Element] = []
     for batch in batches:
         told.extend(elements_of(batch))
-        told.append(Stable(batch.stable))
+        told.append(KitStable(batch.stable))
     return told
 
 
@@ -81,7 +88,7 @@ def test_copies_are_mutually_consistent_all_the_time(case: CopyCase) -> None:
 def test_copies_have_orders_revisions_and_stable_points_of_their_own(case: CopyCase) -> None:
     one, other = (copy(config(case), number) for number in (0, 1))
     moves = [[e for e in told if isinstance(e, Move)] for told in (one, other)]
-    stables = [[e.time for e in told if isinstance(e, Stable)] for told in (one, other)]
+    stables = [[e.time for e in told if isinstance(e, KitStable)] for told in (one, other)]
     assert stables[0] != stables[1]
     inserts = [[e for e in told if e.end == e.start] for told in moves]
     assert [e.payload for e in inserts[0]] != [e.payload for e in inserts[1]]

@@ -22,7 +22,7 @@ from anabranch.model.payload import Payload
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate(Unary):
+class Aggregation(Unary):
     """One row per group and instant at which the group is not empty (Kraemer 2007, 8.1.8-9).
 
     Multiplicities are weights: a payload that holds twice counts twice. Nothing valid gives no

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.model.numbers.digits import Digits, Window, carry, relieve
+from anabranch.model.numbers.digits import Digits, DigitWindow, carry, relieve
 from anabranch.model.numbers.exact_numbers import Exact
 from anabranch.model.numbers.hashing import stable_hash
 
@@ -23,7 +23,7 @@ _LOW: Final = 2**32 - 1
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Groups:
+class ValueGroups:
     """Values that are not NULL, those of a group side by side.
 
     Attributes:
@@ -41,7 +41,7 @@ class Groups:
     counts: Ints
 
     @staticmethod
-    def of(group: Ints, values: pa.Array, length: int) -> Groups:
+    def of(group: Ints, values: pa.Array, length: int) -> ValueGroups:
         """Put values side by side that are in one group."""
         if values.null_count:
             rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
@@ -51,14 +51,14 @@ class Groups:
             group, values = group[order], values.take(pa.array(order))
         starts = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
         counts = np.diff(np.append(starts, len(group)))
-        return Groups(length, values, group[starts], starts, counts)
+        return ValueGroups(length, values, group[starts], starts, counts)
 
     @property
     def owners(self) -> Ints:
         """Of each value the number of its group among those that have values."""
         return np.repeat(np.arange(len(self.which)), self.counts)
 
-    def distinct(self) -> Groups:
+    def distinct(self) -> ValueGroups:
         """Equal values of a group once; NaN equals NaN."""
         owners = self.owners
         keys = [stable_hash([self.values], len(self.values), salt=salt) for salt in (0, 1)]
@@ -68,9 +68,11 @@ class Groups:
         for key in (owners, *keys):
             first[1:] |= key[order][1:] != key[order][:-1]
         kept = np.sort(order[first])
-        return Groups.of(self.which[owners[kept]], self.values.take(pa.array(kept)), self.length)
+        return ValueGroups.of(
+            self.which[owners[kept]], self.values.take(pa.array(kept)), self.length
+        )
 
-    def ordered(self) -> Groups:
+    def ordered(self) -> ValueGroups:
         """The same, the smallest value of each group first; NaN is the largest."""
         numbers = as_numbers(self.values)
         if numbers is not None:
@@ -78,7 +80,9 @@ class Groups:
         else:
             keys = pa.table({"group": self.owners, "value": self.values})
             order = pc.sort_indices(keys, [("group", "ascending"), ("value", "ascending")])
-        return Groups(self.length, self.values.take(order), self.which, self.starts, self.counts)
+        return ValueGroups(
+            self.length, self.values.take(order), self.which, self.starts, self.counts
+        )
 
     def part(self, number: int) -> list[Any]:
         """All values of one of the groups that have values."""
@@ -119,7 +123,7 @@ class Groups:
         limbs = self._limbs()[::-1]
         return Exact.of_parts([(limb, 32 * at) for at, limb in enumerate(limbs)], 0, len(limbs) + 2)
 
-    def exact_total(self, digits: Digits, window: Window) -> Exact:
+    def exact_total(self, digits: Digits, window: DigitWindow) -> Exact:
         """Sums of numbers in digits, one per value: the order in which they come does not show."""
         digits = relieve(digits, window, len(self.values))
         sums = {slot: np.add.reduceat(digit, self.starts) for slot, digit in digits.items()}

@@ -31,7 +31,7 @@ _PATIENCE: Final = 120.0
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class EndToEndSize:
     """How much is measured: rates in rows per second, each for some seconds, and how often.
 
     The files of the first `warm_up` seconds do not count.
@@ -43,10 +43,10 @@ class Size:
     repeats: int
 
 
-SIZES: Final[Mapping[Form, Size]] = {
-    "full": Size(rates=(1_000, 10_000, 100_000), seconds=20.0, warm_up=5.0, repeats=2),
-    "quick": Size(rates=(1_000,), seconds=8.0, warm_up=5.0, repeats=1),
-    "smoke": Size(rates=(1_000,), seconds=0.5, warm_up=0.0, repeats=1),
+SIZES: Final[Mapping[Form, EndToEndSize]] = {
+    "full": EndToEndSize(rates=(1_000, 10_000, 100_000), seconds=20.0, warm_up=5.0, repeats=2),
+    "quick": EndToEndSize(rates=(1_000,), seconds=8.0, warm_up=5.0, repeats=1),
+    "smoke": EndToEndSize(rates=(1_000,), seconds=0.5, warm_up=0.0, repeats=1),
 }
 
 
@@ -85,7 +85,7 @@ class Producer:
 
 
 @final
-class Reader:
+class TimeReader:
     """Notes when which time could be read."""
 
     def __init__(self) -> None:
@@ -159,12 +159,14 @@ def endtoend(report: Report) -> None:
         report.figure(f"{name}_vs_spark", max(values))
 
 
-Watch = Callable[[Engine, Path, Path, Reader], Callable[[], None]]
+Watch = Callable[[Engine, Path, Path, TimeReader], Callable[[], None]]
 """Starts a query over a folder that tells a reader what it has seen; gives how to stop it."""
 
 
-def _measure(engine: Engine, work: Path, rate: int, size: Size, watch: Watch) -> list[float]:
-    producer, reader = Producer(work / "rows", rate), Reader()
+def _measure(
+    engine: Engine, work: Path, rate: int, size: EndToEndSize, watch: Watch
+) -> list[float]:
+    producer, reader = Producer(work / "rows", rate), TimeReader()
     # The first file wakes everyone up; what counts begins when it has been read.
     producer.run(_EVERY)
     stop = watch(engine, work / "rows", work, reader)
@@ -190,7 +192,7 @@ def _await(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def _anabranch(engine: Engine, rows: Path, work: Path, reader: Reader) -> Callable[[], None]:
+def _anabranch(engine: Engine, rows: Path, work: Path, reader: TimeReader) -> Callable[[], None]:
     stream = engine.stream(rows, name="rows", replace=True, start="ts", delay="1 second")
     query = (
         stream.window("10 seconds", slide="10 seconds")
@@ -205,7 +207,7 @@ def _anabranch(engine: Engine, rows: Path, work: Path, reader: Reader) -> Callab
     return run.stop
 
 
-def _spark(engine: Engine, rows: Path, work: Path, reader: Reader) -> Callable[[], None]:
+def _spark(engine: Engine, rows: Path, work: Path, reader: TimeReader) -> Callable[[], None]:
     peers = spark_peers("endtoend")
     query = peers.watched_tumbling(engine.spark, rows, work / "checkpoint", reader.saw)
     stop: Callable[[], None] = query.stop

@@ -17,7 +17,7 @@ from anabranch.engine import Engine
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class GrowthSize:
     """How much is measured.
 
     Attributes:
@@ -35,18 +35,18 @@ class Size:
     few_answers: bool
 
 
-SIZES: Final[Mapping[Form, Size]] = {
-    "full": Size(
+SIZES: Final[Mapping[Form, GrowthSize]] = {
+    "full": GrowthSize(
         live=(10_000, 100_000, 1_000_000, 10_000_000),
         batch=10_000,
         batches=12,
         warm_up=True,
         few_answers=False,
     ),
-    "quick": Size(
+    "quick": GrowthSize(
         live=(10_000, 10_000_000), batch=10_000, batches=6, warm_up=False, few_answers=True
     ),
-    "smoke": Size(live=(100, 10_000), batch=500, batches=3, warm_up=False, few_answers=False),
+    "smoke": GrowthSize(live=(100, 10_000), batch=500, batches=3, warm_up=False, few_answers=False),
 }
 
 
@@ -75,7 +75,7 @@ def growth(report: Report) -> None:
     report.figure("t10m_over_t10k", times[size.live[-1]] / times[size.live[0]])
 
 
-def _measure(engine: Engine, root: Path, live: int, report: Report, size: Size) -> float:
+def _measure(engine: Engine, root: Path, live: int, report: Report, size: GrowthSize) -> float:
     load = min(live, 5_000_000)
     rows = root / "rows"
     write_rows(

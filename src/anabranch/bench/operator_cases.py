@@ -8,7 +8,7 @@ from typing import Final, final
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
@@ -52,7 +52,7 @@ class Inputs:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class OperatorCase:
     """An operator to measure.
 
     Attributes:
@@ -81,7 +81,7 @@ def _aggregate(**calls: tuple[Function, str | None]) -> Callable[[Inputs], Node]
             argument = None if text is None else _expression(text, given.e)
             found.append((name, AggregateCall(function=function, argument=argument)))
         group_by = (("k", _expression("k", given.e)),)
-        return Aggregate(input=given.e, group_by=group_by, aggregates=tuple(found))
+        return Aggregation(input=given.e, group_by=group_by, aggregates=tuple(found))
 
     return plan
 
@@ -179,78 +179,78 @@ UNION ALL SELECT l.k, l.v, l.x, NULL, NULL, NULL, s, t FROM n JOIN l USING (id)
 )
 _MEETS: Final = 'g ON e.k = g.j AND e.start < g."end" AND g.start < e."end"'
 
-CASES: Final[Mapping[str, Case]] = {
-    "filter": Case(
+CASES: Final[Mapping[str, OperatorCase]] = {
+    "filter": OperatorCase(
         plan=lambda given: Filter(input=given.e, predicate=_expression("x > 0.5", given.e)),
         anchor="SELECT * FROM e WHERE x > 0.5",
         stateful=False,
     ),
-    "map": Case(
+    "map": OperatorCase(
         plan=_map, anchor='SELECT k + 1 AS a, x * 2 AS b, start, "end" FROM e', stateful=False
     ),
-    "window": Case(
+    "window": OperatorCase(
         plan=lambda given: TimeWindow(input=given.e, size=Duration(1_000)),
         anchor='SELECT k, v, x, start, start + 1000 AS "end" FROM e',
         points=True,
         stateful=False,
     ),
-    "slide_window": Case(
+    "slide_window": OperatorCase(
         plan=lambda given: TimeWindow(input=given.e, size=Duration(1_000), slide=Duration(100)),
         anchor="""SELECT k, v, x, (start // 100 + 1) * 100 - 1 AS start,
                   (start + 1100) // 100 * 100 - 1 AS "end" FROM e""",
         points=True,
         stateful=False,
     ),
-    "granularity": Case(
+    "granularity": OperatorCase(
         plan=lambda given: Granularity(input=given.e, granule=Duration(100)),
         anchor="""SELECT * FROM (SELECT k, v, x, (start + 99) // 100 * 100 AS s,
                   ("end" + 99) // 100 * 100 AS e FROM e) WHERE s < e""",
         stateful=False,
     ),
-    "union": Case(
+    "union": OperatorCase(
         plan=lambda given: Union(inputs=(given.e, given.f)),
         anchor="SELECT * FROM e UNION ALL SELECT * FROM f",
         stateful=False,
     ),
-    "aggregate": Case(plan=_aggregate(n=("count", None), s=("sum", "v")), anchor=_SWEEP),
-    "sum": Case(plan=_aggregate(s=("sum", "x")), anchor=_FLOAT_SWEEP),
-    "minmax": Case(
+    "aggregate": OperatorCase(plan=_aggregate(n=("count", None), s=("sum", "v")), anchor=_SWEEP),
+    "sum": OperatorCase(plan=_aggregate(s=("sum", "x")), anchor=_FLOAT_SWEEP),
+    "minmax": OperatorCase(
         plan=_aggregate(low=("min", "x"), high=("max", "x")),
         anchor=_SEGMENTS.format("min(x), max(x)"),
     ),
-    "median": Case(
+    "median": OperatorCase(
         plan=_aggregate(m=("median", "x")), anchor=_SEGMENTS.format("median(x)"), share=0.5
     ),
-    "distinct": Case(
+    "distinct": OperatorCase(
         plan=lambda given: Distinct(input=given.e),
         anchor=_COUNTS.format(more="", function="least(n, 1)"),
     ),
-    "coalesce": Case(
+    "coalesce": OperatorCase(
         plan=lambda given: Coalesce(input=given.e), anchor=_COUNTS.format(more="", function="n")
     ),
-    "difference": Case(
+    "difference": OperatorCase(
         plan=_set_operation("difference"),
         anchor=_COUNTS.format(more=_OTHER, function="greatest(n - m, 0)"),
     ),
-    "intersection": Case(
+    "intersection": OperatorCase(
         plan=_set_operation("intersection"),
         anchor=_COUNTS.format(more=_OTHER, function="least(n, m)"),
     ),
-    "join": Case(
+    "join": OperatorCase(
         plan=_join("inner"),
         anchor=f"""SELECT k, v, x, j, w, y, greatest(e.start, g.start) AS s,
                    least(e."end", g."end") AS t FROM e JOIN {_MEETS}""",
     ),
-    "semi_join": Case(plan=_join("semi"), anchor=_MATCHED),
-    "left_join": Case(plan=_join("left"), anchor=_UNMATCHED),
-    "count_window": Case(
+    "semi_join": OperatorCase(plan=_join("semi"), anchor=_MATCHED),
+    "left_join": OperatorCase(plan=_join("left"), anchor=_UNMATCHED),
+    "count_window": OperatorCase(
         plan=_count_window,
         anchor="""SELECT k, v, x, start, lead(start, 10) OVER
                   (PARTITION BY k ORDER BY start, v, x) AS "end" FROM e""",
         points=True,
     ),
-    "top_k": Case(plan=_top_k, anchor=_SEGMENTS.format("max(x, 3)"), share=0.5),
-    "istream": Case(
+    "top_k": OperatorCase(plan=_top_k, anchor=_SEGMENTS.format("max(x, 3)"), share=0.5),
+    "istream": OperatorCase(
         plan=lambda given: ToStream(input=given.e, kind="insertions"),
         anchor="""SELECT k, v, x, t, sum(n) AS n FROM
                   (SELECT k, v, x, start AS t, 1 AS n FROM e

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
-from anabranch.bench.operator_cases import CASES, LEFT, RIGHT, Case, Inputs
+from anabranch.bench.operator_cases import CASES, LEFT, RIGHT, Inputs, OperatorCase
 from anabranch.bench.plain_sums import plain_sums
 from anabranch.bench.report import Form, Report
 from anabranch.kernels.columns import grouped as columns
@@ -30,7 +30,7 @@ GROWING: Final = ("aggregate", "minmax", "distinct", "difference", "join", "coun
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class OperatorsSize:
     """How much is measured.
 
     Attributes:
@@ -52,7 +52,7 @@ class Size:
     grown: tuple[int, int] = (10_000, 4)
 
 
-FULL: Final = Size(
+FULL: Final = OperatorsSize(
     events=1_000_000,
     batch=100_000,
     live=(2_000, 200_000),
@@ -60,7 +60,7 @@ FULL: Final = Size(
     repeats=3,
     preloaded=(10_000, 10_000_000),
 )
-QUICK: Final = Size(
+QUICK: Final = OperatorsSize(
     events=200_000,
     batch=100_000,
     live=(2_000,),
@@ -68,7 +68,7 @@ QUICK: Final = Size(
     repeats=1,
     preloaded=(10_000, 200_000),
 )
-SMOKE: Final = Size(
+SMOKE: Final = OperatorsSize(
     events=2_000,
     batch=1_000,
     live=(100,),
@@ -77,8 +77,8 @@ SMOKE: Final = Size(
     preloaded=(100, 1_000),
     grown=(100, 1),
 )
-SIZES: Final[Mapping[Form, Size]] = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
-WARM_UP: Final = Size(
+SIZES: Final[Mapping[Form, OperatorsSize]] = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
+WARM_UP: Final = OperatorsSize(
     events=25_000, batch=25_000, live=(2_000,), adjusted=(0.0,), repeats=1, preloaded=(0, 0)
 )
 
@@ -113,7 +113,7 @@ def sources_of(plan: Node) -> list[Source]:
     return list(dict.fromkeys(node for node in plan.walk() if isinstance(node, Source)))
 
 
-def _measure(report: Report, name: str, case: Case, size: Size) -> float:
+def _measure(report: Report, name: str, case: OperatorCase, size: OperatorsSize) -> float:
     """The rate that counts; all others are said to the report."""
     counts = 0.0
     for live in size.live if case.stateful else size.live[:1]:
@@ -139,7 +139,9 @@ def _measure(report: Report, name: str, case: Case, size: Size) -> float:
 Feed = Mapping[str, Sequence[EventBatch]]
 
 
-def _events(case: Case, size: Size, live: int, adjusted: float, seed: int = 7) -> Feed:
+def _events(
+    case: OperatorCase, size: OperatorsSize, live: int, adjusted: float, seed: int = 7
+) -> Feed:
     """Events in order of start with `live` of them at any instant, spread over keys."""
     random = np.random.default_rng(seed)
     plan = case.plan(Inputs.of(insert_only=not adjusted, points=case.points))
@@ -192,7 +194,7 @@ def _stream(
     return batches
 
 
-def _speed(case: Case, feed: Feed, clock: Callable[[], float] = time.perf_counter) -> float:
+def _speed(case: OperatorCase, feed: Feed, clock: Callable[[], float] = time.perf_counter) -> float:
     insert_only = all(
         bool((batch.end == batch.start).all()) for batches in feed.values() for batch in batches
     )
@@ -205,7 +207,7 @@ def _speed(case: Case, feed: Feed, clock: Callable[[], float] = time.perf_counte
     return sum(len(batch) for batches in feed.values() for batch in batches) / seconds
 
 
-def _exact_sum_cost(report: Report, size: Size) -> float:
+def _exact_sum_cost(report: Report, size: OperatorsSize) -> float:
     """The time of exact sums over that of plain ones, measured in turns; the median of pairs.
 
     It is the time of the processor that counts, so that what else the machine does matters less.
@@ -229,7 +231,7 @@ def _exact_sum_cost(report: Report, size: Size) -> float:
     return statistics.median(costs)
 
 
-def _anchor(case: Case, size: Size) -> float:
+def _anchor(case: OperatorCase, size: OperatorsSize) -> float:
     """Events per second of the batch query, the best of the repeats."""
     feed = _events(case, size, size.live[0], 0.0)
     connection = duckdb.connect(":memory:", config={"threads": 1})
@@ -248,13 +250,15 @@ def _anchor(case: Case, size: Size) -> float:
     return max(rates)
 
 
-def _growth(report: Report, name: str, case: Case, size: Size) -> float:
+def _growth(report: Report, name: str, case: OperatorCase, size: OperatorsSize) -> float:
     """How much longer the same batches take over the larger state."""
     times = [_batch_time(report, name, case, live, size) for live in size.preloaded]
     return times[1] / times[0]
 
 
-def _batch_time(report: Report, name: str, case: Case, live: int, size: Size) -> float:
+def _batch_time(
+    report: Report, name: str, case: OperatorCase, live: int, size: OperatorsSize
+) -> float:
     """Batches of events on 1,000 keys over a state of `live` events on other keys, too."""
     random = np.random.default_rng(5)
     given = Inputs.of(insert_only=True, points=case.points)

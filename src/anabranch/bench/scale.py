@@ -26,7 +26,7 @@ MASTERS: Final = ("local[1]", "local[2]", "local-cluster[2,1,1024]")
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class ScaleSize:
     """How much is measured: batches of so many rows each, and how often throughput is.
 
     Batches for throughput are `times` as large: cores share the rows of a batch, not what a batch
@@ -42,8 +42,8 @@ class Size:
     masters: tuple[str, ...]
 
 
-SIZES: Final[Mapping[Form, Size]] = {
-    "full": Size(
+SIZES: Final[Mapping[Form, ScaleSize]] = {
+    "full": ScaleSize(
         rows_per_batch=1_000_000,
         times=4,
         batches=14,
@@ -52,7 +52,7 @@ SIZES: Final[Mapping[Form, Size]] = {
         repeats=3,
         masters=MASTERS,
     ),
-    "quick": Size(
+    "quick": ScaleSize(
         rows_per_batch=100_000,
         times=4,
         batches=4,
@@ -61,7 +61,7 @@ SIZES: Final[Mapping[Form, Size]] = {
         repeats=1,
         masters=MASTERS[:2],
     ),
-    "smoke": Size(
+    "smoke": ScaleSize(
         rows_per_batch=1_000,
         times=1,
         batches=2,
@@ -98,7 +98,7 @@ def scale(report: Report) -> None:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _write(folder: Path, batches: int, size: Size) -> None:
+def _write(folder: Path, batches: int, size: ScaleSize) -> None:
     """Files for so many batches; a batch has several of them, so that it can be shared."""
     write_rows(
         folder,
@@ -109,7 +109,7 @@ def _write(folder: Path, batches: int, size: Size) -> None:
     )
 
 
-def _throughput(report: Report, root: Path, master: str, size: Size) -> float:
+def _throughput(report: Report, root: Path, master: str, size: ScaleSize) -> float:
     rates = []
     for repeat in range(size.repeats):
         files = FILES * size.times

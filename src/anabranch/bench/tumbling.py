@@ -22,7 +22,7 @@ RATE = 20_000
 
 @final
 @dataclass(frozen=True, slots=True)
-class Size:
+class TumblingSize:
     """How much is measured. The first batch of each run is warm-up."""
 
     files: int
@@ -32,10 +32,14 @@ class Size:
     repeats: int
 
 
-SIZES: Final[Mapping[Form, Size]] = {
-    "full": Size(files=28, rows_per_file=250_000, files_per_batch=4, slow_files=8, repeats=3),
-    "quick": Size(files=8, rows_per_file=100_000, files_per_batch=2, slow_files=2, repeats=1),
-    "smoke": Size(files=2, rows_per_file=1_000, files_per_batch=1, slow_files=1, repeats=1),
+SIZES: Final[Mapping[Form, TumblingSize]] = {
+    "full": TumblingSize(
+        files=28, rows_per_file=250_000, files_per_batch=4, slow_files=8, repeats=3
+    ),
+    "quick": TumblingSize(
+        files=8, rows_per_file=100_000, files_per_batch=2, slow_files=2, repeats=1
+    ),
+    "smoke": TumblingSize(files=2, rows_per_file=1_000, files_per_batch=1, slow_files=1, repeats=1),
 }
 
 
@@ -53,7 +57,7 @@ def tumbling(report: Report) -> None:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _measure(engine: Engine, root: Path, size: Size, report: Report) -> None:
+def _measure(engine: Engine, root: Path, size: TumblingSize, report: Report) -> None:
     rows, slow = root / "rows", root / "slow"
     plain, corrected = root / "elements", root / "corrected"
     for folder, share in ((plain, 0.0), (corrected, 0.1)):
@@ -99,7 +103,7 @@ def _measure(engine: Engine, root: Path, size: Size, report: Report) -> None:
 
 
 def _anabranch(
-    engine: Engine, folder: Path, work: Path, size: Size, *, ordered: bool
+    engine: Engine, folder: Path, work: Path, size: TumblingSize, *, ordered: bool
 ) -> list[dict[str, float]]:
     stream = engine.stream(
         folder,

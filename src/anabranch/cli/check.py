@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, final
 
 import typer
 
-from anabranch.cli.streams import Input, opened, with_forms
+from anabranch.cli.streams import InputFile, opened, with_forms
 
 if TYPE_CHECKING:
     from anabranch.model.files.stream_file import StreamForm
@@ -58,7 +58,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _findings(source: Input, form: StreamForm, limit: int) -> Findings:
+def _findings(source: InputFile, form: StreamForm, limit: int) -> Findings:
     # Loading Arrow takes longer than showing a help text.
     from anabranch.model.legality import LegalityChecker
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anabranch.cli.streams import Input, opened, with_forms
+from anabranch.cli.streams import InputFile, opened, with_forms
 from anabranch.errors import StreamError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def diff(
 
 
 def _compare(
-    one: Input, other: Input, forms: list[StreamForm]
+    one: InputFile, other: InputFile, forms: list[StreamForm]
 ) -> tuple[int, SnapshotDifference | None, Clock]:
     """The first instant at which the streams differ, how, and by which clock."""
     from anabranch.model.clock import INTEGERS, MICROSECONDS
@@ -74,7 +74,7 @@ def _compare(
     if all(form.timestamps for form in forms):
         clock = MICROSECONDS
 
-    def batches(source: Input, form: StreamForm) -> Iterator[EventBatch]:
+    def batches(source: InputFile, form: StreamForm) -> Iterator[EventBatch]:
         for piece in source.pieces(form):
             batch = in_microseconds(piece.batch, form.clock) if clock.timestamps else piece.batch
             yield conformed(batch, schema)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anabranch.cli.progress import Bar
-from anabranch.cli.streams import Input, opened, with_forms
+from anabranch.cli.streams import InputFile, opened, with_forms
 from anabranch.errors import PlanError, StreamError
 
 if TYPE_CHECKING:
@@ -91,10 +91,10 @@ def merge(
         return
     names = [name if files.count(name) == 1 else f"{name} ({n})" for n, name in enumerate(files, 1)]
     with opened(*files) as inputs:
-        copies = [Input(each.path, name) for each, name in zip(inputs, names)]
+        copies = [InputFile(each.path, name) for each, name in zip(inputs, names)]
 
-        def write(forms: list[StreamForm]) -> tuple[FileMerge, _Counts]:
-            counts = _Counts()
+        def write(forms: list[StreamForm]) -> tuple[FileMerge, _ElementCounts]:
+            counts = _ElementCounts()
             work = _work(copies, forms, case, inserts, adjusts, lag, _divergence(divergence, case))
             write_stream(to, counts.of(work.batches()), clock=forms[0].clock)
             if counts.stable is not None:
@@ -148,7 +148,7 @@ def _follow(
         raise typer.Exit(code)
 
 
-class _Counts:
+class _ElementCounts:
     """How much of what has been written."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ def _divergence(said: str | None, case: str | None) -> str:
 
 
 def _work(
-    copies: list[Input],
+    copies: list[InputFile],
     forms: list[StreamForm],
     case: str | None,
     inserts: str,
@@ -186,7 +186,7 @@ def _work(
     divergence: str,
 ) -> FileMerge:
     from anabranch.algebra.merge import MergePolicy
-    from anabranch.merging.files import PIECE_ROWS, Copy, FileMerge
+    from anabranch.merging.files import PIECE_ROWS, FileCopy, FileMerge
     from anabranch.model.files.stream_file import read_arrivals
 
     schema = _schema(copies, forms)
@@ -210,14 +210,14 @@ def _work(
             )
 
     return FileMerge(
-        [Copy(copy.name, pieces(number)) for number, copy in enumerate(copies)],
+        [FileCopy(copy.name, pieces(number)) for number, copy in enumerate(copies)],
         schema,
         None if case is None else case.lower(),  # type: ignore[arg-type]
         policy,
     )
 
 
-def _schema(copies: list[Input], forms: list[StreamForm]) -> pa.Schema:
+def _schema(copies: list[InputFile], forms: list[StreamForm]) -> pa.Schema:
     """The columns of all copies; one that has others is no copy."""
     from anabranch.model.files.infer_schema import unify
 
@@ -247,7 +247,7 @@ def _schema(copies: list[Input], forms: list[StreamForm]) -> pa.Schema:
     return schema
 
 
-def _tell(to: str, work: FileMerge, counts: _Counts) -> None:
+def _tell(to: str, work: FileMerge, counts: _ElementCounts) -> None:
     elements = sum(copy.rows for copy in work.copies)
     stable = "nothing is promised"
     if counts.stable is not None:

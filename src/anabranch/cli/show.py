@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anabranch.cli.results import show_history, show_snapshot
-from anabranch.cli.streams import Input, opened, with_forms
+from anabranch.cli.streams import InputFile, opened, with_forms
 from anabranch.errors import AnabranchError, StreamError
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ def _instant(text: str, form: StreamForm) -> int:
         raise StreamError(problem.what, where="option --at", hint=problem.hint) from None
 
 
-def _history(source: Input, form: StreamForm) -> History:
+def _history(source: InputFile, form: StreamForm) -> History:
     from anabranch.model.history import History
 
     return History.of((piece.batch for piece in source.pieces(form)), form.schema)
 
 
 def _snapshot(
-    source: Input, at: str, forms: list[StreamForm]
+    source: InputFile, at: str, forms: list[StreamForm]
 ) -> tuple[pa.RecordBatch, StreamForm, int]:
     from anabranch.model.history import snapshot_of
 

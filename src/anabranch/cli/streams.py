@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 @final
 @dataclass(frozen=True, slots=True)
-class Input:
+class InputFile:
     """A file to read, and what the user calls it."""
 
     path: Path
@@ -46,7 +46,7 @@ class Input:
 
 
 @contextmanager
-def opened(*names: str) -> Iterator[list[Input]]:
+def opened(*names: str) -> Iterator[list[InputFile]]:
     """The files and log folders of these names; `-` is standard input.
 
     What can be read only once, such as a pipe, and logs are kept in a file while that is needed.
@@ -59,19 +59,19 @@ def opened(*names: str) -> Iterator[list[Input]]:
         yield [_input(name, Path(folder) / str(number)) for number, name in enumerate(names)]
 
 
-def _input(name: str, copy: Path) -> Input:
+def _input(name: str, copy: Path) -> InputFile:
     if name == "-":
         with copy.open("wb") as kept:
             shutil.copyfileobj(sys.stdin.buffer, kept)
-        return Input(copy, "standard input")
+        return InputFile(copy, "standard input")
     path = Path(name)
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("rb") as pipe, copy.open("wb") as kept:
             shutil.copyfileobj(pipe, kept)
-        return Input(copy, name)
+        return InputFile(copy, name)
     if (path / "_log" / "stream.json").is_file():
-        return Input(_log_as_file(path, copy.with_suffix(".parquet")), name)
-    return Input(path, name)
+        return InputFile(_log_as_file(path, copy.with_suffix(".parquet")), name)
+    return InputFile(path, name)
 
 
 def _log_as_file(log: Path, copy: Path) -> Path:
@@ -86,7 +86,7 @@ def _log_as_file(log: Path, copy: Path) -> Path:
     return copy
 
 
-def with_forms(inputs: list[Input], action: Callable[[list[StreamForm]], Result]) -> Result:
+def with_forms(inputs: list[InputFile], action: Callable[[list[StreamForm]], Result]) -> Result:
     """Do something that depends on the forms of stream files.
 
     Columns are inferred from the first block of a file. Where a later line does not fit, all lines

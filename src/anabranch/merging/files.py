@@ -24,7 +24,7 @@ PIECE_ROWS: Final = 100_000
 
 @final
 @dataclass(slots=True, eq=False)
-class Copy:
+class FileCopy:
     """A stream that comes piece by piece, and how far it has come."""
 
     name: str
@@ -58,7 +58,7 @@ class Copy:
 class FileMerge:
     """A merge that reads whoever is furthest behind, so that nobody has to be waited for long."""
 
-    copies: Sequence[Copy]
+    copies: Sequence[FileCopy]
     schema: pa.Schema
     case: Case | None = None
     policy: MergePolicy = field(default_factory=MergePolicy)

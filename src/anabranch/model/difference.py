@@ -13,7 +13,7 @@ import pyarrow as pa
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
 from anabranch.model.numbers.hashing import stable_hash
-from anabranch.model.tally import Entries, Tally
+from anabranch.model.tally import KeyCounts, Tally
 from anabranch.model.time import FOREVER, Time
 
 _SALTS: Final = (0, 1)
@@ -83,7 +83,7 @@ def _withdrawn(events: EventBatch) -> EventBatch:
     return events.with_ends(events.new_end, events.end)
 
 
-def _changes(batch: EventBatch, sign: int) -> Entries:
+def _changes(batch: EventBatch, sign: int) -> KeyCounts:
     """How multiplicities change: each move adds one from its old end to its new one."""
     moves = batch.where(batch.end != batch.new_end)
     columns = moves.payload.columns
@@ -93,4 +93,4 @@ def _changes(batch: EventBatch, sign: int) -> Entries:
     # FOREVER is no instant: what ends there never ends.
     rows = np.flatnonzero(instant < FOREVER)
     key = (*(np.tile(words, 2)[rows] for words in payload), instant[rows])
-    return Entries.of(key, count[rows])
+    return KeyCounts.of(key, count[rows])

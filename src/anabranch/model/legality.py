@@ -13,7 +13,7 @@ from anabranch.model.arrivals import Arrivals
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.elements import Adjust, Element, Insert, show_element
 from anabranch.model.numbers.hashing import stable_hash
-from anabranch.model.tally import Entries, Flags, Numbers, Tally
+from anabranch.model.tally import Flags, KeyCounts, Numbers, Tally
 from anabranch.model.time import BEGINNING, Time, TimeArray
 
 Rule: TypeAlias = Literal[
@@ -92,7 +92,9 @@ class LegalityChecker:
                 self._stable_position = int(arrivals.stable_positions[best])
         return found
 
-    def _first(self, arrivals: Arrivals, moves: Entries, rows: Numbers) -> tuple[int, Rule | None]:
+    def _first(
+        self, arrivals: Arrivals, moves: KeyCounts, rows: Numbers
+    ) -> tuple[int, Rule | None]:
         """The first row that breaks a promise, and which."""
         batch, is_adjust = arrivals.batch, arrivals.is_adjust
         bound = np.maximum(arrivals.bound, self.stable)
@@ -116,7 +118,7 @@ class LegalityChecker:
             return first, None
         return first, [rule for rule, mask in broken.items() if mask[first]][-1]
 
-    def _first_unknown(self, moves: Entries, rows: Numbers) -> int:
+    def _first_unknown(self, moves: KeyCounts, rows: Numbers) -> int:
         """The first row that takes away an event which is not there."""
         order = moves.order()
         moves, rows = moves.take(order), rows[order]
@@ -128,7 +130,7 @@ class LegalityChecker:
         missing = rows[(running < 0) & (moves.count < 0)]
         return int(missing.min(initial=np.iinfo(np.int64).max))
 
-    def _may_move(self, entries: Entries) -> Flags:
+    def _may_move(self, entries: KeyCounts) -> Flags:
         """Not fully frozen: the end is at the stable point or later."""
         return np.asarray(entries.key[2] >= self.stable)
 
@@ -231,7 +233,7 @@ def _payload_hash(arrivals: Arrivals) -> Numbers:
     return stable_hash(arrivals.batch.payload.columns, len(arrivals)).view(np.int64)
 
 
-def _moves(arrivals: Arrivals) -> tuple[Entries, Numbers]:
+def _moves(arrivals: Arrivals) -> tuple[KeyCounts, Numbers]:
     """What each row takes away, then what it adds: entries by (payload, start, end), and rows."""
     batch = arrivals.batch
     leaves = np.flatnonzero(arrivals.is_adjust)
@@ -242,4 +244,4 @@ def _moves(arrivals: Arrivals) -> tuple[Entries, Numbers]:
     row = row[order]
     end: TimeArray = np.concatenate([batch.end[leaves], batch.new_end[reaches]])[order]
     count = np.repeat([-1, 1], [len(leaves), len(reaches)])[order]
-    return Entries.of((_payload_hash(arrivals)[row], batch.start[row], end), count), row
+    return KeyCounts.of((_payload_hash(arrivals)[row], batch.start[row], end), count), row

@@ -18,7 +18,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Entries:
+class KeyCounts:
     """Keys of a few numbers each, and how often each occurs; `place` orders them at random."""
 
     place: npt.NDArray[np.uint64]
@@ -29,13 +29,13 @@ class Entries:
         return len(self.place)
 
     @staticmethod
-    def of(key: tuple[Numbers, ...], count: Numbers) -> Entries:
+    def of(key: tuple[Numbers, ...], count: Numbers) -> KeyCounts:
         """Entries with these columns as their key."""
-        return Entries(stable_hash([pa.array(part) for part in key], len(count)), key, count)
+        return KeyCounts(stable_hash([pa.array(part) for part in key], len(count)), key, count)
 
-    def take(self, rows: npt.NDArray[np.int64] | Flags) -> Entries:
+    def take(self, rows: npt.NDArray[np.int64] | Flags) -> KeyCounts:
         """The entries at these positions, or those for which a mask is true."""
-        return Entries(self.place[rows], tuple(part[rows] for part in self.key), self.count[rows])
+        return KeyCounts(self.place[rows], tuple(part[rows] for part in self.key), self.count[rows])
 
     def order(self) -> npt.NDArray[np.int64]:
         """The positions that bring equal keys together; equal keys stay in their order."""
@@ -55,7 +55,7 @@ class Entries:
             is_new[1:] |= part[1:] != part[:-1]
         return is_new
 
-    def added_up(self) -> Entries:
+    def added_up(self) -> KeyCounts:
         """One entry per key, in order, without those that come to nothing."""
         if not len(self):
             return self
@@ -63,7 +63,7 @@ class Entries:
         is_new = ordered.begins()
         total = np.add.reduceat(ordered.count, np.flatnonzero(is_new))
         some = ordered.take(is_new)
-        return Entries(some.place, some.key, total).take(total != 0)
+        return KeyCounts(some.place, some.key, total).take(total != 0)
 
 
 @final
@@ -74,11 +74,11 @@ class Tally:
         keep: Which entries are still needed; asked whenever runs are merged.
     """
 
-    def __init__(self, keep: Callable[[Entries], Flags] | None = None) -> None:
-        self._runs: list[Entries] = []
+    def __init__(self, keep: Callable[[KeyCounts], Flags] | None = None) -> None:
+        self._runs: list[KeyCounts] = []
         self._keep = keep
 
-    def add(self, entries: Entries) -> None:
+    def add(self, entries: KeyCounts) -> None:
         """Add all counts."""
         run = entries.added_up()
         while self._runs and len(self._runs[-1]) < 2 * len(run):
@@ -88,7 +88,7 @@ class Tally:
         if len(run):
             self._runs.append(run)
 
-    def counts(self, keys: Entries) -> Numbers:
+    def counts(self, keys: KeyCounts) -> Numbers:
         """How often each of these keys has been counted."""
         total = np.zeros(len(keys), np.int64)
         for run in self._runs:
@@ -108,10 +108,10 @@ class Tally:
                 at[open_rows] += 1
         return total
 
-    def entries(self) -> Entries:
+    def entries(self) -> KeyCounts:
         """All that is counted and kept, one entry per key."""
         if not self._runs:
-            return Entries.of((), np.empty(0, np.int64))
+            return KeyCounts.of((), np.empty(0, np.int64))
         run = _merged(self._runs)
         if self._keep is not None:
             run = run.take(self._keep(run))
@@ -119,14 +119,14 @@ class Tally:
         return run
 
 
-def _both(mask: Flags, rows: Numbers, entries: Entries) -> tuple[Numbers, Entries]:
+def _both(mask: Flags, rows: Numbers, entries: KeyCounts) -> tuple[Numbers, KeyCounts]:
     return rows[mask], entries.take(mask)
 
 
-def _merged(runs: list[Entries]) -> Entries:
+def _merged(runs: list[KeyCounts]) -> KeyCounts:
     if len(runs) == 1:
         return runs[0]
-    return Entries(
+    return KeyCounts(
         np.concatenate([run.place for run in runs]),
         tuple(np.concatenate(parts) for parts in zip(*(run.key for run in runs))),
         np.concatenate([run.count for run in runs]),

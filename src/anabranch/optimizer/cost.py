@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, final
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
@@ -122,7 +122,7 @@ def _cost(node: Node, given: list[Estimate], out: Estimate) -> Cost:
             return Cost(came * 2 * STAMP + left * MAKE)
         case Join():
             return join_cost(given[0], given[1], _buckets(node, given), left)
-        case Aggregate(group_by=groups):
+        case Aggregation(group_by=groups):
             return _aggregate_cost(given[0], given[0].values(groups), left)
         case ApplyModule():
             return _module_cost(node, given[0], out)

@@ -8,7 +8,7 @@ from typing import Final, final
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
@@ -119,7 +119,7 @@ def of_operator(node: Node, given: list[Estimate]) -> Estimate:
             left, right = given
             share = share_of(node, {**left.distinct, **right.distinct})
             return of_join(kind, left, right, share)
-        case Aggregate(group_by=groups):
+        case Aggregation(group_by=groups):
             (one,) = given
             many = one.values(groups)
             stream = characteristics.grouped(one.stream, many)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow
@@ -45,7 +45,7 @@ def facts(node: Node, names: frozenset[str]) -> list[Expression]:
             return [*_about(names, p), *facts(x, names)]
         case Map(input=x, columns=columns):
             return _renamed(x, columns, names, node)
-        case Aggregate(input=x, group_by=columns) | ApplyModule(input=x, group_by=columns):
+        case Aggregation(input=x, group_by=columns) | ApplyModule(input=x, group_by=columns):
             return _renamed(x, columns, names, node)
         case Join(kind="inner", left=x, right=y, predicate=p):
             asked = [] if p is None else _about(names, p)
@@ -74,7 +74,7 @@ def holds(node: Node, condition: Expression) -> bool:
             return _implies(node.predicate, condition) or _below(node, condition)
         case Map():
             return _computed(node, node.columns, condition)
-        case Aggregate() | ApplyModule():
+        case Aggregation() | ApplyModule():
             return _computed(node, node.group_by, condition)
         case Union():
             return all(holds(each, condition) for each in node.inputs)

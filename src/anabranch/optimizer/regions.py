@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, final
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.cleanse import Cleanse
@@ -23,7 +23,7 @@ from anabranch.algebra.union import Union
 from anabranch.optimizer.interning import Interner
 
 _STANDARD: Final = (
-    *(Filter, Map, Union, Join, Distinct, SetOperation, Aggregate, TopK),
+    *(Filter, Map, Union, Join, Distinct, SetOperation, Aggregation, TopK),
     *(Coalesce, Split, Cleanse),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
@@ -84,7 +84,7 @@ def _keys(node: Node) -> Keys:
             return lasting_keys(node.input)
         case Map():
             return _mapped(keys(node.input), node.columns)
-        case Aggregate():
+        case Aggregation():
             return frozenset({frozenset(name for name, _ in node.group_by)})
         case ApplyModule():
             return _windows(node)

@@ -2,19 +2,19 @@
 
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.testing.check_module import check_module
-from anabranch.testing.compatible import MergeWatch, Violation, compatible
+from anabranch.testing.compatible import MergeViolation, MergeWatch, compatible
 from anabranch.testing.identical import assert_identical
 from anabranch.testing.merge.inputs import Lag, Quorum
 from anabranch.testing.merge.model import MergeModel
-from anabranch.testing.merge.oracle import Merge, assert_merges
+from anabranch.testing.merge.oracle import WatchedMerge, assert_merges
 from anabranch.testing.oracle import assert_agrees, meaning, sources_of
 from anabranch.testing.physical import (
     AnyElement,
     Element,
+    KitStable,
     Move,
     PhysicalState,
     PhysicalStream,
-    Stable,
     adjust,
     elements_of,
     insert,
@@ -39,19 +39,19 @@ __all__ = [
     "Action",
     "AnyElement",
     "Element",
+    "KitStable",
     "Lag",
     "LocalRunner",
-    "Merge",
     "MergeCase",
     "MergeModel",
     "MergeScript",
+    "MergeViolation",
     "MergeWatch",
     "Move",
     "PhysicalState",
     "PhysicalStream",
     "Quorum",
-    "Stable",
-    "Violation",
+    "WatchedMerge",
     "adjust",
     "assert_agrees",
     "assert_identical",

@@ -12,9 +12,9 @@ from anabranch.model.time import BEGINNING, format_time
 from anabranch.testing.physical import (
     AnyElement,
     Element,
+    KitStable,
     Move,
     PhysicalState,
-    Stable,
     move_or_stable,
 )
 from anabranch.testing.replica_view import Key, ReplicaView
@@ -24,7 +24,7 @@ Rule: TypeAlias = Literal["C1", "C2", "C3.1", "C3.2", "illegal", "chatty"]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Violation:
+class MergeViolation:
     """What an output must not say, or must say and does not.
 
     Attributes:
@@ -49,7 +49,7 @@ def compatible(
     output: Iterable[AnyElement],
     *,
     multiset: bool = False,
-) -> list[Violation]:
+) -> list[MergeViolation]:
     """Why an output cannot follow these inputs; empty if it can (Chandramouli et al., III).
 
     Inputs and output are prefixes: all inputs are there from the beginning, and what they say is
@@ -92,7 +92,7 @@ class Traffic:
 
     def count(self, element: Element) -> None:
         """One more."""
-        if isinstance(element, Stable):
+        if isinstance(element, KitStable):
             self.stables += 1
         elif element.end == element.start:
             self.inserts += 1
@@ -135,8 +135,8 @@ class MergeWatch:
     _attached: dict[str, ReplicaView] = field(default_factory=dict)
     _output: ReplicaView = field(default_factory=lambda: ReplicaView(name="the output"))
     _legal: PhysicalState = field(default_factory=PhysicalState.empty)
-    _lasting: list[Violation] = field(default_factory=list)
-    _standing: dict[Key, Violation] = field(default_factory=dict)
+    _lasting: list[MergeViolation] = field(default_factory=list)
+    _standing: dict[Key, MergeViolation] = field(default_factory=dict)
     # Events to look at again: news about them; started before the promise and not over; the rest
     # by start (and a number, so that payloads are not compared).
     _changed: set[Key] = field(default_factory=set)
@@ -194,14 +194,14 @@ class MergeWatch:
         self.emitted.count(said)
         wrong = self._legal.take(said)
         if wrong:
-            event = None if isinstance(said, Stable) else (said.payload, said.start)
-            self._lasting.append(Violation("illegal", event, f"{said!r} {wrong}"))
+            event = None if isinstance(said, KitStable) else (said.payload, said.start)
+            self._lasting.append(MergeViolation("illegal", event, f"{said!r} {wrong}"))
         if self.laconic:
             self._count()
         self._output.take(said, keyed=False)
         self._note(said)
 
-    def violations(self) -> list[Violation]:
+    def violations(self) -> list[MergeViolation]:
         """What is wrong now, and the illegal and chatty elements there were."""
         for key in self._changed:
             found = self._of_many(key) if self.multiset else self._of_one(key)
@@ -216,15 +216,15 @@ class MergeWatch:
         self._changed.clear()
         return [*self._lasting, *self._promise(), *self._standing.values()]
 
-    def _promise(self) -> list[Violation]:
+    def _promise(self) -> list[MergeViolation]:
         """C1: no promise that no input has made."""
         if self.stable <= self.reached:
             return []
         said = ", ".join(view.promise() for view in self._views) or "there is no input"
         text = f"the output is stable at {format_time(self.stable)}; {said}"
-        return [Violation("C1", None, text)]
+        return [MergeViolation("C1", None, text)]
 
-    def _of_one(self, key: Key) -> Violation | None:
+    def _of_one(self, key: Key) -> MergeViolation | None:
         """C2 and C3 where payload and start are a key."""
         held, stable = self._output.ends_of(key), self.stable
         if len(held) > 1:
@@ -247,7 +247,7 @@ class MergeWatch:
             return self._violation("C3.2", key)
         return None
 
-    def _of_many(self, key: Key) -> Violation | None:
+    def _of_many(self, key: Key) -> MergeViolation | None:
         """The same for multisets: events that ended are counted one by one, others together."""
         held, stable = self._output.ends_of(key), self.stable
         if stable <= key[1]:
@@ -295,10 +295,10 @@ class MergeWatch:
             for end in view.ends_of(key)
         )
 
-    def _violation(self, rule: Rule, key: Key) -> Violation:
+    def _violation(self, rule: Rule, key: Key) -> MergeViolation:
         said = [view.opinion(key) for view in self._views if view.ends_of(key)]
         what = ", ".join(said) or "no input has it"
-        return Violation(rule, key, f"{self._output.opinion(key)}; {what}")
+        return MergeViolation(rule, key, f"{self._output.opinion(key)}; {what}")
 
     def _count(self) -> None:
         """The bounds of `laconic`; each is reported once."""
@@ -316,4 +316,4 @@ class MergeWatch:
         for what, many, few in bounds:
             if many == few + 1:
                 text = f"{many} {what} left the merge; {few} came"
-                self._lasting.append(Violation("chatty", None, text))
+                self._lasting.append(MergeViolation("chatty", None, text))

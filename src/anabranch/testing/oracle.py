@@ -29,9 +29,9 @@ from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
 from anabranch.testing.physical import (
     Element,
+    KitStable,
     PhysicalState,
     PhysicalStream,
-    Stable,
     elements_of,
     violations,
 )
@@ -227,7 +227,7 @@ def _compare(
             f"the output is stable at {format_time(out.stable)}, "
             f"but the inputs at {format_time(promised)}"
         )
-    state.take(Stable(out.stable))
+    state.take(KitStable(out.stable))
     means = {name: LogicalStream.of_batches(batches) for name, batches in came.items()}
     told = {name: history_of(batches) for name, batches in came.items()}
     wanted = meaning(node, means, told, finite)
@@ -252,7 +252,7 @@ def _show(batches: Sequence[EventBatch]) -> list[str]:
 
 
 def _elements(batch: EventBatch) -> list[Element]:
-    promise: list[Element] = [Stable(batch.stable)] if batch.stable > BEGINNING else []
+    promise: list[Element] = [KitStable(batch.stable)] if batch.stable > BEGINNING else []
     return [*elements_of(batch), *promise]
 
 

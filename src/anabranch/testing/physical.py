@@ -39,7 +39,7 @@ class Move:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Stable:
+class KitStable:
     """Nothing before this instant changes any more."""
 
     time: int
@@ -49,7 +49,7 @@ class Stable:
         return f"stable({format_time(self.time)})"
 
 
-Element: TypeAlias = Move | Stable
+Element: TypeAlias = Move | KitStable
 
 AnyElement: TypeAlias = Element | model.Element
 """An element of the kit, or one as in `model/elements.py`."""
@@ -65,9 +65,9 @@ def adjust(*payload: object, start: int, end: int, new_end: int) -> Move:
     return Move(freeze(payload), start, end, new_end)
 
 
-def stable(time: int) -> Stable:
+def stable(time: int) -> KitStable:
     """A promise."""
-    return Stable(time)
+    return KitStable(time)
 
 
 def move_or_stable(element: AnyElement) -> Element:
@@ -78,7 +78,7 @@ def move_or_stable(element: AnyElement) -> Element:
     """
     match element:
         case model.Stable(time):
-            return Stable(time)
+            return KitStable(time)
         case model.Insert(payload, start, end):
             return Move(freeze(payload), start, start, end)
         case model.Adjust(payload, start, end, new_end):
@@ -114,7 +114,7 @@ class PhysicalStream:
 
     def _batch(self, elements: Sequence[Element]) -> EventBatch:
         moves = [each for each in elements if isinstance(each, Move)]
-        promises = [each.time for each in elements if isinstance(each, Stable)]
+        promises = [each.time for each in elements if isinstance(each, KitStable)]
         return EventBatch(
             rows_of([move.payload for move in moves], self.schema),
             np.array([move.start for move in moves], np.int64),
@@ -155,7 +155,7 @@ class PhysicalState:
 
     def take(self, element: Element) -> str:
         """Apply one element; what is illegal about it, if anything."""
-        if isinstance(element, Stable):
+        if isinstance(element, KitStable):
             self.stable = max(self.stable, element.time)
             return ""
         payload, start, end, new_end = (

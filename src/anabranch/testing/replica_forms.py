@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 from anabranch.model.time import BEGINNING, FOREVER
-from anabranch.testing.physical import Element, Move, Stable
+from anabranch.testing.physical import Element, KitStable, Move
 
 MergeCase: TypeAlias = Literal["R0", "R1", "R2", "R3", "R4"]
 """What is known of the copies of a stream, strongest first."""
@@ -56,7 +56,7 @@ def draw_replica(
         for _ in range(2):
             if below(rarity) == 0:
                 promise = _promise(stable, bound, order[: number + 1], below)
-                elements.append(Stable(promise))
+                elements.append(KitStable(promise))
                 stable = max(stable, promise)
         if event is not None:
             elements.append(event)
@@ -82,7 +82,7 @@ def _promise(stable: int, bound: int, events: Sequence[Move], below: Callable[[i
 
 
 def _ended(elements: list[Element], below: Callable[[int], int]) -> list[Element]:
-    return elements if below(4) == 3 else [*elements, Stable(FOREVER)]
+    return elements if below(4) == 3 else [*elements, KitStable(FOREVER)]
 
 
 def _revised(case: MergeCase, events: Sequence[Move], below: Callable[[int], int]) -> list[Element]:
@@ -106,7 +106,7 @@ def _revised(case: MergeCase, events: Sequence[Move], below: Callable[[int], int
         if below(rarity) == 0:
             bound = min((_latest(move) for plan in plans for move in plan), default=FOREVER)
             promise = _promise(stable, bound, events, below)
-            elements.append(Stable(promise))
+            elements.append(KitStable(promise))
             stable = max(stable, promise)
         if not plans:
             return _ended(elements, below)

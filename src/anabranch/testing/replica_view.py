@@ -9,7 +9,7 @@ from typing import TypeAlias, final
 
 from anabranch.model.payload import Payload, sort_key
 from anabranch.model.time import BEGINNING, format_time
-from anabranch.testing.physical import Element, Stable
+from anabranch.testing.physical import Element, KitStable
 
 Key: TypeAlias = tuple[Payload, int]
 """Payload and start of an event."""
@@ -38,7 +38,7 @@ class ReplicaView:
         A copy that missed something may adjust what it never inserted; then that is its opinion.
         With `keyed` there is one event of a payload and start, and what is said last holds.
         """
-        if isinstance(element, Stable):
+        if isinstance(element, KitStable):
             self.stable = max(self.stable, element.time)
             return
         key = (element.payload, element.start)

@@ -15,7 +15,7 @@ from anabranch.model.time import (
     format_time,
     subtract_saturating,
 )
-from anabranch.testing.physical import Element, Move, Stable
+from anabranch.testing.physical import Element, KitStable, Move
 from anabranch.testing.replica_forms import MergeCase, draw_history, draw_replica
 
 Action: TypeAlias = (
@@ -115,7 +115,7 @@ def make_script(
         name: _lives(name, case, history, below, whole=name == _NAMES[0], gaps=gaps)
         for name in names
     }
-    progress = _Progress(case=case, lag=lag)
+    progress = _ReplicaProgress(case=case, lag=lag)
     actions: list[Action] = []
     while True:
         ready = [name for name in names if progress.prepare(waiting[name])]
@@ -131,7 +131,7 @@ def make_script(
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _ReplicaStep:
     """One action of a copy, and which events this copy does not know."""
 
     action: Action
@@ -146,9 +146,9 @@ def _lives(
     *,
     whole: bool,
     gaps: bool,
-) -> list[_Step]:
+) -> list[_ReplicaStep]:
     """All that an input ever does: it comes, talks, leaves, and comes again."""
-    steps: list[_Step] = []
+    steps: list[_ReplicaStep] = []
     before: list[Element] = []
     for life in range(1 + (below(4) == 3) + (below(8) == 7)):
         start, known = int(BEGINNING), list(history)
@@ -172,9 +172,9 @@ def _lives(
         else:
             leaves = False
         actions: list[Action] = [("attach", name, start), *said]
-        steps += [_Step(action, missing if start == BEGINNING else ()) for action in actions]
+        steps += [_ReplicaStep(action, missing if start == BEGINNING else ()) for action in actions]
         if not leaves:
-            steps.append(_Step(leaving, ()))
+            steps.append(_ReplicaStep(leaving, ()))
     if steps[-1].action[0] == "detach" and below(3) != 2:
         del steps[-1]
     return steps
@@ -202,7 +202,7 @@ def _minus(history: Sequence[Move], known: Iterable[Move]) -> list[Move]:
 
 @final
 @dataclass(slots=True)
-class _Input:
+class _ReplicaInput:
     """A copy as the merge sees it."""
 
     from_time: int
@@ -211,30 +211,30 @@ class _Input:
 
 @final
 @dataclass(slots=True, kw_only=True)
-class _Progress:
+class _ReplicaProgress:
     """How far a merge of these copies is: what a copy that misses something must wait for."""
 
     case: MergeCase
     lag: int
     stable: int = BEGINNING
     passed: int = BEGINNING
-    inputs: dict[str, _Input] = field(default_factory=dict)
+    inputs: dict[str, _ReplicaInput] = field(default_factory=dict)
 
-    def prepare(self, steps: list[_Step]) -> bool:
+    def prepare(self, steps: list[_ReplicaStep]) -> bool:
         """Whether an input may go on; promises that would do harm are left out before."""
         while steps:
             step = steps[0]
             element = step.action[2] if step.action[0] == "element" else None
             if element is None or not step.missing or not self._harms(step.missing, element):
                 return True
-            if not isinstance(element, Stable):
+            if not isinstance(element, KitStable):
                 return False
             del steps[0]
         return False
 
     def _harms(self, missing: Sequence[Move], element: Element) -> bool:
         """Whether to take this from a copy that misses something would lose it, or unsettle it."""
-        if isinstance(element, Stable):
+        if isinstance(element, KitStable):
             time = self._lagged(element.time)
             return time > self.stable and any(
                 event.start < time and event.new_end >= self.stable for event in missing
@@ -242,18 +242,18 @@ class _Progress:
         ordered = self.case in ("R0", "R1", "R2")
         return ordered and any(self.passed <= event.start < element.start for event in missing)
 
-    def take(self, step: _Step) -> None:
+    def take(self, step: _ReplicaStep) -> None:
         kind, name = step.action[:2]
         if step.action[0] == "attach":
-            self.inputs[name] = _Input(step.action[2])
+            self.inputs[name] = _ReplicaInput(step.action[2])
         elif kind == "detach":
             self.inputs.pop(name, None)
         elif name in self.inputs and step.action[0] == "element":
             element, view = step.action[2], self.inputs[name]
-            time = element.time if isinstance(element, Stable) else element.start
+            time = element.time if isinstance(element, KitStable) else element.start
             if view.from_time == BEGINNING and not step.missing:
                 self.passed = max(self.passed, time)
-            if isinstance(element, Stable):
+            if isinstance(element, KitStable):
                 view.stable = max(view.stable, time)
         self._advance()
 

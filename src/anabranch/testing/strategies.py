@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from anabranch.model.batch import EventBatch
 from anabranch.model.payload import Payload, freeze
 from anabranch.model.time import BEGINNING, FOREVER, Duration
-from anabranch.testing.physical import Element, Move, PhysicalStream, Stable
+from anabranch.testing.physical import Element, KitStable, Move, PhysicalStream
 
 DEFAULT_SCHEMA: Final = pa.schema([("key", pa.string()), ("value", pa.int64())])
 
@@ -114,7 +114,7 @@ def streams(
         if element is not None:
             maker.take(element)
     if draw(st.booleans()):
-        maker.take(Stable(FOREVER))
+        maker.take(KitStable(FOREVER))
     return PhysicalStream(columns, tuple(maker.elements))
 
 
@@ -223,7 +223,7 @@ class _Maker:
 
     def take(self, element: Element) -> None:
         self.elements.append(element)
-        if isinstance(element, Stable):
+        if isinstance(element, KitStable):
             self.stable = max(self.stable, element.time)
             return
         if element.end > element.start:
@@ -263,14 +263,14 @@ class _Maker:
         event = self._one_of(self._events(lambda start, _: start >= self.stable))
         return None if event is None else Move(*event, event[1])
 
-    def promise(self) -> Stable:
+    def promise(self) -> KitStable:
         """Most often inside a lifetime or at its end; rarely one that says nothing new."""
         event = self._one_of(self._events(lambda _, end: end > self.stable))
         if event is None or self.draw(st.integers(0, 7)) == 0:
-            return Stable(self.draw(instants(self.origin)))
+            return KitStable(self.draw(instants(self.origin)))
         _, start, end = event
         least = max(start, self.stable)
-        return Stable(self.draw(st.integers(least, min(least + 4, end))))
+        return KitStable(self.draw(st.integers(least, min(least + 4, end))))
 
     def _insert(self, payload: Payload, start: int) -> Move | None:
         end = None if start >= FOREVER else self._end(start, start + 1)

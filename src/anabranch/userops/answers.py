@@ -12,7 +12,7 @@ from anabranch.algebra.modules.results import ModuleCallError
 
 @final
 @dataclass(frozen=True, slots=True)
-class Answers:
+class ResultMaker:
     """Makes results of one module out of what it gives.
 
     Attributes:

@@ -8,9 +8,9 @@ from typing import Any, final
 
 from anabranch.algebra.modules.module import Code, Result, Row, Window
 from anabranch.algebra.modules.results import ModuleCallError
-from anabranch.userops.answers import Answers
+from anabranch.userops.answers import ResultMaker
 from anabranch.userops.definition import Callee
-from anabranch.userops.view import View
+from anabranch.userops.view import EventView
 
 
 @final
@@ -19,8 +19,8 @@ class WholeCode(Code):
     """A function, or the `compute` of an object, that gets all events of a window."""
 
     callee: Callee
-    view: View
-    answers: Answers
+    view: EventView
+    answers: ResultMaker
 
     def compute(
         self, columns: Sequence[list[Any]], times: tuple[list[int], list[int]], window: Window
@@ -44,8 +44,8 @@ class IncrementalCode(Code):
     """An object that keeps a state per window."""
 
     callee: Callee
-    view: View
-    answers: Answers
+    view: EventView
+    answers: ResultMaker
     sees_window: bool
 
     def initial(self) -> Any:

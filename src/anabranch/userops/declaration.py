@@ -62,7 +62,7 @@ class Parameter:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EventForm:
     """How a module is shown events.
 
     Attributes:
@@ -101,7 +101,7 @@ class Declaration:
     kind: Kind
     name: str
     definition: Definition
-    seen: Seen
+    seen: EventForm
     given: Given
     parameters: tuple[Parameter, ...] = ()
     incremental: bool = False

@@ -10,11 +10,11 @@ from typing import Any, Final, ParamSpec, TypeVar, final, overload
 
 from anabranch.algebra.modules.module import Frame, Kind, Property
 from anabranch.algebra.modules.results import ModuleCallError, typed_values
-from anabranch.userops.answers import Answers
-from anabranch.userops.declaration import NOTHING, Argument, Declaration, Given, Seen
+from anabranch.userops.answers import ResultMaker
+from anabranch.userops.declaration import NOTHING, Argument, Declaration, EventForm, Given
 from anabranch.userops.definition import Definition
 from anabranch.userops.frame_code import TIMES, reserved
-from anabranch.userops.reading import Reader
+from anabranch.userops.reading import AnnotationReader
 from anabranch.userops.types import names_in
 from anabranch.userops.user_module import UserModule
 
@@ -139,7 +139,7 @@ def declared(
     """
     definition = Definition(target)
     name = options.name or _HUMP.sub("_", target.__name__).lower()
-    reader = Reader(kind, name, definition, names, options.takes, options.returns)
+    reader = AnnotationReader(kind, name, definition, names, options.takes, options.returns)
     if not _NAME.fullmatch(name):
         raise reader.wrong(f"'{name}' is no name", "use letters, digits and _: name='my_module'")
     if type(options.version) is not int or options.version < 1:
@@ -170,7 +170,7 @@ def declared(
     return _with_empty(reader, found, options.empty)
 
 
-def _of_class(reader: Reader, target: Any) -> dict[str, Any]:
+def _of_class(reader: AnnotationReader, target: Any) -> dict[str, Any]:
     """A class: with a state, or with `compute` alone."""
     if not callable(getattr(target, "compute", None)):
         raise reader.wrong("the class has no compute", "for example: " + _CLASS)
@@ -195,7 +195,7 @@ def _of_class(reader: Reader, target: Any) -> dict[str, Any]:
     ):
         raise reader.wrong("remove takes other values than add", "give both the same parameters")
     window = "window" if len(compute) == 2 else None
-    seen = Seen(seen.arguments, seen.events, seen.tupled, window)
+    seen = EventForm(seen.arguments, seen.events, seen.tupled, window)
     return {**made, "seen": seen, "incremental": True, "removes": removes}
 
 
@@ -205,14 +205,14 @@ _CLASS: Final = (
 )
 
 
-def _made_with(reader: Reader, target: Any) -> Any:
+def _made_with(reader: AnnotationReader, target: Any) -> Any:
     """The parameters of a class: what its objects are made with."""
     if target.__init__ is object.__init__:
         return ()
     return reader.parameters(reader.formals(target.__init__, bound=1))
 
 
-def _framed(reader: Reader, options: Options) -> dict[str, Any]:
+def _framed(reader: AnnotationReader, options: Options) -> dict[str, Any]:
     """A function or class that gets a table of all windows."""
     target: Any = reader.definition.target
     of_class = isinstance(target, type)
@@ -246,14 +246,14 @@ def _framed(reader: Reader, options: Options) -> dict[str, Any]:
     if clash:
         raise reader.wrong(f"no result can be called '{clash[0]}'", "give it another name")
     return {
-        "seen": Seen(takes, window="window" if options.time_sensitive else None),
+        "seen": EventForm(takes, window="window" if options.time_sensitive else None),
         "given": given,
         "parameters": _made_with(reader, target) if of_class else reader.parameters(formals[1:]),
         "frame": options.frame,
     }
 
 
-def _check_open(reader: Reader, found: Declaration) -> None:
+def _check_open(reader: AnnotationReader, found: Declaration) -> None:
     """What it gives must be known once its arguments are."""
     if not found.seen.arguments and found.frame == "python":
         raise reader.wrong("it takes no column")
@@ -267,7 +267,7 @@ def _check_open(reader: Reader, found: Declaration) -> None:
             )
 
 
-def _with_empty(reader: Reader, found: Declaration, empty: Any) -> Declaration:
+def _with_empty(reader: AnnotationReader, found: Declaration, empty: Any) -> Declaration:
     """The declaration with the values for windows in which nothing counts."""
     if empty is NOTHING:
         return found
@@ -278,7 +278,7 @@ def _with_empty(reader: Reader, found: Declaration, empty: Any) -> Declaration:
     columns = found.given.columns
     names = tuple(name for name, _ in columns)
     try:
-        row = Answers(found.name, found.kind, names, found.given.single, False).row(empty)
+        row = ResultMaker(found.name, found.kind, names, found.given.single, False).row(empty)
         for value, (_, form) in zip(row, columns):
             if not names_in(form):
                 typed_values([value], form, "empty is")

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from anabranch.algebra.modules.module import FRAME_TIMES, WINDOW, Code, Frame
 from anabranch.algebra.modules.results import ModuleCallError, typed_values
 from anabranch.errors import PlanError
-from anabranch.userops.answers import Answers
+from anabranch.userops.answers import ResultMaker
 from anabranch.userops.definition import Callee
 from anabranch.userops.types import widens
 
@@ -38,7 +38,7 @@ class FrameCode(Code):
     """
 
     callee: Callee
-    answers: Answers
+    answers: ResultMaker
     frame: Frame
     takes: pa.Schema
     gives: pa.Schema
@@ -144,7 +144,7 @@ def _is_alike(actual: pa.DataType, wanted: pa.DataType) -> bool:
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Library:
+class _FrameLibrary:
     """Tables of one library: how they are made of Arrow's, and how they become such."""
 
     shown: Callable[[pa.Table], Any]
@@ -164,10 +164,10 @@ def _to_polars(table: pa.Table) -> Any:
     return import_module("polars").from_arrow(table)
 
 
-_LIBRARIES: Final[Mapping[str, _Library]] = {
-    "arrow": _Library(lambda table: table, lambda given: given),
-    "pandas": _Library(lambda table: table.to_pandas(), _from_pandas),
-    "polars": _Library(_to_polars, _from_polars),
+_LIBRARIES: Final[Mapping[str, _FrameLibrary]] = {
+    "arrow": _FrameLibrary(lambda table: table, lambda given: given),
+    "pandas": _FrameLibrary(lambda table: table.to_pandas(), _from_pandas),
+    "polars": _FrameLibrary(_to_polars, _from_polars),
 }
 
 

@@ -17,9 +17,9 @@ from anabranch.userops.declaration import (
     EXAMPLES,
     NOTHING,
     Argument,
+    EventForm,
     Given,
     Parameter,
-    Seen,
     refused,
 )
 from anabranch.userops.definition import Definition
@@ -41,7 +41,7 @@ _BY_POSITION: Final = (Formal.POSITIONAL_ONLY, Formal.POSITIONAL_OR_KEYWORD)
 
 @final
 @dataclass(frozen=True, slots=True)
-class Reader:
+class AnnotationReader:
     """Reads the annotations of one module.
 
     Attributes:
@@ -97,7 +97,7 @@ class Reader:
 
     # What it takes
 
-    def seen(self, formals: Sequence[Formal]) -> Seen:
+    def seen(self, formals: Sequence[Formal]) -> EventForm:
         """How events of a whole window are shown to a function."""
         window = self._window(formals)
         columns = [each for each in formals if each.kind in _BY_POSITION and not _is_window(each)]
@@ -110,9 +110,9 @@ class Reader:
         if events:
             return self._events(_element(events[0].annotation), window)
         self._check_takes([each.name for each in columns])
-        return Seen(tuple(self._column(each) for each in columns), window=window)
+        return EventForm(tuple(self._column(each) for each in columns), window=window)
 
-    def seen_one(self, formals: Sequence[Formal]) -> Seen:
+    def seen_one(self, formals: Sequence[Formal]) -> EventForm:
         """How single events are shown to a method."""
         if len(formals) == 1 and _is_event(formals[0].annotation):
             return self._events(formals[0].annotation, None)
@@ -122,9 +122,9 @@ class Reader:
                 "for example: def add(self, state, price: float), or event: ab.Event[float]",
             )
         self._check_takes([each.name for each in formals])
-        return Seen(tuple(self._argument(each.name, each.annotation) for each in formals))
+        return EventForm(tuple(self._argument(each.name, each.annotation) for each in formals))
 
-    def _events(self, annotation: Any, window: int | str | None) -> Seen:
+    def _events(self, annotation: Any, window: int | str | None) -> EventForm:
         (value,) = get_args(annotation) or (Any,)
         tupled = get_origin(value) is tuple
         kinds = get_args(value) if tupled else (value,)
@@ -136,7 +136,7 @@ class Reader:
         if len(names) != len(kinds):
             raise self.wrong(f"takes names {len(names)} columns, and events have {len(kinds)}")
         made = tuple(self._argument(name, kind) for name, kind in zip(names, kinds))
-        return Seen(made, events=True, tupled=tupled, window=window)
+        return EventForm(made, events=True, tupled=tupled, window=window)
 
     def _window(self, formals: Sequence[Formal]) -> int | str | None:
         for place, each in enumerate(formals):

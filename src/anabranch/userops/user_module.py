@@ -12,14 +12,14 @@ import pyarrow as pa
 from anabranch.algebra.modules.module import Code, Kind, Module, Row, Template
 from anabranch.language.text.types import type_name
 from anabranch.model.clock import ANY_CLOCK, Clock
-from anabranch.userops.answers import Answers
+from anabranch.userops.answers import ResultMaker
 from anabranch.userops.code import IncrementalCode, WholeCode
 from anabranch.userops.declaration import NOTHING, Declaration
 from anabranch.userops.definition import Callee, imported, imported_name
 from anabranch.userops.frame_code import FrameCode, check_library
 from anabranch.userops.parameters import frozen, misused, set_parameters
 from anabranch.userops.types import resolved, show_form, taken
-from anabranch.userops.view import View
+from anabranch.userops.view import EventView
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -133,10 +133,10 @@ class UserModule(Template, Generic[P, R]):
         return tuple(found)
 
     @property
-    def _answers(self) -> Answers:
+    def _answers(self) -> ResultMaker:
         declared, given = self.declaration, self.declaration.given
         names = tuple(name for name, _ in given.columns)
-        return Answers(
+        return ResultMaker(
             declared.name, declared.kind, names, given.single, given.own_times, self._empty
         )
 
@@ -151,7 +151,7 @@ class UserModule(Template, Generic[P, R]):
         if declared.frame != "python":
             required = tuple(each.name for each in declared.seen.arguments if not each.nullable)
             return FrameCode(callee, self._answers, declared.frame, takes, gives, required)
-        view = View.of(declared.seen, types, takes.types)
+        view = EventView.of(declared.seen, types, takes.types)
         if declared.incremental:
             sees_window = declared.seen.window is not None
             return IncrementalCode(callee, view, self._answers, sees_window)

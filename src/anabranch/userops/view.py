@@ -10,7 +10,7 @@ from typing import Any, final
 import pyarrow as pa
 
 from anabranch.algebra.modules.module import Event, Row, Window
-from anabranch.userops.declaration import Seen
+from anabranch.userops.declaration import EventForm
 from anabranch.userops.types import conversion
 
 Times = tuple[list[int], list[int]]
@@ -18,7 +18,7 @@ Times = tuple[list[int], list[int]]
 
 @final
 @dataclass(frozen=True, slots=True)
-class View:
+class EventView:
     """Events as one module sees them.
 
     Attributes:
@@ -27,15 +27,17 @@ class View:
         conversions: What widens the values of a column.
     """
 
-    seen: Seen
+    seen: EventForm
     required: tuple[int, ...]
     conversions: tuple[tuple[int, Callable[[Any], Any]], ...]
 
     @staticmethod
-    def of(seen: Seen, actual: Sequence[pa.DataType], wanted: Sequence[pa.DataType]) -> View:
+    def of(
+        seen: EventForm, actual: Sequence[pa.DataType], wanted: Sequence[pa.DataType]
+    ) -> EventView:
         """What is shown where columns have some types and the module wants others."""
         found = ((place, conversion(*kinds)) for place, kinds in enumerate(zip(actual, wanted)))
-        return View(
+        return EventView(
             seen,
             tuple(place for place, each in enumerate(seen.arguments) if not each.nullable),
             tuple((place, convert) for place, convert in found if convert is not None),

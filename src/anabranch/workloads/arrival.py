@@ -19,8 +19,8 @@ from anabranch.workloads.disturbance import (
     REPLACE,
     WITHDRAW,
     Arrived,
-    Clock,
     Disturbance,
+    EventTimes,
     arrivals,
     corrected,
     rechunked,
@@ -136,7 +136,7 @@ def write_bid_rows(
         pq.write_table(pa.Table.from_batches([part]), target / f"part-{number:05}.parquet")
 
 
-def _parts(clock: Clock, how: Disturbance) -> Iterator[Arrived]:
+def _parts(clock: EventTimes, how: Disturbance) -> Iterator[Arrived]:
     """What arrives, in pieces that end where a stable point is said."""
     every = how.stable_every
     return rechunked(arrivals(clock, how), every * max(1, _BLOCK // every))
@@ -189,5 +189,5 @@ def _events(config: Nexmark, part: Arrived, other: npt.NDArray[np.bool_]) -> Eve
     )
 
 
-def _clock(config: Nexmark) -> Clock:
-    return Clock(config.bids, config.random, config.bid_times, config.time_of)
+def _clock(config: Nexmark) -> EventTimes:
+    return EventTimes(config.bids, config.random, config.bid_times, config.time_of)

@@ -64,7 +64,7 @@ class Disturbance:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Clock:
+class EventTimes:
     """Events by number, and when each happens.
 
     Attributes:
@@ -94,7 +94,7 @@ class Arrived:
         return Arrived(self.time[rows], self.event[rows], self.kind[rows])
 
 
-def arrivals(clock: Clock, how: Disturbance) -> Iterator[Arrived]:
+def arrivals(clock: EventTimes, how: Disturbance) -> Iterator[Arrived]:
     """All elements, by time of arrival; what comes after the events of a block is held back."""
     none = np.empty(0, np.int64)
     held = Arrived(none, none, none)
@@ -111,17 +111,17 @@ def arrivals(clock: Clock, how: Disturbance) -> Iterator[Arrived]:
         yield now.take(np.lexsort((now.kind, now.event, now.time)))
 
 
-def corrected(clock: Clock, how: Disturbance, event: Integers) -> npt.NDArray[np.bool_]:
+def corrected(clock: EventTimes, how: Disturbance, event: Integers) -> npt.NDArray[np.bool_]:
     """Which of these events are withdrawn after their arrival."""
     wrong = clock.random.floats("corrected", event) < how.corrections
     return wrong & ~_late(clock, how, event)
 
 
-def _late(clock: Clock, how: Disturbance, event: Integers) -> npt.NDArray[np.bool_]:
+def _late(clock: EventTimes, how: Disturbance, event: Integers) -> npt.NDArray[np.bool_]:
     return clock.random.floats("late", event) < how.late
 
 
-def _block(clock: Clock, how: Disturbance, event: Integers) -> Arrived:
+def _block(clock: EventTimes, how: Disturbance, event: Integers) -> Arrived:
     random = clock.random
     happened = clock.times(event)
     is_late = _late(clock, how, event)

@@ -130,7 +130,7 @@ class LMerge:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class ArrivingElements:
     """Elements of a copy by their arrival: moves of ends, of which events.
 
     `rank` is 0 for inserts; adjusts of an event are numbered from 1 on.
@@ -146,27 +146,29 @@ class Told:
     def __len__(self) -> int:
         return len(self.event)
 
-    def take(self, rows: np.ndarray) -> Told:
+    def take(self, rows: np.ndarray) -> ArrivingElements:
         """Some of them."""
         columns = (self.arrival, self.event, self.rank, self.start, self.end, self.new_end)
-        return Told(*(column[rows] for column in columns))
+        return ArrivingElements(*(column[rows] for column in columns))
 
     @staticmethod
-    def joined(parts: list[Told]) -> Told:
+    def joined(parts: list[ArrivingElements]) -> ArrivingElements:
         """All of them, one behind the other."""
         names = ("arrival", "event", "rank", "start", "end", "new_end")
-        return Told(*(np.concatenate([getattr(part, n) for part in parts]) for n in names))
+        return ArrivingElements(
+            *(np.concatenate([getattr(part, n) for part in parts]) for n in names)
+        )
 
     @staticmethod
-    def nothing() -> Told:
+    def nothing() -> ArrivingElements:
         """No elements."""
         none = np.empty(0, np.int64)
-        return Told(none, none, none, none, none, none)
+        return ArrivingElements(none, none, none, none, none, none)
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class History:
+class CopyHistory:
     """Some events as all copies tell of them in the end; `source` is whose payload each has."""
 
     event: Integers
@@ -175,7 +177,7 @@ class History:
     end: Integers
 
 
-def history(config: LMerge) -> Iterator[History]:
+def history(config: LMerge) -> Iterator[CopyHistory]:
     """All events by number, which is the order of their starts."""
     random = Randomness(config.seed)
     clock, twin_of = int(_BEGIN), 0
@@ -191,15 +193,15 @@ def history(config: LMerge) -> Iterator[History]:
         clock, twin_of = int(start[-1]), int(source[-1])
         mean = max(config.live * config.gap // 2, 2)
         length = 1 + mean // 2 + random.integers("lifetime", event, mean)
-        yield History(event, source, start, start + length)
+        yield CopyHistory(event, source, start, start + length)
 
 
-def told_by(config: LMerge, copy: int) -> Iterator[tuple[Told, Integers]]:
+def told_by(config: LMerge, copy: int) -> Iterator[tuple[ArrivingElements, Integers]]:
     """What a copy says, in pieces, with the event whose payload each element has."""
-    held, sources = Told.nothing(), np.empty(0, np.int64)
+    held, sources = ArrivingElements.nothing(), np.empty(0, np.int64)
     random = Randomness(config.seed)
     for events in history(config):
-        told = Told.joined([held, _revised(config, copy, events)])
+        told = ArrivingElements.joined([held, _revised(config, copy, events)])
         last = int(events.event[-1])
         over = last + 1 == config.events
         # Events to come arrive from here on.
@@ -214,7 +216,7 @@ def told_by(config: LMerge, copy: int) -> Iterator[tuple[Told, Integers]]:
         yield now, sources[now.event - least]
 
 
-def _revised(config: LMerge, copy: int, events: History) -> Told:
+def _revised(config: LMerge, copy: int, events: CopyHistory) -> ArrivingElements:
     """Inserts of some events, some with provisional ends, and adjusts to the right ones."""
     random = Randomness(config.seed)
     count = len(events.event)
@@ -236,10 +238,10 @@ def _revised(config: LMerge, copy: int, events: History) -> Told:
         if rank:
             share = rank - random.floats(f"when {rank} {copy}", events.event)
             when = arrival + (share / most * config.back).astype(np.int64)
-        told = Told(when, events.event, np.full(count, rank), events.start, before, end)
+        told = ArrivingElements(when, events.event, np.full(count, rank), events.start, before, end)
         parts.append(told.take(some))
         before = end
-    return Told.joined(parts)
+    return ArrivingElements.joined(parts)
 
 
 def copy_batches(config: LMerge, copy: int, rows: int | None = None) -> Iterator[EventBatch]:
@@ -249,10 +251,10 @@ def copy_batches(config: LMerge, copy: int, rows: int | None = None) -> Iterator
     nothing follows.
     """
     random = Randomness(config.seed)
-    rest, origins = Told.nothing(), np.empty(0, np.int64)
+    rest, origins = ArrivingElements.nothing(), np.empty(0, np.int64)
     reached, position = int(BEGINNING), 0
     for piece, source in told_by(config, copy):
-        told, of = Told.joined([rest, piece]), np.concatenate([origins, source])
+        told, of = ArrivingElements.joined([rest, piece]), np.concatenate([origins, source])
         place = np.arange(position, position + len(told), dtype=np.int64)
         marked = random.floats(f"stable {copy}", place) < config.stable_share
         slack = random.integers(f"slack {copy}", place, config.gap)
@@ -272,6 +274,6 @@ def copy_batches(config: LMerge, copy: int, rows: int | None = None) -> Iterator
     yield _batch(config, rest, origins, int(FOREVER))
 
 
-def _batch(config: LMerge, told: Told, source: Integers, stable: int) -> EventBatch:
+def _batch(config: LMerge, told: ArrivingElements, source: Integers, stable: int) -> EventBatch:
     payload = config.payload(source) if len(source) else no_rows(PAYLOAD)
     return EventBatch(payload, told.start, told.end, told.new_end, Time(stable))

@@ -22,8 +22,8 @@ from anabranch.workloads.disturbance import (
     INSERT,
     WITHDRAW,
     Arrived,
-    Clock,
     Disturbance,
+    EventTimes,
     arrivals,
     corrected,
     rechunked,
@@ -43,7 +43,7 @@ ROUGH: Final = Disturbance(
 
 @final
 @dataclass(frozen=True, slots=True)
-class _View:
+class _ArrivalView:
     """A stream of elements: the stream its rows come from, and when they hold."""
 
     stream: StreamName
@@ -55,12 +55,12 @@ class _View:
         return start, start + 1 if self.end is None else _times(rows, self.end)
 
 
-VIEWS: Final[Mapping[str, _View]] = {
-    "person": _View("person", "dateTime"),
-    "auction": _View("auction", "dateTime"),
-    "bid": _View("bid", "dateTime"),
-    "open_auction": _View("auction", "dateTime", "expires"),
-    "closing_auction": _View("auction", "expires"),
+VIEWS: Final[Mapping[str, _ArrivalView]] = {
+    "person": _ArrivalView("person", "dateTime"),
+    "auction": _ArrivalView("auction", "dateTime"),
+    "bid": _ArrivalView("bid", "dateTime"),
+    "open_auction": _ArrivalView("auction", "dateTime", "expires"),
+    "closing_auction": _ArrivalView("auction", "expires"),
 }
 """Elements are points at their time; open auctions hold until they expire."""
 
@@ -171,11 +171,11 @@ _WRONG: Final[Mapping[StreamName, tuple[str, Callable[[pa.Array], pa.Array]]]] =
 }
 
 
-def _clock(config: NexmarkEvents, stream: StreamName) -> Clock:
+def _clock(config: NexmarkEvents, stream: StreamName) -> EventTimes:
     def times(position: np.ndarray) -> TimeArray:
         return config.times(stream, position)
 
-    return Clock(config.count(stream), config.random, times, times)
+    return EventTimes(config.count(stream), config.random, times, times)
 
 
 def _times(rows: pa.RecordBatch, name: str) -> TimeArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.coalesce import Coalesce
@@ -89,7 +89,7 @@ def least_length(node: Node) -> int | None:
         case Granularity(input=below, granule=granule):
             length = least_length(below)
             return None if length is None else max(length, granule)
-        case Filter() | Map() | Coalesce() | Distinct() | Shift() | Aggregate() | TopK():
+        case Filter() | Map() | Coalesce() | Distinct() | Shift() | Aggregation() | TopK():
             return least_length(node.inputs[0])
         case Union():
             known = [least_length(each) for each in node.inputs]

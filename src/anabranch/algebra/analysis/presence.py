@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
@@ -26,7 +26,7 @@ _TRANSPARENT: Final = (
 """The payloads of an output snapshot depend on those of input snapshots, not on their number."""
 
 
-def ignores_duplicates(aggregate: Aggregate) -> bool:
+def ignores_duplicates(aggregate: Aggregation) -> bool:
     """Whether copies of a payload change nothing: MIN, MAX, and aggregates of distinct values."""
     return all(call.distinct or call.function in ("min", "max") for _, call in aggregate.aggregates)
 
@@ -73,7 +73,7 @@ def _blind_inputs(node: Node, presence: bool) -> tuple[bool, ...]:
     match node:
         case Distinct():
             return (True,)
-        case Aggregate():
+        case Aggregation():
             return (ignores_duplicates(node),)
         case Join(kind="semi" | "anti") | SetOperation(kind="strict difference"):
             return (presence, True)

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.analysis.presence import ignores_duplicates
 from anabranch.algebra.filter import Filter
@@ -48,12 +48,12 @@ def _rewritten(node: Node, known: dict[int, Node]) -> Node:
         inputs = [_rewritten(each, known) for each in node.inputs]
         changed = any(new is not old for new, old in zip(inputs, node.inputs))
         found = node.with_inputs(*inputs) if changed else node
-        weighed = _weighed(found) if isinstance(found, Aggregate) else None
+        weighed = _weighed(found) if isinstance(found, Aggregation) else None
         known[id(node)] = found if weighed is None else weighed
     return known[id(node)]
 
 
-def _weighed(node: Aggregate) -> Node | None:
+def _weighed(node: Aggregation) -> Node | None:
     if ignores_duplicates(node) or not all(_is_additive(call) for _, call in node.aggregates):
         return None
     floats = any(
@@ -76,7 +76,7 @@ def _weighed(node: Aggregate) -> Node | None:
         return None
 
 
-def _names_to_window(node: Aggregate) -> set[str] | None:
+def _names_to_window(node: Aggregation) -> set[str] | None:
     """The names of all columns from an aggregate down to a time window; None if there is none."""
     names = {name.lower() for name in node.schema.names}
     below: Node = node.input
@@ -128,7 +128,7 @@ def _below(node: Node, weight: str, powers: bool, granule: int = 1) -> Node | No
     return None
 
 
-def _aggregate(node: Aggregate, below: Node, weight: str, taken: set[str]) -> Node:
+def _aggregate(node: Aggregation, below: Node, weight: str, taken: set[str]) -> Node:
     """Sums of weights and of products with them; above them what was asked for."""
     sums: dict[str, AggregateCall] = {}
 
@@ -156,7 +156,7 @@ def _aggregate(node: Aggregate, below: Node, weight: str, taken: set[str]) -> No
         else:
             results.append((name, _result(call, weight, summed)))
     group = tuple((name, rebind(part, below.schema)) for name, part in node.group_by)
-    inner = Aggregate(input=below, group_by=group, aggregates=tuple(sums.items()))
+    inner = Aggregation(input=below, group_by=group, aggregates=tuple(sums.items()))
     columns = [(name, Expression.column(name, inner.schema)) for name, _ in group]
     columns += [(name, Expression.parse(text, inner.schema)) for name, text in results]
     found = Map(input=inner, columns=tuple(columns))

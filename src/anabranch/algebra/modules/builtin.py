@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
-from anabranch.algebra.grouped_values import Floats, Groups, Ints, as_numbers
+from anabranch.algebra.grouped_values import Floats, Ints, ValueGroups, as_numbers
 from anabranch.algebra.modules.module import WINDOW, Code, Module, Property
 from anabranch.errors import StreamError
 from anabranch.expressions.expression import Expression
@@ -96,7 +96,7 @@ class Builtin(Code):
         if VALUE not in events.column_names:
             return pa.array(np.bincount(group, minlength=length).astype(np.int64))
         values = _array(events, VALUE)
-        groups = Groups.of(group, values, length)
+        groups = ValueGroups.of(group, values, length)
         groups = groups.distinct() if self.distinct else groups
         if self.function == "count":
             counts = np.zeros(length, np.int64)
@@ -106,7 +106,7 @@ class Builtin(Code):
             return pa.nulls(length, self.gives)
         return groups.spread(self._over(groups))
 
-    def _over(self, groups: Groups) -> pa.Array:
+    def _over(self, groups: ValueGroups) -> pa.Array:
         """The result of each group that has values."""
         match self.function:
             case "min" | "max":
@@ -130,7 +130,7 @@ class Builtin(Code):
             return pa.array(quotients(_whole_total(groups), [groups.counts], _scale(groups)))
         return self._whole_sums(groups)
 
-    def _whole_sums(self, groups: Groups) -> pa.Array:
+    def _whole_sums(self, groups: ValueGroups) -> pa.Array:
         top, *limbs = groups.whole_totals()
         if len(limbs) == 1:
             if ((top > 2**31 - 1) | (top < -(2**31))).any():
@@ -158,7 +158,7 @@ def _array(events: pa.Table, name: str) -> pa.Array:
     return pa.concat_arrays([pa.array([], column.type), *column.chunks])
 
 
-def _extremes(groups: Groups, *, largest: bool) -> pa.Array:
+def _extremes(groups: ValueGroups, *, largest: bool) -> pa.Array:
     numbers = as_numbers(groups.values)
     if numbers is None:
         ordered = groups.ordered()
@@ -169,7 +169,7 @@ def _extremes(groups: Groups, *, largest: bool) -> pa.Array:
     return pa.array(found).cast(groups.values.type)
 
 
-def _between(groups: Groups, fraction: float) -> pa.Array:
+def _between(groups: ValueGroups, fraction: float) -> pa.Array:
     """Spark's `percentile`: where no value lies at the fraction, between the two next to it."""
     numbers = _floats(groups.values)
     numbers = numbers[np.lexsort((numbers, groups.owners))]
@@ -182,7 +182,7 @@ def _between(groups: Groups, fraction: float) -> pa.Array:
     return pa.array(np.where((low == high) | (below == above), low, mixed))
 
 
-def _joined(ordered: Groups, separator: str) -> pa.Array:
+def _joined(ordered: ValueGroups, separator: str) -> pa.Array:
     offsets = np.append(ordered.starts, len(ordered.values))
     lists = pa.LargeListArray.from_arrays(
         pa.array(offsets, pa.int64()), ordered.values.cast(pa.string())
@@ -195,25 +195,25 @@ def _floats(values: pa.Array) -> Floats:
     return numbers
 
 
-def _scale(groups: Groups) -> int:
+def _scale(groups: ValueGroups) -> int:
     """A decimal is a whole number over 10^scale."""
     kind = groups.values.type
     return int(kind.scale) if pa.types.is_decimal(kind) else 0
 
 
-def _whole_total(groups: Groups) -> Exact:
+def _whole_total(groups: ValueGroups) -> Exact:
     """Sums of whole numbers, in units of the last digit."""
     limbs = groups.whole_totals()[::-1]
     return Exact.of_parts([(limb, 32 * at) for at, limb in enumerate(limbs)], 0, len(limbs) + 2)
 
 
-def _odd_sums(groups: Groups, numbers: Floats) -> Floats:
+def _odd_sums(groups: ValueGroups, numbers: Floats) -> Floats:
     """What NaN and infinities add up to, 0 without any."""
     with np.errstate(invalid="ignore"):
         return np.add.reduceat(np.where(np.isfinite(numbers), 0.0, numbers), groups.starts)
 
 
-def _float_sums(groups: Groups, function: Function) -> pa.Array:
+def _float_sums(groups: ValueGroups, function: Function) -> pa.Array:
     numbers = _floats(groups.values)
     total = groups.exact_total(split(numbers, SUMS), SUMS)
     found = total.rounded() if function == "sum" else quotients(total, [groups.counts])
@@ -221,7 +221,7 @@ def _float_sums(groups: Groups, function: Function) -> pa.Array:
     return pa.array(np.where(special != 0, special, found))
 
 
-def _moments(groups: Groups, function: Function) -> pa.Array:
+def _moments(groups: ValueGroups, function: Function) -> pa.Array:
     """Variance from exact sums, rounded once: (n * squares - total^2) / n / n, or / (n - 1)."""
     odd = np.zeros(len(groups.counts), np.bool_)
     if pa.types.is_floating(groups.values.type):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
@@ -33,7 +33,17 @@ from anabranch.model.time import Duration
 ONE_BY_ONE: Final = (Filter, Map, Shift, Union, Granularity, Clip)
 """What treats events one by one: the output has those of the input, changed or not."""
 
-_BY_SNAPSHOT: Final = (Filter, Map, Union, Aggregate, Distinct, Coalesce, Join, SetOperation, TopK)
+_BY_SNAPSHOT: Final = (
+    Filter,
+    Map,
+    Union,
+    Aggregation,
+    Distinct,
+    Coalesce,
+    Join,
+    SetOperation,
+    TopK,
+)
 """What changes only when an input does."""
 
 
@@ -64,7 +74,7 @@ def keeps_events(node: Node) -> bool:
             return True
         case TimeWindow() | CountWindow() | SessionWindow():
             return node.input.properties.only_points
-        case Aggregate(group_by=columns):
+        case Aggregation(group_by=columns):
             return _by_window(node.input, {part.is_column for _, part in columns})
         case Split(length=length):
             return slide_of(node.input) == length

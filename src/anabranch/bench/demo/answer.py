@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
@@ -27,7 +27,7 @@ def query_plan() -> Node:
     bids = Source(name="Bid", schema=BID_PAYLOAD, timestamps=True)
     size, slide = MICROSECONDS.duration(WINDOW), MICROSECONDS.duration(SLIDE)
     held = TimeWindow(input=bids, size=size, slide=slide)
-    return Aggregate(
+    return Aggregation(
         input=held,
         group_by=(("itemID", Expression.parse("itemID", BID_PAYLOAD)),),
         aggregates=(

@@ -41,7 +41,7 @@ PATIENCE: Final = 120.0
 
 @final
 @dataclass(frozen=True, slots=True)
-class Feed:
+class GeneratedBids:
     """What was generated: the legal part of the stream, and what is in it."""
 
     legal: tuple[EventBatch, ...]
@@ -97,7 +97,7 @@ def run_demo(folder: Path | None = None) -> None:
     run_replicas(root, console)
 
 
-def _generate(root: Path) -> Feed:
+def _generate(root: Path) -> GeneratedBids:
     batches = list(bid_elements(BIDS, ON_THEIR_WAY))
     (root / "bids").mkdir(parents=True, exist_ok=True)
     for number, part in enumerate(_cut(batches, FILES)):
@@ -109,7 +109,7 @@ def _generate(root: Path) -> Feed:
         legal.append(batch.where(in_time))
         stable = max(stable, batch.stable)
     moves = sum(map(len, batches))
-    return Feed(tuple(legal), BIDS.bids, moves - BIDS.bids, late)
+    return GeneratedBids(tuple(legal), BIDS.bids, moves - BIDS.bids, late)
 
 
 def _cut(batches: Sequence[EventBatch], parts: int) -> Iterator[Sequence[EventBatch]]:

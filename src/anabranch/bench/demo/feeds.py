@@ -45,7 +45,7 @@ DISTURBANCES: Final = {
 
 @final
 @dataclass(frozen=True, slots=True)
-class Feed:
+class ReplicaFeed:
     """A copy of the bids, in parts that are delivered one after the other."""
 
     number: int
@@ -70,15 +70,15 @@ class Feed:
         return paths
 
 
-def feed_of(number: int) -> Feed:
+def feed_of(number: int) -> ReplicaFeed:
     """The copy of the bids that a replica reads, as it should be."""
     batches = bid_copy(BIDS, number, DISTURBANCES[number])
-    return Feed(number, list(_cut(batches)))
+    return ReplicaFeed(number, list(_cut(batches)))
 
 
-def tampered(feed: Feed) -> Feed:
+def tampered(feed: ReplicaFeed) -> ReplicaFeed:
     """The same feed, with all prices a quarter higher for a while."""
-    return Feed(feed.number, [[_dearer(batch) for batch in part] for part in feed.parts])
+    return ReplicaFeed(feed.number, [[_dearer(batch) for batch in part] for part in feed.parts])
 
 
 def _cut(batches: Iterator[EventBatch]) -> Iterator[list[EventBatch]]:

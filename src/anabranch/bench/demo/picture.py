@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from anabranch.bench.demo.timeline import Mark, Step, Timeline
+from anabranch.bench.demo.timeline import LogBatch, Mark, Timeline
 from anabranch.bench.plots import BLUE, GREEN, GREY, RED, STYLE
 from anabranch.model.time import SECOND, format_time
 
@@ -124,7 +124,7 @@ def _draw_stables(panel: Axes, timeline: Timeline) -> None:
 
 
 def _stairs(
-    steps: Sequence[Step], timeline: Timeline, until: float
+    steps: Sequence[LogBatch], timeline: Timeline, until: float
 ) -> tuple[list[float], list[int]]:
     """How far somebody has come, up to the end of the bids, and for as long as it lives."""
     known = [step for step in steps if step.stable > timeline.begin]

@@ -15,7 +15,7 @@ from anabranch.bench.demo.answer import check_promises, compare, right_answer
 from anabranch.bench.demo.feeds import BIDS, DISTURBANCES, TAMPERED, feed_of, tampered
 from anabranch.bench.demo.picture import write_picture
 from anabranch.bench.demo.replica import MERGED, PLANS, replica_name
-from anabranch.bench.demo.stage import Stage
+from anabranch.bench.demo.stage import DemoStage
 from anabranch.bench.demo.timeline import Lane, Mark, Timeline, led_by, per_copy, steps_of
 from anabranch.model.time import SECOND, format_time
 from anabranch.workloads.arrival import bid_elements
@@ -46,7 +46,7 @@ def run_replicas(root: Path, console: Console) -> None:
             f"up to {disorder} s late"
         )
     console.print("   Replica 1 has a process of its own, the others share one with the merge.\n")
-    stage = Stage(folder, feeds, lambda line: console.print(f"   {line}"))
+    stage = DemoStage(folder, feeds, lambda line: console.print(f"   {line}"))
     with console.status("the replicas run"):
         stage.play()
     console.print()
@@ -68,7 +68,7 @@ def run_replicas(root: Path, console: Console) -> None:
     console.print(f"{_drawn(timeline, root)}\n")
 
 
-def recorded(stage: Stage) -> Timeline:
+def recorded(stage: DemoStage) -> Timeline:
     """What happened on the stage, second by second."""
     output = steps_of(stage.merged, stage.zero)
     leaders = [leader_of(batch) for batch in stage.reports]
@@ -117,7 +117,7 @@ def caught_in(batches: Sequence[Sequence[dict[str, Any]]]) -> int:
     )
 
 
-def _tell(console: Console, stage: Stage, timeline: Timeline) -> None:
+def _tell(console: Console, stage: DemoStage, timeline: Timeline) -> None:
     one, two, _, four = timeline.lanes
     batch = caught_in(stage.reports)
     notes = [note for report in stage.reports[batch] for note in report["divergent"]]
@@ -155,7 +155,7 @@ def in_words(event: str) -> str:
     return event.replace(day, "").replace(": settled", ":\n     settled", 1)
 
 
-def _show(console: Console, stage: Stage, timeline: Timeline) -> None:
+def _show(console: Console, stage: DemoStage, timeline: Timeline) -> None:
     copies = per_copy(stage.reports[-1])
     table = Table(title="What the merge heard")
     table.add_column("replica")

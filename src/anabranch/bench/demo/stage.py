@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from anabranch.bench.demo.answer import query_plan, settled
-from anabranch.bench.demo.feeds import PARTS, Feed
+from anabranch.bench.demo.feeds import PARTS, ReplicaFeed
 from anabranch.bench.demo.process import DemoProcess
 from anabranch.bench.demo.replica import COPIES, FEEDS, MERGED, WORK, replica_name
 from anabranch.errors import EngineError
@@ -32,7 +32,7 @@ _LOOK: Final = 0.05
 
 @final
 @dataclass(slots=True)
-class Stage:
+class DemoStage:
     """The processes, what was delivered to whom, and when what happened.
 
     Attributes:
@@ -46,7 +46,7 @@ class Stage:
     """
 
     folder: Path
-    feeds: Mapping[int, Feed]
+    feeds: Mapping[int, ReplicaFeed]
     tell: Callable[[str], None]
     zero: float = 0.0
     began: dict[int, float] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from anabranch.runtime.sources.files.log_folder import LogFolder
 
 @final
 @dataclass(frozen=True, slots=True)
-class Step:
+class LogBatch:
     """A batch in a log: when it was there, how far it is settled, how many elements it has."""
 
     second: float
@@ -54,7 +54,7 @@ class Lane:
     ended: float
     unheard: float | None = None
     led: tuple[tuple[float, float], ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[LogBatch, ...] = ()
     marks: tuple[Mark, ...] = ()
 
     @property
@@ -80,7 +80,7 @@ class Timeline:
     end: int
     over: float
     lanes: tuple[Lane, ...]
-    output: tuple[Step, ...]
+    output: tuple[LogBatch, ...]
 
     @property
     def silence(self) -> tuple[float, float]:
@@ -100,18 +100,18 @@ class Timeline:
         return Timeline(**{**content, "lanes": lanes, "output": _steps(content["output"])})
 
 
-def steps_of(log: LogFolder, since: float) -> tuple[Step, ...]:
+def steps_of(log: LogFolder, since: float) -> tuple[LogBatch, ...]:
     """The batches of a log, in seconds since a time on the clock."""
     steps = []
     for entry in log.entries():
         there = (Path(log.path) / LOG / f"{entry['batch']}.json").stat().st_mtime
         rows = sum(file["rows"] for file in entry["files"])
-        steps.append(Step(round(there - since, 3), entry["stable"], rows))
+        steps.append(LogBatch(round(there - since, 3), entry["stable"], rows))
     return tuple(steps)
 
 
 def led_by(
-    name: str, output: Sequence[Step], leaders: Sequence[str | None], until: float
+    name: str, output: Sequence[LogBatch], leaders: Sequence[str | None], until: float
 ) -> tuple[tuple[float, float], ...]:
     """When a replica led, given the leader of every batch of the merge; at most until it ended."""
     spans: list[tuple[float, float]] = []
@@ -147,5 +147,5 @@ def _lane(content: dict[str, Any]) -> Lane:
     return Lane(**{**content, "led": led, "marks": marks, "steps": _steps(content["steps"])})
 
 
-def _steps(contents: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
-    return tuple(Step(**step) for step in contents)
+def _steps(contents: Sequence[dict[str, Any]]) -> tuple[LogBatch, ...]:
+    return tuple(LogBatch(**step) for step in contents)

@@ -18,7 +18,7 @@ from typing import Final, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.bench.merge.lab import Lab, Plain
+from anabranch.bench.merge.lab import MergeLab, Plain
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
@@ -37,7 +37,7 @@ DEAR: Final = 300.0
 
 @final
 @dataclass(slots=True)
-class Plan:
+class TurnPlan:
     """One of the two, what its work has cost up to each element, and how far it is."""
 
     spent: np.ndarray
@@ -47,10 +47,10 @@ class Plan:
     stable: int = BEGINNING
 
     @staticmethod
-    def of(x: np.ndarray, *, dear_if_small: bool) -> Plan:
+    def of(x: np.ndarray, *, dear_if_small: bool) -> TurnPlan:
         """A plan over elements with these values."""
         each = np.where((x < MIDDLE) == dear_if_small, DEAR, CHEAP) / len(x)
-        return Plan(np.concatenate([[0.0], np.cumsum(each)]))
+        return TurnPlan(np.concatenate([[0.0], np.cumsum(each)]))
 
     def work(self, seconds: float) -> np.ndarray:
         """Go on for about so long; the elements that were worked on."""
@@ -70,7 +70,7 @@ class Race:
     """The plans and their merge."""
 
     stream: EventBatch
-    plans: list[Plan]
+    plans: list[TurnPlan]
     feedback: bool
     every: float
     merge_clock: float = 0.0
@@ -98,14 +98,14 @@ class Race:
             count += 1
             heapq.heappush(coming, (plan.clock, count, number, output))
 
-    def _heard(self, plan: Plan) -> int:
+    def _heard(self, plan: TurnPlan) -> int:
         """How far the merge is, as a plan knows by now."""
         if not self.feedback:
             return int(BEGINNING)
         place = bisect_right(self.promised, (plan.clock, int(FOREVER)))
         return self.promised[place - 1][1] if place else int(BEGINNING)
 
-    def _chunk(self, plan: Plan, wanted: int) -> EventBatch:
+    def _chunk(self, plan: TurnPlan, wanted: int) -> EventBatch:
         """Work on the next elements that still matter to somebody."""
         # Starts and ends are in order: whatever ends before that is of no interest.
         plan.place = max(plan.place, int(np.searchsorted(self.stream.new_end, wanted)))
@@ -137,14 +137,14 @@ def _selected(x: np.ndarray) -> np.ndarray:
     return np.asarray(mixed >> np.uint64(63) == 1)
 
 
-def plan_switching(lab: Lab) -> None:
+def plan_switching(lab: MergeLab) -> None:
     """The plans alone, merged, and merged with feedback."""
     elements, every = lab.size.switched
     stream = _alternating(elements)
     x = stream.payload.column("x").to_numpy()
 
-    def plans() -> list[Plan]:
-        return [Plan.of(x, dear_if_small=small) for small in (True, False)]
+    def plans() -> list[TurnPlan]:
+        return [TurnPlan.of(x, dear_if_small=small) for small in (True, False)]
 
     alone = {f"plan {n}": float(plan.spent[-1]) for n, plan in enumerate(plans(), 1)}
     plain, told = (Race(stream, plans(), feedback, every) for feedback in (False, True))

@@ -28,7 +28,7 @@ _USUAL: Final = MergePolicy()
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class MergeSize:
     """How much is measured.
 
     Attributes:
@@ -190,7 +190,7 @@ def trace_bytes(traces: Sequence[Trace]) -> int:
 
 @final
 @dataclass(slots=True)
-class Run:
+class MergerRun:
     """What one merger did, over all steps.
 
     Attributes:
@@ -252,12 +252,12 @@ def feeds(config: LMerge, inputs: int, batch: int) -> Iterator[list[EventBatch]]
 
 def race(
     mergers: Mapping[str, Merger], steps: Iterator[list[EventBatch]], *, ends: bool = True
-) -> dict[str, Run]:
+) -> dict[str, MergerRun]:
     """Feed the same batches to all mergers, in turns; another one is first every time.
 
     Whoever is first finds the batches out of the processor's caches.
     """
-    runs = {name: Run() for name in mergers}
+    runs = {name: MergerRun() for name in mergers}
     order = list(mergers)
     stables: list[int] = []
     clock = int(BEGINNING)
@@ -279,11 +279,11 @@ def race(
 
 @final
 @dataclass(slots=True)
-class Lab:
+class MergeLab:
     """What all experiments share: the report, the size, and what was stated so far."""
 
     report: Report
-    size: Size
+    size: MergeSize
     said: list[bool] = field(default_factory=list)
 
     def config(self, **changes: Any) -> LMerge:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from anabranch.bench.merge.feedback import plan_switching
-from anabranch.bench.merge.lab import Lab, Size
+from anabranch.bench.merge.lab import MergeLab, MergeSize
 from anabranch.bench.merge.rates import bursty, congestion
 from anabranch.bench.merge.spark import on_spark
 from anabranch.bench.merge.sweeps import (
@@ -24,8 +24,8 @@ from anabranch.bench.merge.sweeps import (
 from anabranch.bench.report import Form, Report
 from anabranch.kernels.columns import grouped as columns
 
-SIZES: Final[Mapping[Form, Size]] = {
-    "full": Size(
+SIZES: Final[Mapping[Form, MergeSize]] = {
+    "full": MergeSize(
         events=100_000,
         live=10_000,
         batch=10_000,
@@ -40,7 +40,7 @@ SIZES: Final[Mapping[Form, Size]] = {
         repeats=5,
         spark=(8, 500_000),
     ),
-    "quick": Size(
+    "quick": MergeSize(
         events=8_000,
         live=1_000,
         batch=2_000,
@@ -55,7 +55,7 @@ SIZES: Final[Mapping[Form, Size]] = {
         repeats=1,
         spark=(4, 30_000),
     ),
-    "smoke": Size(
+    "smoke": MergeSize(
         events=2_000,
         live=200,
         batch=500,
@@ -84,10 +84,10 @@ def merge(report: Report) -> None:
     run_experiments(report, SIZES[report.form])
 
 
-def run_experiments(report: Report, size: Size) -> None:
+def run_experiments(report: Report, size: MergeSize) -> None:
     """All experiments in one size."""
     columns.native()  # what is compiled is compiled now
-    lab = Lab(report, size)
+    lab = MergeLab(report, size)
     for experiment in (
         each_case,
         inputs,

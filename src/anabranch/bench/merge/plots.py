@@ -37,19 +37,19 @@ MEGA: Final = 1e6
 
 @final
 @dataclass(frozen=True, slots=True)
-class Told:
+class MergeReport:
     """What the benchmark said, by kind."""
 
     points: Sequence[Line]
     rates: Sequence[Line]
 
     @staticmethod
-    def of(lines: Sequence[Line]) -> Told:
+    def of(lines: Sequence[Line]) -> MergeReport:
         """Sort the lines of one run."""
         kinds: dict[str, list[Line]] = {"point": [], "rates": []}
         for line in lines:
             kinds.setdefault(line.get("measurement", "figures"), []).append(line)
-        return Told(kinds["point"], kinds["rates"])
+        return MergeReport(kinds["point"], kinds["rates"])
 
     def curves(self, row: str, value: str) -> dict[str, list[tuple[float, float]]]:
         """The points of a row, by series."""
@@ -66,14 +66,14 @@ def write_plots(lines: Sequence[Line], folder: Path) -> list[Path]:
     Raises:
         QueryError: matplotlib is not installed.
     """
-    written = draw_all(PLOTS, Told.of(lines), folder)
+    written = draw_all(PLOTS, MergeReport.of(lines), folder)
     write_page(lines, folder)
     return written
 
 
 def _curves(
     panel: Axes,
-    told: Told,
+    told: MergeReport,
     row: str,
     value: str,
     *,
@@ -99,15 +99,15 @@ def _curves(
 
 def _one(
     row: str, value: str, title: str, x: str, y: str, *, scale: float = 1.0, log: bool = False
-) -> Callable[[Told, Path], None]:
-    def draw(told: Told, path: Path) -> None:
+) -> Callable[[MergeReport, Path], None]:
+    def draw(told: MergeReport, path: Path) -> None:
         with panels_of(path, title) as (panel,):
             _curves(panel, told, row, value, scale=scale, x=x, y=y, log=log)
 
     return draw
 
 
-def _stables(told: Told, path: Path) -> None:
+def _stables(told: MergeReport, path: Path) -> None:
     with panels_of(path, "Memory over stable points", "throughput") as panels:
         x = "share of stable points"
         _curves(panels[0], told, "stables", "bytes", scale=MEGA, x=x, y="MB", log=True)
@@ -116,7 +116,7 @@ def _stables(told: Told, path: Path) -> None:
             panel.set_xscale("log")
 
 
-def _cleanse(told: Told, path: Path) -> None:
+def _cleanse(told: MergeReport, path: Path) -> None:
     titles = ("Order first, or merge: memory", "throughput", "latency")
     with panels_of(path, *titles) as panels:
         _curves(panels[0], told, "cleanse", "bytes", scale=MEGA, x="inputs", y="MB")
@@ -130,8 +130,8 @@ def _cleanse(told: Told, path: Path) -> None:
         panels[2].set_ylabel("seconds of the stream")
 
 
-def _rates(row: str, title: str) -> Callable[[Told, Path], None]:
-    def draw(told: Told, path: Path) -> None:
+def _rates(row: str, title: str) -> Callable[[MergeReport, Path], None]:
+    def draw(told: MergeReport, path: Path) -> None:
         lines = [line for line in told.rates if line["row"] == row]
         # One bursty input is enough to see.
         inputs = [line for line in lines if line["series"] != "output"]
@@ -150,7 +150,7 @@ def _rates(row: str, title: str) -> Callable[[Told, Path], None]:
     return draw
 
 
-def _feedback(told: Told, path: Path) -> None:
+def _feedback(told: MergeReport, path: Path) -> None:
     with panels_of(path, "Two plans that take turns at being slow") as (panel,):
         found = {name: points[0][1] for name, points in told.curves("feedback", "seconds").items()}
         bars = panel.bar(list(found), list(found.values()), 0.6, color=[GREY, GREY, RED, BLUE])
@@ -159,7 +159,7 @@ def _feedback(told: Told, path: Path) -> None:
         panel.tick_params("x", labelsize=8)
 
 
-PLOTS: Final[Mapping[str, Callable[[Told, Path], None]]] = {
+PLOTS: Final[Mapping[str, Callable[[MergeReport, Path], None]]] = {
     "memory": _one("inputs", "bytes", "Memory", "inputs", "MB", scale=MEGA, log=True),
     "throughput": _one(
         "inputs", "per_s", "Throughput", "inputs", "million elements/s", scale=MEGA, log=True

@@ -13,7 +13,7 @@ from typing import Final, final
 import numpy as np
 import numpy.typing as npt
 
-from anabranch.bench.merge.lab import Lab, Plain
+from anabranch.bench.merge.lab import MergeLab, Plain
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING
 from anabranch.workloads.lmerge import LMerge, copy_batches
@@ -39,7 +39,7 @@ class Faltering:
     leaves: Floats
 
 
-def bursty(lab: Lab) -> None:
+def bursty(lab: MergeLab) -> None:
     """Four copies, each with short random stops."""
     random = np.random.default_rng(3)
     seconds = lab.size.seconds
@@ -63,7 +63,7 @@ def bursty(lab: Lab) -> None:
     lab.report.figure("bursty_in_over_out", min(jitter) / max(left, 1e-9))
 
 
-def congestion(lab: Lab) -> None:
+def congestion(lab: MergeLab) -> None:
     """Three copies that are congested one after the other, and in the end two at once."""
     seconds = lab.size.seconds
     random = np.random.default_rng(4)
@@ -129,7 +129,7 @@ def _rates(copies: Sequence[Faltering], seconds: int) -> tuple[list[Floats], Flo
     return [rates[1:] for rates in into], np.array(out[1:]) / STEP
 
 
-def _tell(lab: Lab, row: str, into: Sequence[Floats], out: Floats) -> None:
+def _tell(lab: MergeLab, row: str, into: Sequence[Floats], out: Floats) -> None:
     for name, rates in (*((f"input {n}", r) for n, r in enumerate(into, 1)), ("output", out)):
         lab.report.measured("rates", row=row, series=name, step=STEP, per_s=rates.tolist())
 

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from anabranch.bench.job_process import run_job
-from anabranch.bench.merge.lab import Lab
+from anabranch.bench.merge.lab import MergeLab
 from anabranch.bench.report import speed
 from anabranch.model.files.stream_file import write_stream
 from anabranch.workloads.lmerge import LMerge, copy_batches
@@ -15,7 +15,7 @@ from anabranch.workloads.lmerge import LMerge, copy_batches
 COPIES = 3
 
 
-def on_spark(lab: Lab) -> None:
+def on_spark(lab: MergeLab) -> None:
     """Elements per second from files to the log of results, in a process of its own."""
     files, rows = lab.size.spark
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))

@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from anabranch.algebra.merge import MergePolicy
-from anabranch.bench.merge.lab import MERGERS, Lab, Plain, Run, feeds, race
+from anabranch.bench.merge.lab import MERGERS, MergeLab, MergerRun, Plain, feeds, race
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER, SECOND, Duration
 from anabranch.workloads.lmerge import PAYLOAD, LMerge, copy_batches
@@ -25,7 +25,7 @@ LAG_BATCH: Final = 500
 """Half a second of each input, where inputs lag."""
 
 
-def each_case(lab: Lab) -> None:
+def each_case(lab: MergeLab) -> None:
     """Elements per second and core of each case by itself: `prepare` and `advance` together."""
     events, batch = lab.size.kernel
     for case in CASES:
@@ -47,9 +47,9 @@ def each_case(lab: Lab) -> None:
             lab.report.figure(f"{case}_per_s" if text != SHORT else f"{case}_short_per_s", rate)
 
 
-def inputs(lab: Lab) -> None:
+def inputs(lab: MergeLab) -> None:
     """Memory and throughput over the number of inputs, of an ordered stream."""
-    found: dict[int, dict[str, Run]] = {}
+    found: dict[int, dict[str, MergerRun]] = {}
     names = (*CASES, "r3-")
     for many in lab.size.inputs:
         config = lab.config(case="r0", disorder=0.0)
@@ -85,7 +85,7 @@ def inputs(lab: Lab) -> None:
     )
 
 
-def output_size(lab: Lab) -> None:
+def output_size(lab: MergeLab) -> None:
     """Adjusts that leave a merge, and those of one copy without a merge.
 
     Of several adjusts of an event in one batch only the last leaves a kernel. So that this does not
@@ -120,9 +120,9 @@ def output_size(lab: Lab) -> None:
     )
 
 
-def lag(lab: Lab) -> None:
+def lag(lab: MergeLab) -> None:
     """Two of three inputs are late by some seconds; events come every millisecond."""
-    found: dict[float, list[Run]] = {late: [] for late in lab.size.lags}
+    found: dict[float, list[MergerRun]] = {late: [] for late in lab.size.lags}
     # The machine is not the same all the time: every lag gets a share of its moods.
     for late in [*lab.size.lags] * lab.size.repeats:
         config = lab.config(
@@ -161,9 +161,9 @@ def _lagging(config: LMerge, batch: int, behind: int) -> Iterator[list[EventBatc
     return islice((list(step) for step in zip(*padded, strict=True)), len(lead))
 
 
-def stable_shares(lab: Lab) -> None:
+def stable_shares(lab: MergeLab) -> None:
     """Memory and throughput over how often something is promised."""
-    found: dict[float, Mapping[str, Run]] = {}
+    found: dict[float, Mapping[str, MergerRun]] = {}
     batch = max(lab.size.batch // 5, 500)
     for share in lab.size.stables:
         config = lab.config(case="r0", disorder=0.0, stable_share=share)
@@ -185,9 +185,9 @@ def stable_shares(lab: Lab) -> None:
     )
 
 
-def cleanse(lab: Lab) -> None:
+def cleanse(lab: MergeLab) -> None:
     """Order first and merge then, beside merging as it comes."""
-    found: dict[int, Mapping[str, Run]] = {}
+    found: dict[int, Mapping[str, MergerRun]] = {}
     names: Sequence[str] = ("r3", "r3-", "c+r1")
     for many in lab.size.inputs:
         config = lab.config(disorder=0.5, adjusts=0.36, stable_share=0.001)
@@ -211,7 +211,7 @@ def cleanse(lab: Lab) -> None:
     )
 
 
-def _waits(lab: Lab) -> dict[str, float]:
+def _waits(lab: MergeLab) -> dict[str, float]:
     """How long an insert takes to leave, in batches of ten elements: a batch is part of that."""
     events = min(lab.size.events // 8, 3_000)
     config = LMerge(

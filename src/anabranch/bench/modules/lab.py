@@ -40,7 +40,7 @@ ROWS: Final = Source(
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class ModulesSize:
     """How much is measured.
 
     Attributes:
@@ -70,7 +70,7 @@ class Size:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Cost:
+class RunCost:
     """What a run took: seconds of a core, events that came, windows that were answered for.
 
     A window is answered for again when events of it come late.
@@ -119,7 +119,7 @@ def plan(shape: str, size: int, hop: int, *, open_windows: bool = False) -> Appl
     )
 
 
-def run(node: ApplyModule, batches: Sequence[EventBatch]) -> Cost:
+def run(node: ApplyModule, batches: Sequence[EventBatch]) -> RunCost:
     """All batches in the kernel, one behind the other."""
     runner = LocalRunner(node)
     seconds, windows = 0.0, 0
@@ -128,4 +128,4 @@ def run(node: ApplyModule, batches: Sequence[EventBatch]) -> Cost:
         output = runner.step({ROWS.name: batch})
         seconds += process_time() - began
         windows += int(np.count_nonzero(output.new_end > output.start))
-    return Cost(seconds, sum(map(len, batches)), windows)
+    return RunCost(seconds, sum(map(len, batches)), windows)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from anabranch.bench.modules.lab import SHAPES, Size
+from anabranch.bench.modules.lab import SHAPES, ModulesSize
 from anabranch.bench.modules.spark import on_spark
 from anabranch.bench.modules.sweeps import lengths, overlaps
 from anabranch.bench.report import Form, Report
 from anabranch.kernels.columns import grouped as columns
 
-SIZES: Final[Mapping[Form, Size]] = {
-    "full": Size(
+SIZES: Final[Mapping[Form, ModulesSize]] = {
+    "full": ModulesSize(
         events=200_000,
         batch=50_000,
         overlaps=(1, 2, 5, 10),
@@ -24,7 +24,7 @@ SIZES: Final[Mapping[Form, Size]] = {
         files_per_batch=4,
         on_spark=tuple(SHAPES),
     ),
-    "quick": Size(
+    "quick": ModulesSize(
         events=100_000,
         batch=50_000,
         overlaps=(1, 5),
@@ -36,7 +36,7 @@ SIZES: Final[Mapping[Form, Size]] = {
         files_per_batch=4,
         on_spark=("vectorised",),
     ),
-    "smoke": Size(
+    "smoke": ModulesSize(
         events=10_000,
         batch=5_000,
         overlaps=(1, 2),
@@ -62,7 +62,7 @@ def modules(report: Report) -> None:
     run_experiments(report, SIZES[report.form])
 
 
-def run_experiments(report: Report, size: Size) -> None:
+def run_experiments(report: Report, size: ModulesSize) -> None:
     """All experiments in one size."""
     columns.native()  # what is compiled is compiled now
     overlaps(report, size)

@@ -11,7 +11,7 @@ from typing import Final
 
 from anabranch.bench.checkout import spark_peers
 from anabranch.bench.cpu_time import cpu_seconds
-from anabranch.bench.modules.lab import SHAPES, Size
+from anabranch.bench.modules.lab import SHAPES, ModulesSize
 from anabranch.bench.report import Report
 from anabranch.bench.rows import write_rows
 from anabranch.engine import Engine
@@ -20,7 +20,7 @@ KEYS: Final = 1_000
 RATE: Final = 20_000
 
 
-def on_spark(report: Report, size: Size) -> None:
+def on_spark(report: Report, size: ModulesSize) -> None:
     """Rows per second from the same Parquet files to results, in one session.
 
     Spark runs a pandas UDF over groups only where all rows are there: its job reads all files at
@@ -73,7 +73,7 @@ def on_spark(report: Report, size: Size) -> None:
             report.figure(f"{shape}_vs_spark_pandas{name}", ours / theirs)
 
 
-def answer(engine: Engine, rows: Path, work: Path, shape: str, size: Size) -> int:
+def answer(engine: Engine, rows: Path, work: Path, shape: str, size: ModulesSize) -> int:
     """Run to the end; gives how many answers left."""
     stream = engine.stream(
         rows,

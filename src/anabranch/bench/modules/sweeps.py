@@ -6,7 +6,7 @@ import statistics
 from typing import Final
 
 from anabranch.algebra.modules.apply_module import ApplyModule
-from anabranch.bench.modules.lab import SECOND, SHAPES, Cost, Size, feed, plan, run
+from anabranch.bench.modules.lab import SECOND, SHAPES, ModulesSize, RunCost, feed, plan, run
 from anabranch.bench.report import Report
 from anabranch.model.batch import EventBatch
 
@@ -17,7 +17,7 @@ FEW_KEYS: Final = 100
 FEW: Final = 1_000
 
 
-def overlaps(report: Report, size: Size) -> None:
+def overlaps(report: Report, size: ModulesSize) -> None:
     """Windows of ten seconds that have ended, each event in one of them or in many."""
     batches = feed(size.events, size.batch, KEYS, RATE)
     for shape in SHAPES:
@@ -30,7 +30,7 @@ def overlaps(report: Report, size: Size) -> None:
                 report.figure(f"{shape}_windows_per_s", cost.windows_per_s)
 
 
-def lengths(report: Report, size: Size) -> None:
+def lengths(report: Report, size: ModulesSize) -> None:
     """Windows that are answered for while they fill: every second a small batch for all of them.
 
     Who looks at all events of a window again pays for its length; who keeps a state does not.
@@ -52,9 +52,9 @@ def _measure(
     what: str,
     node: ApplyModule,
     batches: list[EventBatch],
-    size: Size,
+    size: ModulesSize,
     **about: object,
-) -> Cost:
+) -> RunCost:
     """The run in the middle of all repeats."""
     costs = sorted((run(node, batches) for _ in range(size.repeats)), key=lambda c: c.seconds)
     middle = statistics.median_low(cost.seconds for cost in costs)

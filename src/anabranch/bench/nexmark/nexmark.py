@@ -33,7 +33,7 @@ _MEMORY: Final = {"spark.driver.memory": "6g"}
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class NexmarkSize:
     """How much is measured. The first run of a query is warm-up, for everyone."""
 
     events: int
@@ -44,11 +44,11 @@ class Size:
 
 
 _SOME: Final = ("q0", "q5", "q12")
-SIZES: Final[Mapping[Form, Size]] = {
-    "full": Size(events=2_000_000, files=4, files_per_batch=2, repeats=3, queries=QUERIES),
-    "quick": Size(events=100_000, files=2, files_per_batch=2, repeats=1, queries=_SOME),
+SIZES: Final[Mapping[Form, NexmarkSize]] = {
+    "full": NexmarkSize(events=2_000_000, files=4, files_per_batch=2, repeats=3, queries=QUERIES),
+    "quick": NexmarkSize(events=100_000, files=2, files_per_batch=2, repeats=1, queries=_SOME),
     # The first run is the only one, and counts.
-    "smoke": Size(events=1_000, files=1, files_per_batch=1, repeats=0, queries=_SOME),
+    "smoke": NexmarkSize(events=1_000, files=1, files_per_batch=1, repeats=0, queries=_SOME),
 }
 _QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """In the shorter forms nothing runs for so long that a thorough compiler pays, for anyone."""
@@ -117,7 +117,7 @@ def run_ours(engine: Engine, data: Path, query: str, work: Path, files_per_batch
 def _runs(
     report: Report,
     root: Path,
-    size: Size,
+    size: NexmarkSize,
     queries: Sequence[str],
     peers: Sequence[str],
 ) -> Iterator[tuple[str, str, int, float]]:
@@ -149,7 +149,7 @@ def _runs(
 
 
 def _on_spark(
-    report: Report, root: Path, size: Size, queries: Sequence[str], peers: Sequence[str]
+    report: Report, root: Path, size: NexmarkSize, queries: Sequence[str], peers: Sequence[str]
 ) -> Generator[tuple[str, str, int, float], None, int]:
     """Our own runs and Spark's, in one session; gives how many tasks run at once."""
     rows = root / "rows"

@@ -8,16 +8,16 @@ from itertools import pairwise
 from time import process_time
 from typing import Final
 
-from anabranch.bench.pipes.lab import BOUND, Lab
+from anabranch.bench.pipes.lab import BOUND, PipesLab
 from anabranch.bench.pipes.queries import QUERIES
-from anabranch.bench.pipes.workload import Feed, auction
+from anabranch.bench.pipes.workload import StreamFeed, auction
 from anabranch.model.time import SECOND, Duration
 
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
 
 
-def time_queries(lab: Lab, feed: Feed) -> None:
+def time_queries(lab: PipesLab, feed: StreamFeed) -> None:
     """Run all plans of all queries, those of a query in turns."""
     for query in ("q1", "q2", "q3", "q4", "q5"):
         plans = [plan for plan in lab.reference.plans.PLANS if plan.startswith(query)]
@@ -28,7 +28,7 @@ def time_queries(lab: Lab, feed: Feed) -> None:
             lab.report.figure(f"product_speedup_{name}", 1 / lab.ratio(plan, f"{query}/tia"))
 
 
-def overview(lab: Lab, feed: Feed) -> None:
+def overview(lab: PipesLab, feed: StreamFeed) -> None:
     """E1: all queries."""
     queries = ("q1", "q2", "q3", "q4", "q5")
     ratios = {query: lab.ratio(f"{query}/pna", f"{query}/tia") for query in queries}
@@ -55,7 +55,7 @@ def overview(lab: Lab, feed: Feed) -> None:
     )
 
 
-def currency(lab: Lab, feed: Feed) -> None:
+def currency(lab: PipesLab, feed: StreamFeed) -> None:
     """E2: a map."""
     elements = lab.runs["q1/pna"].results / lab.runs["q1/tia"].results
     lab.state(
@@ -73,7 +73,7 @@ def currency(lab: Lab, feed: Feed) -> None:
     )
 
 
-def selection(lab: Lab, feed: Feed) -> None:
+def selection(lab: PipesLab, feed: StreamFeed) -> None:
     """E3: a filter."""
     runtime = lab.ratio("q2/pna", "q2/tia")
     lab.state(
@@ -97,7 +97,7 @@ def selection(lab: Lab, feed: Feed) -> None:
     )
 
 
-def _time_first(lab: Lab, feed: Feed, plan: str) -> float:
+def _time_first(lab: PipesLab, feed: StreamFeed, plan: str) -> float:
     """The CPU time until the first result; the median of many short runs."""
     seconds = []
     elements = lab.arrivals(feed, plan)[: len(feed.streams["Bid"]) // 10]
@@ -114,7 +114,7 @@ def _time_first(lab: Lab, feed: Feed, plan: str) -> float:
     return statistics.median(seconds)
 
 
-def window_state(lab: Lab, feed: Feed) -> None:
+def window_state(lab: PipesLab, feed: StreamFeed) -> None:
     """E4: what a window holds."""
     sizes = {"now": 1, "10min": 10 * MINUTE, "5h": 5 * HOUR}
     time = feed.streams["Bid"].time
@@ -146,7 +146,7 @@ def window_state(lab: Lab, feed: Feed) -> None:
     )
 
 
-def short_auctions(lab: Lab, feed: Feed) -> None:
+def short_auctions(lab: PipesLab, feed: StreamFeed) -> None:
     """E5: a join."""
     hashed = lab.ratio("q3/pna", "q3/tia")
     lab.state(
@@ -178,7 +178,7 @@ def short_auctions(lab: Lab, feed: Feed) -> None:
     )
 
 
-def highest_bid(lab: Lab) -> None:
+def highest_bid(lab: PipesLab) -> None:
     """E6: an aggregate, with and without coalesce."""
     order = ["q4/tia coalesce", "q4/tia", "q4/pna", "q4/pna recomputed"]
     steps = [lab.ratio(slower, faster) for faster, slower in pairwise(order)]
@@ -205,7 +205,7 @@ def highest_bid(lab: Lab) -> None:
     lab.report.figure("e6_pna_over_tia_single", lab.ratio("single/q4/pna", "single/q4/tia"))
 
 
-def closing_price(lab: Lab) -> None:
+def closing_price(lab: PipesLab) -> None:
     """E7: two plans of one query."""
     for kind in ("tia", "pna"):
         share = lab.ratio(f"q5/{kind}", f"q5/{kind} plan 2")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from anabranch.bench.pipes.queries import QUERIES
-from anabranch.bench.pipes.reference import Reference, Runs, time_product, time_together
-from anabranch.bench.pipes.workload import Arrival, Feed
+from anabranch.bench.pipes.reference import Reference, RepeatedRuns, time_product, time_together
+from anabranch.bench.pipes.workload import Arrival, StreamFeed
 from anabranch.bench.report import Report
 from anabranch.kernels.plan.local_runner import LocalRunner
 
@@ -19,7 +19,7 @@ BOUND: Final = 0.05
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class PipesSize:
     """How much is measured.
 
     Attributes:
@@ -41,25 +41,25 @@ class Size:
 
 @final
 @dataclass(slots=True)
-class Lab:
+class PipesLab:
     """What all experiments share: the report, the reference, and what was timed so far."""
 
     report: Report
     reference: Reference
-    size: Size
-    runs: dict[str, Runs] = field(default_factory=dict)
+    size: PipesSize
+    runs: dict[str, RepeatedRuns] = field(default_factory=dict)
     said: list[bool] = field(default_factory=list)
 
-    def arrivals(self, feed: Feed, plan: str) -> list[Arrival]:
+    def arrivals(self, feed: StreamFeed, plan: str) -> list[Arrival]:
         """The elements that a plan of the reference takes."""
         return feed.arrivals(tuple(self.reference.make(plan).entries), signed="pna" in plan)
 
-    def race(self, feed: Feed, plans: Sequence[str], label: str = "") -> None:
+    def race(self, feed: StreamFeed, plans: Sequence[str], label: str = "") -> None:
         """Time several plans in turns; the product's is called `q1/product`."""
         names = {plan: plan if not label else f"{label}/{plan}" for plan in plans}
         own = [plan for plan in plans if plan.endswith("/product")]
         others = [plan for plan in plans if plan not in own]
-        runs = {plan: Runs() for plan in plans}
+        runs = {plan: RepeatedRuns() for plan in plans}
         arrivals = {plan: self.arrivals(feed, plan) for plan in others}
         for _ in range(self.size.repeats):
             time_together({plan: self.reference.make(plan) for plan in others}, arrivals, runs)

@@ -8,9 +8,9 @@ from itertools import pairwise
 from time import perf_counter, sleep
 from typing import Final
 
-from anabranch.bench.pipes.lab import BOUND, Lab
+from anabranch.bench.pipes.lab import BOUND, PipesLab
 from anabranch.bench.pipes.queries import count_window
-from anabranch.bench.pipes.workload import INTERVAL, Feed, numbers, steady_numbers
+from anabranch.bench.pipes.workload import INTERVAL, StreamFeed, numbers, steady_numbers
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.time import SECOND
 
@@ -24,7 +24,7 @@ ROWS: Final = (1, 10, 50, 100)
 """Sizes of count windows."""
 
 
-def count_windows(lab: Lab) -> None:
+def count_windows(lab: PipesLab) -> None:
     """E8: latency of count windows; application time and system time are the same."""
     feed = steady_numbers(1000, PER_SECOND)
     given = {
@@ -75,7 +75,7 @@ def count_windows(lab: Lab) -> None:
             lab.report.figure(f"e8_first_result_{kind}_clock_s", seconds)
 
 
-def _by_the_clock(lab: Lab, rows: int) -> dict[str, float]:
+def _by_the_clock(lab: PipesLab, rows: int) -> dict[str, float]:
     """When the first result is there if every number is pushed at its time."""
     feed = steady_numbers(rows + PER_SECOND, PER_SECOND)
     steps = feed.batches(("Number",), 1)
@@ -94,7 +94,7 @@ def _by_the_clock(lab: Lab, rows: int) -> dict[str, float]:
     return first
 
 
-def _pusher(lab: Lab, kind: str, rows: int, feed: Feed) -> Callable[[int], bool]:
+def _pusher(lab: PipesLab, kind: str, rows: int, feed: StreamFeed) -> Callable[[int], bool]:
     elements = feed.arrivals(("Number",), signed=kind == "pna")
     pushes, results = lab.reference.plans.count_window(kind, rows).start()
 
@@ -105,7 +105,7 @@ def _pusher(lab: Lab, kind: str, rows: int, feed: Feed) -> Callable[[int], bool]
     return take
 
 
-def sweep_areas(lab: Lab) -> None:
+def sweep_areas(lab: PipesLab) -> None:
     """E9: a list or a heap for eviction."""
     feed = numbers(lab.size.numbers, 0, 1000)
     lab.race(feed, ["join/list", "join/heap", "join/pna", "join/product"], "e9")
@@ -119,7 +119,7 @@ def sweep_areas(lab: Lab) -> None:
     lab.report.figure("product_speedup_join", 1 / lab.ratio("e9/join/product", "e9/join/list"))
 
 
-def queue_placement(lab: Lab) -> None:
+def queue_placement(lab: PipesLab) -> None:
     """E10 and E11: the queue of a join at its input or at its output."""
     matches = WINDOW // INTERVAL
     for experiment, high, better in (("e10", 1000, "output"), ("e11", 100, "input")):
@@ -159,7 +159,7 @@ def queue_placement(lab: Lab) -> None:
     )
 
 
-def _swept(lab: Lab, high: int) -> float:
+def _swept(lab: PipesLab, high: int) -> float:
     label = f"sweep {high}"
     lab.race(numbers(lab.size.swept, 1, high), ["join/input", "join/output"], label)
     return lab.ratio(f"{label}/join/output", f"{label}/join/input")

@@ -21,16 +21,16 @@ from anabranch.bench.pipes.auction import (
     time_queries,
     window_state,
 )
-from anabranch.bench.pipes.lab import Lab, Size
+from anabranch.bench.pipes.lab import PipesLab, PipesSize
 from anabranch.bench.pipes.numbers import count_windows, queue_placement, sweep_areas
 from anabranch.bench.pipes.reference import load_reference
 from anabranch.bench.pipes.workload import auction
 from anabranch.bench.report import Form, Report
 
-SIZES: Final[Mapping[Form, Size]] = {
-    "full": Size(bids=200_000, numbers=100_000, swept=30_000, batch=20_000, repeats=5),
-    "quick": Size(bids=20_000, numbers=10_000, swept=5_000, batch=10_000, repeats=3),
-    "smoke": Size(bids=1_000, numbers=600, swept=300, batch=500, repeats=1, clock=False),
+SIZES: Final[Mapping[Form, PipesSize]] = {
+    "full": PipesSize(bids=200_000, numbers=100_000, swept=30_000, batch=20_000, repeats=5),
+    "quick": PipesSize(bids=20_000, numbers=10_000, swept=5_000, batch=10_000, repeats=3),
+    "smoke": PipesSize(bids=1_000, numbers=600, swept=300, batch=500, repeats=1, clock=False),
 }
 
 
@@ -43,9 +43,9 @@ def pipes(report: Report) -> None:
     run_experiments(report, SIZES[report.form])
 
 
-def run_experiments(report: Report, size: Size) -> None:
+def run_experiments(report: Report, size: PipesSize) -> None:
     """All experiments in one size."""
-    lab = Lab(report, load_reference(), size)
+    lab = PipesLab(report, load_reference(), size)
     feed = auction(size.bids)
     report.measured("data", **{name: len(stream) for name, stream in feed.streams.items()})
     time_queries(lab, feed)

@@ -17,7 +17,7 @@ Line: TypeAlias = Mapping[str, Any]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Told:
+class PipesReport:
     """What the benchmark said, by kind."""
 
     runs: Mapping[str, Line]
@@ -26,12 +26,12 @@ class Told:
     figures: Mapping[str, float]
 
     @staticmethod
-    def of(lines: Sequence[Line]) -> Told:
+    def of(lines: Sequence[Line]) -> PipesReport:
         """Sort the lines of one run."""
         kinds: dict[str, list[Line]] = {}
         for line in lines:
             kinds.setdefault(line.get("measurement", "figures"), []).append(line)
-        return Told(
+        return PipesReport(
             {line["plan"]: line for line in kinds["run"]},
             kinds["window"],
             kinds["latency"],
@@ -45,10 +45,10 @@ def write_plots(lines: Sequence[Line], folder: Path) -> list[Path]:
     Raises:
         QueryError: matplotlib is not installed.
     """
-    return draw_all(PLOTS, Told.of(lines), folder)
+    return draw_all(PLOTS, PipesReport.of(lines), folder)
 
 
-def _curves(panel: Axes, told: Told, plans: Mapping[str, tuple[str, str, str]]) -> None:
+def _curves(panel: Axes, told: PipesReport, plans: Mapping[str, tuple[str, str, str]]) -> None:
     """Results over CPU time: plan -> label, colour, line style."""
     for plan, (label, colour, style) in plans.items():
         run = told.runs[plan]
@@ -71,7 +71,7 @@ def _curves(panel: Axes, told: Told, plans: Mapping[str, tuple[str, str, str]]) 
     panel.legend(fontsize=8)
 
 
-def _overview(told: Told, path: Path) -> None:
+def _overview(told: PipesReport, path: Path) -> None:
     queries = ["q1", "q2", "q3", "q4", "q5"]
     kinds = {"tia": ("TIA", BLUE), "pna": ("PNA", RED), "product": ("Anabranch's kernels", GREEN)}
     with panels_of(path, "E1: runtime of the NEXMark queries") as (panel,):
@@ -85,8 +85,8 @@ def _overview(told: Told, path: Path) -> None:
         panel.legend(fontsize=8)
 
 
-def _stateless(experiment: str, query: str, about: str) -> Callable[[Told, Path], None]:
-    def draw(told: Told, path: Path) -> None:
+def _stateless(experiment: str, query: str, about: str) -> Callable[[PipesReport, Path], None]:
+    def draw(told: PipesReport, path: Path) -> None:
         with panels_of(path, f"{experiment}: {about}") as (panel,):
             _curves(
                 panel,
@@ -97,7 +97,7 @@ def _stateless(experiment: str, query: str, about: str) -> Callable[[Told, Path]
     return draw
 
 
-def _window_state(told: Told, path: Path) -> None:
+def _window_state(told: PipesReport, path: Path) -> None:
     with panels_of(path, "E4: elements held by a time window") as (panel,):
         colours = {"now": GREY, "10min": BLUE, "5h": RED}
         for line in told.windows:
@@ -115,7 +115,7 @@ def _window_state(told: Told, path: Path) -> None:
         panel.legend(fontsize=8, loc="center right", bbox_to_anchor=(1, 0.4))
 
 
-def _short_auctions(told: Told, path: Path) -> None:
+def _short_auctions(told: PipesReport, path: Path) -> None:
     with panels_of(path, "E5: short auctions, hash join", "nested loops") as panels:
         _curves(panels[0], told, {"q3/tia": ("TIA", BLUE, "-"), "q3/pna": ("PNA", RED, "-")})
         _curves(
@@ -125,7 +125,7 @@ def _short_auctions(told: Told, path: Path) -> None:
         )
 
 
-def _highest_bid(told: Told, path: Path) -> None:
+def _highest_bid(told: PipesReport, path: Path) -> None:
     with panels_of(path, "E6: highest bid") as (panel,):
         _curves(
             panel,
@@ -139,7 +139,7 @@ def _highest_bid(told: Told, path: Path) -> None:
         )
 
 
-def _closing_price(told: Told, path: Path) -> None:
+def _closing_price(told: PipesReport, path: Path) -> None:
     with panels_of(path, "E7: closing price, two plans") as (panel,):
         _curves(
             panel,
@@ -153,7 +153,7 @@ def _closing_price(told: Told, path: Path) -> None:
         )
 
 
-def _count_windows(told: Told, path: Path) -> None:
+def _count_windows(told: PipesReport, path: Path) -> None:
     with panels_of(path, "E8: results of a count window of N rows") as (panel,):
         styles = {1: ":", 10: "-.", 50: "--", 100: "-"}
         for line in told.latencies:
@@ -176,7 +176,7 @@ def _count_windows(told: Told, path: Path) -> None:
         panel.legend(fontsize=8)
 
 
-def _sweep_areas(told: Told, path: Path) -> None:
+def _sweep_areas(told: PipesReport, path: Path) -> None:
     with panels_of(path, "E9: hash join of numbers, eviction by") as (panel,):
         _curves(
             panel,
@@ -188,10 +188,10 @@ def _sweep_areas(told: Told, path: Path) -> None:
         )
 
 
-def _placement(experiment: str, about: str, *, sweep: bool) -> Callable[[Told, Path], None]:
+def _placement(experiment: str, about: str, *, sweep: bool) -> Callable[[PipesReport, Path], None]:
     name = experiment.lower()
 
-    def draw(told: Told, path: Path) -> None:
+    def draw(told: PipesReport, path: Path) -> None:
         titles = [f"{experiment}: {about}", "waiting in the queue"]
         with panels_of(path, *titles, *(["output over input"] if sweep else [])) as panels:
             _curves(
@@ -213,7 +213,7 @@ def _placement(experiment: str, about: str, *, sweep: bool) -> Callable[[Told, P
     return draw
 
 
-def _draw_sweep(panel: Axes, told: Told) -> None:
+def _draw_sweep(panel: Axes, told: PipesReport) -> None:
     points = []
     for plan, run in told.runs.items():
         if plan.startswith("sweep") and plan.endswith("/output"):
@@ -230,7 +230,7 @@ def _draw_sweep(panel: Axes, told: Told) -> None:
     panel.set_ylabel("runtime ratio")
 
 
-PLOTS: Final[Mapping[str, Callable[[Told, Path], None]]] = {
+PLOTS: Final[Mapping[str, Callable[[PipesReport, Path], None]]] = {
     "e1": _overview,
     "e2": _stateless("E2", "q1", "currency conversion"),
     "e3": _stateless("E3", "q2", "bids on five items"),

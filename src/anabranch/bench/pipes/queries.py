@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.filter import Filter
@@ -63,7 +63,7 @@ def _join(left: Node, right: Node, predicate: str, *, semi: bool = False) -> Nod
 def _highest(node: Node, price: str, *keys: str) -> Node:
     call = AggregateCall(function="max", argument=Expression.column(price, node.schema))
     groups = tuple((key, Expression.column(key, node.schema)) for key in keys)
-    return Aggregate(input=node, group_by=groups, aggregates=(("highest", call),))
+    return Aggregation(input=node, group_by=groups, aggregates=(("highest", call),))
 
 
 def currency() -> Node:

@@ -21,7 +21,7 @@ POINTS: Final = 40
 """So many points a curve has."""
 
 
-class Plan(Protocol):
+class ReferencePlan(Protocol):
     """A plan of the reference."""
 
     @property
@@ -43,9 +43,9 @@ class Reference:
     plans: ModuleType
     probes: ModuleType
 
-    def make(self, name: str) -> Plan:
+    def make(self, name: str) -> ReferencePlan:
         """A new plan by its name, as `q1/tia`."""
-        plan: Plan = self.plans.PLANS[name]()
+        plan: ReferencePlan = self.plans.PLANS[name]()
         return plan
 
 
@@ -66,7 +66,7 @@ Curve: TypeAlias = list[tuple[float, int]]
 
 @final
 @dataclass(slots=True)
-class Runs:
+class RepeatedRuns:
     """The same run several times: its CPU seconds, and what came out."""
 
     seconds: list[float] = field(default_factory=list)
@@ -87,7 +87,9 @@ class Runs:
 
 
 def time_together(
-    plans: Mapping[str, Plan], arrivals: Mapping[str, Sequence[Arrival]], runs: Mapping[str, Runs]
+    plans: Mapping[str, ReferencePlan],
+    arrivals: Mapping[str, Sequence[Arrival]],
+    runs: Mapping[str, RepeatedRuns],
 ) -> None:
     """Push all elements as fast as possible, in the order of time, a piece to each plan in turns.
 
@@ -122,7 +124,7 @@ def time_together(
         runs[name].add(seconds[name], len(started[name][1]), curves[name])
 
 
-def time_product(node: Node, steps: Sequence[Mapping[str, EventBatch]], runs: Runs) -> None:
+def time_product(node: Node, steps: Sequence[Mapping[str, EventBatch]], runs: RepeatedRuns) -> None:
     """Run the product's kernels over micro-batches, in this process."""
     # Expressions are compiled at the first use.
     LocalRunner(node).step(steps[0])

@@ -40,7 +40,7 @@ Arrival: TypeAlias = tuple[int, tuple[Any, int, int]]
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Points:
+class PointStream:
     """A stream of points in the order of time."""
 
     payload: pa.RecordBatch
@@ -52,10 +52,10 @@ class Points:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Feed:
+class StreamFeed:
     """Streams by name, and the forms they are pushed in, which are made once."""
 
-    streams: Mapping[str, Points]
+    streams: Mapping[str, PointStream]
     _arrivals: dict[tuple[tuple[str, ...], bool], list[Arrival]] = field(default_factory=dict)
     _batches: dict[tuple[tuple[str, ...], int], list[dict[str, EventBatch]]] = field(
         default_factory=dict
@@ -79,7 +79,7 @@ class Feed:
         return self._batches[key]
 
 
-def auction(bids: int, *, burst: Duration = BURST, seed: int = 14) -> Feed:
+def auction(bids: int, *, burst: Duration = BURST, seed: int = 14) -> StreamFeed:
     """Bid, OpenAuction and ClosedAuction of a NEXMark auction, at the published rate.
 
     The generator closes all auctions after the same time. Here each stays open for a while after
@@ -100,7 +100,7 @@ def auction(bids: int, *, burst: Duration = BURST, seed: int = 14) -> Feed:
     order = np.argsort(when, kind="stable")
     # All streams end together; a source that goes on alone would only fill the queues.
     order = order[: np.searchsorted(when[order], _times(bid)[-1], side="right")]
-    return Feed(
+    return StreamFeed(
         {
             "Bid": _points(bid, _times(bid)),
             "OpenAuction": _points(opened, _times(opened)),
@@ -109,7 +109,7 @@ def auction(bids: int, *, burst: Duration = BURST, seed: int = 14) -> Feed:
     )
 
 
-def numbers(count: int, low: int, high: int, seed: int = 14) -> Feed:
+def numbers(count: int, low: int, high: int, seed: int = 14) -> StreamFeed:
     """A and B: uniform integers from low to high; the times between two are exponential.
 
     Both end with the shorter one, so there are a few less than `count`.
@@ -118,7 +118,7 @@ def numbers(count: int, low: int, high: int, seed: int = 14) -> Feed:
     times = np.cumsum(random.exponential(INTERVAL, (2, count)), axis=1).astype(np.int64)
     values = random.integers(low, high + 1, (2, count))
     there = times <= times[:, -1].min()
-    return Feed(
+    return StreamFeed(
         {
             name: _numbers(values[side, there[side]], times[side, there[side]])
             for side, name in enumerate("AB")
@@ -126,20 +126,20 @@ def numbers(count: int, low: int, high: int, seed: int = 14) -> Feed:
     )
 
 
-def steady_numbers(count: int, per_second: int, seed: int = 14) -> Feed:
+def steady_numbers(count: int, per_second: int, seed: int = 14) -> StreamFeed:
     """Number: random numbers at a constant rate."""
     time = np.arange(count, dtype=np.int64) * (SECOND // per_second)
     value = np.random.default_rng(seed).integers(0, 1_000_000, count)
-    return Feed({"Number": _numbers(value, time)})
+    return StreamFeed({"Number": _numbers(value, time)})
 
 
-def _numbers(value: Integers, time: TimeArray) -> Points:
-    return Points(pa.RecordBatch.from_arrays([pa.array(value)], names=["number"]), time)
+def _numbers(value: Integers, time: TimeArray) -> PointStream:
+    return PointStream(pa.RecordBatch.from_arrays([pa.array(value)], names=["number"]), time)
 
 
-def _points(rows: pa.RecordBatch, time: TimeArray) -> Points:
+def _points(rows: pa.RecordBatch, time: TimeArray) -> PointStream:
     """A point per row; its last column is its time."""
-    return Points(rows.select(rows.schema.names[:-1]), time)
+    return PointStream(rows.select(rows.schema.names[:-1]), time)
 
 
 def _times(rows: pa.RecordBatch) -> TimeArray:
@@ -147,7 +147,7 @@ def _times(rows: pa.RecordBatch) -> TimeArray:
 
 
 def _arrivals(
-    streams: Mapping[str, Points], sources: tuple[str, ...], signed: bool
+    streams: Mapping[str, PointStream], sources: tuple[str, ...], signed: bool
 ) -> list[Arrival]:
     found: list[tuple[int, int, Arrival]] = []
     for place, name in enumerate(sources):
@@ -163,7 +163,7 @@ def _arrivals(
 
 
 def _batches(
-    streams: Mapping[str, Points], sources: tuple[str, ...], rows: int
+    streams: Mapping[str, PointStream], sources: tuple[str, ...], rows: int
 ) -> list[dict[str, EventBatch]]:
     every = np.sort(np.concatenate([streams[name].time for name in sources]))
     cuts = [int(time) for time in every[rows::rows]]

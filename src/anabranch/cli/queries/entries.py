@@ -34,7 +34,7 @@ def state_folder() -> Path:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class RunningQuery:
     """What is known of a running query.
 
     Attributes:
@@ -80,10 +80,10 @@ class Entry:
     batch_seconds: float | None = None
 
     @staticmethod
-    def here(*, name: str, script: str, to: str, started: str) -> Entry:
+    def here(*, name: str, script: str, to: str, started: str) -> RunningQuery:
         """An entry of this process."""
         pid = os.getpid()
-        return Entry(
+        return RunningQuery(
             name=name,
             pid=pid,
             process=began(pid) or "",
@@ -105,7 +105,7 @@ class Entry:
 
 
 @final
-class Entries:
+class RunningQueries:
     """The entries in a folder; whoever changes which ones there are holds a lock."""
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -113,7 +113,7 @@ class Entries:
         self._folder = (folder or state_folder()) / "queries"
         self._folder.mkdir(mode=0o700, exist_ok=True)
 
-    def claim(self, entry: Entry) -> Entry:
+    def claim(self, entry: RunningQuery) -> RunningQuery:
         """Add an entry; where a live query has its name, it gets a number behind it."""
         with self._locked():
             name, number = entry.name, 1
@@ -125,11 +125,11 @@ class Entries:
             self.write(own)
         return own
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: RunningQuery) -> None:
         """Replace what is known of a query, at once."""
         self._write(self._path(entry.name), json.dumps(asdict(entry), ensure_ascii=False))
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: RunningQuery) -> None:
         """Forget a query, and that it was asked to stop."""
         with self._locked():
             known = self._read(self._path(entry.name))
@@ -137,24 +137,24 @@ class Entries:
                 self._path(entry.name).unlink(missing_ok=True)
                 self._path(entry.name, ".stop").unlink(missing_ok=True)
 
-    def ask_to_stop(self, entry: Entry) -> None:
+    def ask_to_stop(self, entry: RunningQuery) -> None:
         """Leave a request for the process of a query."""
         self._write(self._path(entry.name, ".stop"), entry.mark)
 
-    def is_asked(self, entry: Entry) -> bool:
+    def is_asked(self, entry: RunningQuery) -> bool:
         """Whether somebody asked the query to stop."""
         try:
             return self._path(entry.name, ".stop").read_text(encoding="utf-8") == entry.mark
         except OSError:
             return False
 
-    def all(self) -> list[Entry]:
+    def all(self) -> list[RunningQuery]:
         """The queries of this machine, by name, with those whose process has died."""
         found = (self._read(path) for path in sorted(self._folder.glob("*.json")))
         host = socket.gethostname()
         return [entry for entry in found if entry is not None and entry.host == host]
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> RunningQuery | None:
         """The query of this name, dead or alive."""
         return next((entry for entry in self.all() if entry.name == name), None)
 
@@ -165,16 +165,16 @@ class Entries:
             safe = safe[:_LONGEST] + hashlib.sha256(name.encode()).hexdigest()[:16]
         return self._folder / f"{safe}{ending}"
 
-    def _read(self, path: Path) -> Entry | None:
+    def _read(self, path: Path) -> RunningQuery | None:
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            known = {field.name for field in fields(Entry)}
-            return Entry(**{key: value for key, value in content.items() if key in known})
+            known = {field.name for field in fields(RunningQuery)}
+            return RunningQuery(**{key: value for key, value in content.items() if key in known})
         except (OSError, ValueError, TypeError, AttributeError):
             # Removed by now, or not ours.
             return None
 
-    def _lives(self, entry: Entry) -> bool:
+    def _lives(self, entry: RunningQuery) -> bool:
         return entry.host != socket.gethostname() or entry.is_alive
 
     def _write(self, path: Path, text: str) -> None:

@@ -86,7 +86,7 @@ class Frame:
 
 
 @final
-class View:
+class LiveView:
     """Looks at a run and its answer now and then, and remembers what it saw."""
 
     def __init__(self, query: LiveQuery, at: Instant = "stable") -> None:
@@ -165,7 +165,7 @@ class View:
 
 def watch(query: LiveQuery, console: Console, at: Instant = "stable") -> bool:
     """Show the answer until the query ends or somebody presses Ctrl-C; true if it has ended."""
-    view, answer = View(query, at), query.answer
+    view, answer = LiveView(query, at), query.answer
     with (
         noted_signals(signal.SIGINT) as noted,
         Live(console=console, auto_refresh=False, vertical_overflow="crop") as live,

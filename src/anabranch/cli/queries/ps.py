@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli.queries.entries import Entries, Entry
+from anabranch.cli.queries.entries import RunningQueries, RunningQuery
 from anabranch.cli.tables import show_table
 
 
@@ -24,7 +24,7 @@ def ps(
     name     status   batch  stable  read  written  script       output     pid
     highest  running     12      80   240       95  highest.sql  out.jsonl  4711
     """
-    entries = Entries()
+    entries = RunningQueries()
     shown = []
     for entry in entries.all():
         if entry.is_alive:
@@ -41,7 +41,7 @@ def ps(
         typer.echo("no queries are running", err=True)
 
 
-def _show(entries: list[Entry]) -> None:
+def _show(entries: list[RunningQuery]) -> None:
     columns = {
         "name": [entry.name for entry in entries],
         "status": [entry.status for entry in entries],

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import typer
 
-from anabranch.cli.queries.entries import Entries, Entry
+from anabranch.cli.queries.entries import RunningQueries, RunningQuery
 
 if TYPE_CHECKING:
     from anabranch.model.clock import Clock
@@ -76,10 +76,10 @@ class Announcement:
         self._run = run
         self._clock = clock
         self._totals = Totals()
-        self._entries: Entries | None = None
-        self._entry = Entry.here(name=name, script=script, to=to, started=_now())
+        self._entries: RunningQueries | None = None
+        self._entry = RunningQuery.here(name=name, script=script, to=to, started=_now())
         try:
-            self._entries = Entries()
+            self._entries = RunningQueries()
             self._entry = self._entries.claim(self._entry)
         except OSError as problem:
             self._give_up(problem)

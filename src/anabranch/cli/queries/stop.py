@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from anabranch.cli.queries.entries import Entries, Entry
+from anabranch.cli.queries.entries import RunningQueries, RunningQuery
 from anabranch.errors import QueryError
 
 _PAUSE: Final = 0.1
@@ -28,7 +28,7 @@ def stop(
     \b
     $ anabranch stop highest
     """
-    entries = Entries()
+    entries = RunningQueries()
     entry = entries.find(name)
     if entry is None or not entry.is_alive:
         raise _unknown(name, [each for each in entries.all() if each.is_alive])
@@ -42,12 +42,12 @@ def stop(
     typer.echo(f"{name} has stopped", err=True)
 
 
-def _is_there(entries: Entries, entry: Entry) -> bool:
+def _is_there(entries: RunningQueries, entry: RunningQuery) -> bool:
     now = entries.find(entry.name)
     return now is not None and now.mark == entry.mark and entry.is_alive
 
 
-def _unknown(name: str, running: list[Entry]) -> QueryError:
+def _unknown(name: str, running: list[RunningQuery]) -> QueryError:
     names = [entry.name for entry in running]
     near = get_close_matches(name, names, 3)
     guess = f"did you mean {' or '.join(repr(each) for each in near)}? " if near else ""

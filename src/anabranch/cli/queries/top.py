@@ -9,7 +9,7 @@ from typing import Annotated, Final, final
 
 import typer
 
-from anabranch.cli.queries.entries import Entries, Entry
+from anabranch.cli.queries.entries import RunningQueries, RunningQuery
 from anabranch.cli.tables import show_table
 
 _SPAN: Final = 10.0
@@ -49,7 +49,7 @@ def top(
     name     status   batch  in/s  out/s  late  failed  stable  lag  batch s  state rows  state
     highest  running     12     0      0     3       0      80    5     0.21         240  18 kB
     """
-    entries, rates = Entries(), Rates()
+    entries, rates = RunningQueries(), Rates()
     if once:
         shown = _alive(entries)
         rates.look(shown, time.monotonic())
@@ -69,7 +69,7 @@ class Rates:
         """Nothing was seen yet."""
         self._seen: dict[str, deque[tuple[float, int, int]]] = {}
 
-    def look(self, entries: Sequence[Entry], now: float) -> None:
+    def look(self, entries: Sequence[RunningQuery], now: float) -> None:
         """Note what the counters say now."""
         marks = {entry.mark for entry in entries}
         for gone in self._seen.keys() - marks:
@@ -80,7 +80,7 @@ class Rates:
             while now - seen[0][0] > _SPAN and len(seen) > 1:
                 seen.popleft()
 
-    def of(self, entry: Entry) -> tuple[float, float]:
+    def of(self, entry: RunningQuery) -> tuple[float, float]:
         """Rows read and elements written per second."""
         seen = self._seen[entry.mark]
         (first, read, written), (last, read_now, written_now) = seen[0], seen[-1]
@@ -90,7 +90,7 @@ class Rates:
         return (read_now - read) / span, (written_now - written) / span
 
 
-def _watch(entries: Entries, rates: Rates, interval: float) -> None:
+def _watch(entries: RunningQueries, rates: Rates, interval: float) -> None:
     from rich import box
     from rich.console import Group
     from rich.live import Live
@@ -115,16 +115,16 @@ def _watch(entries: Entries, rates: Rates, interval: float) -> None:
             live.update(view(), refresh=True)
 
 
-def _alive(entries: Entries) -> list[Entry]:
+def _alive(entries: RunningQueries) -> list[RunningQuery]:
     return [entry for entry in entries.all() if entry.is_alive]
 
 
-def _columns(entries: Sequence[Entry], rates: Rates) -> list[list[str]]:
+def _columns(entries: Sequence[RunningQuery], rates: Rates) -> list[list[str]]:
     rows = [_row(entry, *rates.of(entry)) for entry in entries]
     return [[row[name] for row in rows] for name in _NAMES]
 
 
-def _row(entry: Entry, read: float, written: float) -> Mapping[str, str]:
+def _row(entry: RunningQuery, read: float, written: float) -> Mapping[str, str]:
     seconds = entry.batch_seconds
     return {
         "name": entry.name,

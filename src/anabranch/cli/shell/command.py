@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import History
 
-    from anabranch.cli.shell.session import Session
+    from anabranch.cli.shell.session import ShellSession
 
 
 def shell(
@@ -47,10 +47,10 @@ def shell(
         raise PlanError(
             f"there is no engine '{engine}'", where="option --engine", hint="use spark or local"
         )
-    from anabranch.cli.shell.session import Session
+    from anabranch.cli.shell.session import ShellSession
 
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
-    with Session(
+    with ShellSession(
         on_spark=engine == "spark", interactive=interactive, allow_unbounded=allow_unbounded
     ) as session:
         if interactive:
@@ -67,7 +67,7 @@ def shell(
         raise typer.Exit(2)
 
 
-def _obey(session: Session) -> None:
+def _obey(session: ShellSession) -> None:
     """Run what comes through a pipe, as soon as a statement is there."""
     from anabranch.cli.shell.text import cut
 
@@ -87,7 +87,7 @@ def _obey(session: Session) -> None:
         session.run(rest)
 
 
-def _converse(session: Session) -> None:
+def _converse(session: ShellSession) -> None:
     """Prompt for statements until somebody leaves."""
     prompt = _prompt(session)
     # Loading begins when there is something to type at, and goes on meanwhile.
@@ -104,7 +104,7 @@ def _converse(session: Session) -> None:
         session.run_text(text)
 
 
-def _prompt(session: Session) -> PromptSession[str]:
+def _prompt(session: ShellSession) -> PromptSession[str]:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.lexers import PygmentsLexer
 

@@ -13,20 +13,20 @@ import typer
 from anabranch.errors import QueryError
 
 if TYPE_CHECKING:
-    from anabranch.cli.shell.session import Session
+    from anabranch.cli.shell.session import ShellSession
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Command:
+class ShellCommand:
     """What a command takes, what it does for its user, and how."""
 
     takes: str
     does: str
-    act: Callable[[Session, str], None]
+    act: Callable[[ShellSession, str], None]
 
 
-def run_command(session: Session, text: str) -> None:
+def run_command(session: ShellSession, text: str) -> None:
     """Run a line that begins with a backslash.
 
     Raises:
@@ -46,7 +46,7 @@ def run_command(session: Session, text: str) -> None:
     command.act(session, rest.strip())
 
 
-def _help(_session: Session, _rest: str) -> None:
+def _help(_session: ShellSession, _rest: str) -> None:
     lines = [
         "Statements end with a semicolon and may take several lines: CREATE STREAM, CREATE TABLE,",
         "CREATE VIEW, CREATE FUNCTION, DROP, SHOW STREAMS | TABLES | VIEWS | FUNCTIONS | QUERIES,",
@@ -59,15 +59,15 @@ def _help(_session: Session, _rest: str) -> None:
     typer.echo("\n".join(lines))
 
 
-def _leave(session: Session, _rest: str) -> None:
+def _leave(session: ShellSession, _rest: str) -> None:
     session.left = True
 
 
-def _include(session: Session, rest: str) -> None:
+def _include(session: ShellSession, rest: str) -> None:
     session.run_file(_needed(_unquoted(rest), "\\i file"))
 
 
-def _to(session: Session, rest: str) -> None:
+def _to(session: ShellSession, rest: str) -> None:
     session.to = _unquoted(rest) or None
     if session.to is None:
         typer.echo("the next query shows its results here", err=True)
@@ -75,15 +75,15 @@ def _to(session: Session, rest: str) -> None:
         typer.echo(f"the next query writes to {Path(session.to)}", err=True)
 
 
-def _at(session: Session, rest: str) -> None:
+def _at(session: ShellSession, rest: str) -> None:
     session.show_at(_unquoted(rest))
 
 
-def _stop(session: Session, rest: str) -> None:
+def _stop(session: ShellSession, rest: str) -> None:
     session.stop(_needed(rest, "\\stop query"))
 
 
-def _watch(session: Session, rest: str) -> None:
+def _watch(session: ShellSession, rest: str) -> None:
     name, _, at = _needed(rest, "\\watch query [latest]").partition(" ")
     if at.strip() not in ("", "latest", "stable"):
         raise QueryError(
@@ -94,7 +94,7 @@ def _watch(session: Session, rest: str) -> None:
     session.watch(name, "latest" if at.strip() == "latest" else "stable")
 
 
-def _timing(session: Session, _rest: str) -> None:
+def _timing(session: ShellSession, _rest: str) -> None:
     session.timing = not session.timing
     typer.echo(f"timing is {'on' if session.timing else 'off'}", err=True)
 
@@ -109,15 +109,17 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
 
 
-COMMANDS: Final[Mapping[str, Command]] = {
-    "help": Command("", "this text", _help),
-    "q": Command("", "leave; Ctrl-D does the same; queries that were started here end", _leave),
-    "i": Command("file", "run the statements of a file", _include),
-    "to": Command("path", "let the next SELECT write there: a .jsonl file or a folder", _to),
-    "at": Command("[T]", "the last result at an instant, or at the last final one", _at),
-    "watch": Command(
+COMMANDS: Final[Mapping[str, ShellCommand]] = {
+    "help": ShellCommand("", "this text", _help),
+    "q": ShellCommand(
+        "", "leave; Ctrl-D does the same; queries that were started here end", _leave
+    ),
+    "i": ShellCommand("file", "run the statements of a file", _include),
+    "to": ShellCommand("path", "let the next SELECT write there: a .jsonl file or a folder", _to),
+    "at": ShellCommand("[T]", "the last result at an instant, or at the last final one", _at),
+    "watch": ShellCommand(
         "query [latest]", "back to the view of a query; latest: before it is final", _watch
     ),
-    "stop": Command("query", "end a query; STOP query; does the same", _stop),
-    "timing": Command("", "say how long statements take, or no longer", _timing),
+    "stop": ShellCommand("query", "end a query; STOP query; does the same", _stop),
+    "timing": ShellCommand("", "say how long statements take, or no longer", _timing),
 }

@@ -33,7 +33,7 @@ _MOST: Final = 100
 
 
 @final
-class Session:
+class ShellSession:
     """State that outlives a statement.
 
     Attributes:
@@ -77,7 +77,7 @@ class Session:
         import anabranch.cli.queries.live_query
         import anabranch.cli.shell.engine  # noqa: F401
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> ShellSession:
         return self
 
     def __exit__(

@@ -27,11 +27,11 @@ from anabranch.language.text.statements import (
 from anabranch.runtime.spark.source_functions import resolve_path
 
 if TYPE_CHECKING:
-    from anabranch.cli.shell.session import Session
+    from anabranch.cli.shell.session import ShellSession
     from anabranch.engine import Engine
 
 
-def run_statement(session: Session, text: str, name: str | None) -> None:
+def run_statement(session: ShellSession, text: str, name: str | None) -> None:
     """Run one statement and tell what came of it.
 
     Raises:

@@ -43,7 +43,7 @@ def translate(pattern: str) -> Translated | None:
     >>> translate(r"(?<=a)b") is None
     True
     """
-    reader = _Reader(pattern)
+    reader = _PatternReader(pattern)
     try:
         text, maybe_empty = reader.alternatives()
         if reader.at < len(reader.pattern):
@@ -60,7 +60,7 @@ def translate(pattern: str) -> Translated | None:
     )
 
 
-class _Reader:
+class _PatternReader:
     def __init__(self, pattern: str) -> None:
         self.any_case = pattern.startswith("(?i)")
         self.pattern = pattern.removeprefix("(?i)")

@@ -9,7 +9,7 @@ from typing import Final, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.errors import StreamError
 from anabranch.expressions.expression import evaluate_all
 from anabranch.kernels.aggregate.distinct_values import count_distinct
@@ -25,7 +25,7 @@ from anabranch.kernels.aggregate.results import Results
 from anabranch.kernels.columns.combining import combine
 from anabranch.kernels.columns.grouped import Ints, Mask, mostly_different
 from anabranch.kernels.columns.sum_lanes import SumLane
-from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.per_window import has_window_end
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
@@ -42,12 +42,19 @@ from anabranch.kernels.trace.event_trace import event_rows, events_merger
 from anabranch.kernels.trace.output import changed_events
 from anabranch.kernels.trace.ranked_events import ranked_merger
 from anabranch.kernels.trace.runs import add_run
-from anabranch.kernels.trace.timeline import CHECK, Lanes, Moves, Revision, revise, settle
+from anabranch.kernels.trace.timeline import (
+    CHECK,
+    LaneMoves,
+    Lanes,
+    TimelineRevision,
+    revise,
+    settle,
+)
 from anabranch.kernels.trace.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.time import BEGINNING, Time
 
-Runs = dict[str, tuple[Run, ...]]
+Runs = dict[str, tuple[SortedRun, ...]]
 START: Final = "__start"
 END: Final = "__end"
 NEW_END: Final = "__new_end"
@@ -64,13 +71,13 @@ class AggregateKernel(Stateful):
     Order statistics move on from where they were, by as many values as came and went below them.
     """
 
-    node: Aggregate
+    node: Aggregation
     measures: Measures
     lanes: Lanes
     keeps_events: bool
 
     @staticmethod
-    def of(node: Aggregate) -> AggregateKernel:
+    def of(node: Aggregation) -> AggregateKernel:
         """The kernel of a node."""
         measures = Measures.of(node)
         checked = needs_check([expression.type for _, expression in node.group_by])
@@ -236,20 +243,20 @@ class AggregateKernel(Stateful):
         return Trace({name: held for name, held in runs.items() if held}, stable), output
 
     def _revise(
-        self, runs: Runs, moves: Moves, arrived: pa.RecordBatch, stable: Time
-    ) -> tuple[Revision, Peaks]:
+        self, runs: Runs, moves: LaneMoves, arrived: pa.RecordBatch, stable: Time
+    ) -> tuple[TimelineRevision, Peaks]:
         timeline = runs.get(TIMELINE, ())
         if not self.measures.extremes:
             return revise(timeline, self.lanes, moves), Peaks.none()
         held, fresh = runs.get("events", ()), self._fresh_events(arrived)
-        events = (*held, Run(fresh)) if self.keeps_events else None
+        events = (*held, SortedRun(fresh)) if self.keeps_events else None
         found = find_peaks(timeline, self.lanes, self.measures, moves, arrived, events)
         if self.keeps_events:
             runs["events"] = self._add_events(held, fresh, stable)
         return found
 
     def _keep_values(
-        self, runs: Runs, moves: Moves, arrived: pa.RecordBatch, before: Time, stable: Time
+        self, runs: Runs, moves: LaneMoves, arrived: pa.RecordBatch, before: Time, stable: Time
     ) -> dict[int, Kept]:
         """Take in the values that are kept in order; what they were, and what they are."""
         kept = {}
@@ -257,7 +264,7 @@ class AggregateKernel(Stateful):
             name = f"ranked{measure.place}"
             held = runs.get(name, ())
             fresh = fresh_values(measure, arrived, arrived.column(START).to_numpy(), moves)
-            kept[measure.place] = Kept(held, (*held, Run(fresh)), before)
+            kept[measure.place] = Kept(held, (*held, SortedRun(fresh)), before)
             runs[name] = add_run(held, fresh, stable, ranked_merger(stable), anchors=False)
         return kept
 
@@ -274,8 +281,8 @@ class AggregateKernel(Stateful):
         )
 
     def _add_events(
-        self, held: tuple[Run, ...], fresh: pa.RecordBatch, stable: Time
-    ) -> tuple[Run, ...]:
+        self, held: tuple[SortedRun, ...], fresh: pa.RecordBatch, stable: Time
+    ) -> tuple[SortedRun, ...]:
         merge = events_merger(stable, self._values())
         return add_run(held, fresh, stable, merge, anchors=False)
 
@@ -291,14 +298,14 @@ class AggregateKernel(Stateful):
         kept = {name: held for name, held in runs.items() if held}
         return Trace(kept, stable), EventBatch.empty(self.schema, stable)
 
-    def _moves(self, arrived: pa.RecordBatch) -> Moves:
+    def _moves(self, arrived: pa.RecordBatch) -> LaneMoves:
         sent = replace(
             self.lanes,
             whole=tuple(name for name in self.lanes.whole if name not in self.measures.late),
             sums=tuple(self._sent_sums),
         )
         nothing = np.zeros(arrived.num_rows, np.int64)
-        return Moves(
+        return LaneMoves(
             ids=arrived.column(ID).to_numpy(),
             end=arrived.column(END).to_numpy(),
             new_end=arrived.column(NEW_END).to_numpy(),
@@ -306,7 +313,7 @@ class AggregateKernel(Stateful):
             check=arrived.column(CHECK).to_numpy() if self.lanes.checked else None,
         )
 
-    def _refuse_unknown_events(self, revision: Revision) -> None:
+    def _refuse_unknown_events(self, revision: TimelineRevision) -> None:
         if (revision.new[COUNT] < 0).any():
             where = int(np.flatnonzero(revision.new[COUNT] < 0)[0])
             raise StreamError(
@@ -320,7 +327,7 @@ class AggregateKernel(Stateful):
     def _output(
         self,
         arrived: pa.RecordBatch,
-        revision: Revision,
+        revision: TimelineRevision,
         new_row: Mask,
         peaks: Peaks,
         new_values: Mapping[str, pa.Array],

@@ -7,22 +7,22 @@ import pyarrow as pa
 
 from anabranch.kernels.aggregate.measures import Measure
 from anabranch.kernels.columns.grouped import Ids, is_first
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.contract.routing import marked
-from anabranch.kernels.trace.timeline import Lanes, Moves, revise, settle
+from anabranch.kernels.trace.timeline import LaneMoves, Lanes, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import Time
 
 
 def count_distinct(
-    runs: tuple[Run, ...],
+    runs: tuple[SortedRun, ...],
     arrived: pa.RecordBatch,
-    moves: Moves,
+    moves: LaneMoves,
     measure: Measure,
     route: Ids | None,
     stable: Time,
-) -> tuple[tuple[Run, ...], Moves]:
+) -> tuple[tuple[SortedRun, ...], LaneMoves]:
     """Keep a timeline per group and value; where a value comes or goes, the group's lanes move.
 
     `route` has the ids by which the rows came to their shard, where that is to be remembered.
@@ -38,7 +38,7 @@ def count_distinct(
     revision = revise(
         runs,
         lanes,
-        Moves(
+        LaneMoves(
             ids=ids,
             end=moves.end[rows],
             new_end=moves.new_end[rows],
@@ -57,7 +57,7 @@ def count_distinct(
     row = order[np.searchsorted(ids[order], revision.ids[places])]
     weights = measure.weigh_distinct(values.take(pa.array(row)))
     nothing, none = np.zeros(len(places), np.int64), np.zeros(len(moves.ids), np.int64)
-    return runs, Moves(
+    return runs, LaneMoves(
         ids=np.concatenate([moves.ids, groups[row]]),
         end=np.concatenate([moves.end, np.where(appears, begin, finish)]),
         new_end=np.concatenate([moves.new_end, np.where(appears, finish, begin)]),

@@ -14,7 +14,7 @@ from anabranch.kernels.aggregate.measures import Measure, Measures
 from anabranch.kernels.columns.codes import code_of, has_code
 from anabranch.kernels.columns.extremes import Codec
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, positions_of
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.trace.coverage import Coverage
 from anabranch.kernels.trace.event_trace import END
 from anabranch.kernels.trace.ranked_events import (
@@ -27,7 +27,7 @@ from anabranch.kernels.trace.ranked_events import (
     walk,
 )
 from anabranch.kernels.trace.runs import TIME, search
-from anabranch.kernels.trace.timeline import Moves, Revision
+from anabranch.kernels.trace.timeline import LaneMoves, TimelineRevision
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.time import BEGINNING, Time
 
@@ -40,13 +40,13 @@ _MOST: Final = np.int64(2**63 - 1)
 class Kept:
     """All values of an argument, before a batch and after it, and the promise before it."""
 
-    before: tuple[Run, ...]
-    after: tuple[Run, ...]
+    before: tuple[SortedRun, ...]
+    after: tuple[SortedRun, ...]
     stable: Time
 
 
 def fresh_values(
-    measure: Measure, arrived: pa.RecordBatch, start: Ints, moves: Moves
+    measure: Measure, arrived: pa.RecordBatch, start: Ints, moves: LaneMoves
 ) -> pa.RecordBatch:
     """What arrived of an argument, in the order of its values; NULLs do not count."""
     rows, values = _present(measure, arrived)
@@ -62,7 +62,7 @@ def _present(measure: Measure, arrived: pa.RecordBatch) -> tuple[Ints, pa.Array]
     return rows, values.take(pa.array(rows)).cast(measure.ranked, safe=False)
 
 
-def same_values(measure: Measure, revision: Revision) -> Mask:
+def same_values(measure: Measure, revision: TimelineRevision) -> Mask:
     """Where the values of an argument are what they were."""
     count, mix = f"count{measure.place}", f"mix{measure.place}"
     same: Mask = revision.old[count] == revision.new[count]
@@ -72,10 +72,10 @@ def same_values(measure: Measure, revision: Revision) -> Mask:
 
 def revise_statistics(
     measure: Measure,
-    revision: Revision,
+    revision: TimelineRevision,
     arrived: pa.RecordBatch,
-    moves: Moves,
-    events: Sequence[Run],
+    moves: LaneMoves,
+    events: Sequence[SortedRun],
 ) -> dict[str, pa.Array]:
     """The lanes of the order statistics after a batch; `events` are all that are alive then.
 
@@ -136,12 +136,16 @@ def _ints(lane: pa.Array) -> Ints:
     return np.array(lane.fill_null(0).to_numpy(zero_copy_only=False))
 
 
-def _groups(revision: Revision) -> Ints:
+def _groups(revision: TimelineRevision) -> Ints:
     return np.cumsum(revision.first) - 1
 
 
 def _of_batch(
-    measure: Measure, revision: Revision, arrived: pa.RecordBatch, moves: Moves, places: Ints
+    measure: Measure,
+    revision: TimelineRevision,
+    arrived: pa.RecordBatch,
+    moves: LaneMoves,
+    places: Ints,
 ) -> Coverage:
     """What a batch adds at some places of a revision, and what it takes away."""
     rows, values = _present(measure, arrived)
@@ -156,8 +160,8 @@ def _of_batch(
 
 def _look_up(
     measure: Measure,
-    revision: Revision,
-    events: Sequence[Run],
+    revision: TimelineRevision,
+    events: Sequence[SortedRun],
     lanes: dict[str, pa.Array],
     places: Ints,
 ) -> dict[str, pa.Array]:
@@ -228,7 +232,7 @@ def written_texts(
 
 
 def _texts_at(
-    runs: Sequence[Run], kind: pa.DataType, ids: Ids, times: Ints
+    runs: Sequence[SortedRun], kind: pa.DataType, ids: Ids, times: Ints
 ) -> tuple[Ints, pa.Array, Ints]:
     """All values that keys have at instants, in order: the question of each, value, how many."""
     if has_code(kind):

@@ -9,7 +9,7 @@ from typing import Final, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.errors import StreamError
 from anabranch.expressions.expression import Expression
@@ -205,7 +205,7 @@ class Measures:
     arguments: tuple[Measure, ...]
 
     @staticmethod
-    def of(node: Aggregate) -> Measures:
+    def of(node: Aggregation) -> Measures:
         """Share what several aggregates need of one argument."""
         calls = tuple(call for _, call in node.aggregates)
         found: dict[str, Expression] = {}

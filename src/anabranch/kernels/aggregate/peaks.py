@@ -13,10 +13,10 @@ from anabranch.errors import StreamError
 from anabranch.kernels.aggregate.measures import Measures
 from anabranch.kernels.columns.extremes import NONE, Codec, cover_max
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask
-from anabranch.kernels.contract.kernel import Run
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.trace.event_trace import END, events_over, events_schema
 from anabranch.kernels.trace.runs import TIME, search
-from anabranch.kernels.trace.timeline import Lanes, Moves, Revision, revise
+from anabranch.kernels.trace.timeline import LaneMoves, Lanes, TimelineRevision, revise
 from anabranch.kernels.trace.timeline_rows import COUNT
 
 
@@ -54,13 +54,13 @@ class Peaks:
 
 
 def find_peaks(
-    timeline: Sequence[Run],
+    timeline: Sequence[SortedRun],
     lanes: Lanes,
     measures: Measures,
-    moves: Moves,
+    moves: LaneMoves,
     arrived: pa.RecordBatch,
-    events: Sequence[Run] | None,
-) -> tuple[Revision, Peaks]:
+    events: Sequence[SortedRun] | None,
+) -> tuple[TimelineRevision, Peaks]:
     """Revise the timelines with their value lanes.
 
     `events` holds all events after this batch, or is None where nothing is ever taken away.
@@ -102,9 +102,9 @@ def _value_name(lane: str) -> str:
 
 
 def _overlay(
-    revision: Revision,
+    revision: TimelineRevision,
     measures: Measures,
-    moves: Moves,
+    moves: LaneMoves,
     arrived: pa.RecordBatch,
     events: pa.RecordBatch | None,
 ) -> tuple[Peaks, Mask]:
@@ -132,7 +132,7 @@ def _overlay(
     return Peaks(codecs, old, new), lost & revision.touched
 
 
-def _ranges(revision: Revision, lost: Mask) -> tuple[Ids, Ints, Ints]:
+def _ranges(revision: TimelineRevision, lost: Mask) -> tuple[Ids, Ints, Ints]:
     """Maximal stretches of neighbouring lost places: ids, from, to."""
     before = np.zeros(len(lost), np.bool_)
     before[1:] = lost[:-1] & ~revision.first[1:]
@@ -143,7 +143,7 @@ def _ranges(revision: Revision, lost: Mask) -> tuple[Ids, Ints, Ints]:
     return revision.ids[begins], revision.times[begins], revision.times[ends + 1]
 
 
-def _with_places(moves: Moves, ids: Ids, starts: Ints, ends: Ints) -> Moves:
+def _with_places(moves: LaneMoves, ids: Ids, starts: Ints, ends: Ints) -> LaneMoves:
     """The same moves, and places at which nothing moves."""
     more = len(ids)
     times = np.concatenate([starts, ends])
@@ -153,7 +153,7 @@ def _with_places(moves: Moves, ids: Ids, starts: Ints, ends: Ints) -> Moves:
         order = np.argsort(moves.ids, kind="stable")
         check_of = moves.check[order[np.searchsorted(moves.ids[order], ids)]]
         check = np.concatenate([moves.check, check_of, check_of])
-    return Moves(
+    return LaneMoves(
         ids=np.concatenate([moves.ids, ids, ids]),
         end=np.concatenate([moves.end, times]),
         new_end=np.concatenate([moves.new_end, times]),
@@ -162,7 +162,7 @@ def _with_places(moves: Moves, ids: Ids, starts: Ints, ends: Ints) -> Moves:
     )
 
 
-def _locate(revision: Revision, ids: Ids, times: Ints) -> Ints:
+def _locate(revision: TimelineRevision, ids: Ids, times: Ints) -> Ints:
     """The places of instants that are known to have one."""
     low = np.searchsorted(revision.ids, ids, side="left")
     high = np.searchsorted(revision.ids, ids, side="right")

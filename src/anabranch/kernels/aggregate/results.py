@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from anabranch.kernels.aggregate.holistic import same_values
 from anabranch.kernels.aggregate.measures import Measures
 from anabranch.kernels.columns.grouped import Ints, Mask
-from anabranch.kernels.trace.timeline import Revision
+from anabranch.kernels.trace.timeline import TimelineRevision
 
 
 @final
@@ -22,7 +22,7 @@ class Results:
     """What aggregates amount to, worked out only at the places that are asked for."""
 
     measures: Measures
-    revision: Revision
+    revision: TimelineRevision
     old_values: Mapping[str, pa.Array]
     new_values: Mapping[str, pa.Array]
 

@@ -14,7 +14,7 @@ from anabranch.kernels.columns.grouped import Ints
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class PilePart:
     """Rows of one batch: those at some positions, or all of them."""
 
     columns: Sequence[pa.Array]
@@ -22,10 +22,10 @@ class Part:
     positions: Ints | None = None
 
     @staticmethod
-    def of(rows: pa.RecordBatch, width: int, positions: Ints | None = None) -> Part:
+    def of(rows: pa.RecordBatch, width: int, positions: Ints | None = None) -> PilePart:
         """Payloads out of a batch that has them in columns by number."""
         columns = [rows.column(f"key{place}") for place in range(width)]
-        return Part(columns, rows.num_rows if positions is None else len(positions), positions)
+        return PilePart(columns, rows.num_rows if positions is None else len(positions), positions)
 
     def take(self, place: int, rows: Ints | None) -> pa.Array:
         """The values of some rows (or all) in one column."""
@@ -41,7 +41,7 @@ class Pile:
     """The rows of several parts, one behind the other."""
 
     schema: pa.Schema
-    parts: Sequence[Part]
+    parts: Sequence[PilePart]
 
     def __len__(self) -> int:
         return sum(part.length for part in self.parts)
@@ -68,7 +68,7 @@ class Pile:
     def _take(self, rows: Ints, places: Sequence[int]) -> list[pa.Array]:
         stops = np.cumsum([part.length for part in self.parts])
         owner = np.searchsorted(stops, rows, side="right")
-        taken: list[tuple[Part, Ints]] = []
+        taken: list[tuple[PilePart, Ints]] = []
         where: list[Ints] = []
         for number, part in enumerate(self.parts):
             here = np.flatnonzero(owner == number)

@@ -16,7 +16,7 @@ from anabranch.model.numbers.digits import (
     RELIEF,
     REST,
     Digits,
-    Window,
+    DigitWindow,
     carry,
     pack,
     relieve,
@@ -38,7 +38,7 @@ class SumLane:
     """
 
     name: str
-    window: Window
+    window: DigitWindow
 
     @property
     def limbs(self) -> tuple[str, ...]:

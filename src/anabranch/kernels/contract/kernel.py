@@ -27,7 +27,7 @@ def with_copy(schema: pa.Schema) -> pa.Schema:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class SortedRun:
     """A sorted immutable piece of a trace.
 
     `name` is empty until the run has been stored; a stored run never changes under its name.
@@ -45,7 +45,7 @@ class Run:
 class Trace:
     """The memory of a kernel: named lists of runs (oldest first) and the stable point reached."""
 
-    runs: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
+    runs: Mapping[str, tuple[SortedRun, ...]] = field(default_factory=dict)
     stable: Time = BEGINNING
 
     def rows(self) -> int:

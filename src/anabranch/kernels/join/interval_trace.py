@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns.grouped import Ids, Ints, order_by_id_and_time, positions_of
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.trace.event_trace import END, add_up
 from anabranch.kernels.trace.runs import TIME, Merge, search, slices, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
@@ -79,7 +79,7 @@ def _order(kind: np.ndarray, ids: Ids, start: Ints) -> Ints:
 def interval_merger(stable: Time) -> Merge:
     """Merge runs: add up counts, drop what is netted out or ended before the stable point."""
 
-    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+    def merge(runs: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
         del whole
         rows = pa.concat_batches([run.rows for run in runs])
         alive = rows.column(END).to_numpy() >= stable
@@ -104,7 +104,7 @@ def _hashes(rows: pa.RecordBatch) -> list[str]:
 
 
 def overlapping(
-    runs: Sequence[Run], schema: pa.Schema, ids: Ids, low: Ints, high: Ints
+    runs: Sequence[SortedRun], schema: pa.Schema, ids: Ids, low: Ints, high: Ints
 ) -> Iterator[tuple[pa.RecordBatch, Ints]]:
     """Events of each key that hold somewhere in [low, high), and whose stretch it is.
 
@@ -141,7 +141,9 @@ def overlapping(
         yield rows, owner
 
 
-def _ranges(run: Run, ids: Ids, low: Ints, high: Ints) -> Iterator[tuple[Run, Ints, Ints]]:
+def _ranges(
+    run: SortedRun, ids: Ids, low: Ints, high: Ints
+) -> Iterator[tuple[SortedRun, Ints, Ints]]:
     """For every class in a run the rows of each key whose starts are near enough."""
     kinds = run.rows.column(CLASS).to_numpy()
     held, times = run.rows.column(ID).to_numpy(), run.rows.column(TIME).to_numpy()

@@ -15,7 +15,7 @@ from anabranch.algebra.join import Join
 from anabranch.expressions.expression import Expression, evaluate_all
 from anabranch.kernels.columns.grouped import Ints, order_by_id
 from anabranch.kernels.columns.stretches import near_stretches
-from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import (
@@ -34,9 +34,9 @@ from anabranch.kernels.join.interval_trace import (
     interval_rows,
     overlapping,
 )
-from anabranch.kernels.join.pairs import Moves, Pairs, pair, payload_of
+from anabranch.kernels.join.pairs import JoinedPairs, SideMoves, pair, payload_of
 from anabranch.kernels.multiplicity.multiplicity import (
-    Result,
+    OutputRows,
     Runs,
     Steps,
     forget,
@@ -257,7 +257,7 @@ class JoinKernel(Stateful):
             right = self._existing(runs, right, stable)
         held = [runs.get("left", ()), runs.get("right", ())]
         fresh = [self._state(side) for side in (left, right)]
-        now_left = (*held[0], Run(fresh[0]))
+        now_left = (*held[0], SortedRun(fresh[0]))
         found = [
             *self._meet(left, held[1], fresh[1].schema, 0),
             *self._meet(right, now_left, fresh[0].schema, 1),
@@ -280,13 +280,13 @@ class JoinKernel(Stateful):
                 runs[name] = kept
         return Trace(runs, stable), EventBatch.empty(self.schema, stable)
 
-    def _moves(self, rows: pa.RecordBatch) -> Moves:
+    def _moves(self, rows: pa.RecordBatch) -> SideMoves:
         names = rows.schema.names
         values = [name for name in names if name.startswith(("key", ROW))]
         start = rows.column(START).to_numpy()
         end = rows.column(END).to_numpy() if END in names else start
         is_longer = NEW_END in names
-        return Moves(
+        return SideMoves(
             ids=rows.column(KEY if KEY in names else ID).to_numpy(),
             check=rows.column(CHECK).to_numpy() if self._checked else None,
             joins=rows.column(JOINS).to_numpy(zero_copy_only=False) if JOINS in names else None,
@@ -296,7 +296,7 @@ class JoinKernel(Stateful):
             values=rows.select(values),
         )
 
-    def _existing(self, runs: Runs, moves: Moves, stable: Time) -> Moves:
+    def _existing(self, runs: Runs, moves: SideMoves, stable: Time) -> SideMoves:
         """In place of the right side the stretches on which a key is there at all."""
         if not len(moves.ids):
             held = {name: some for name, some in runs.items() if name.startswith(_EXIST)}
@@ -306,7 +306,7 @@ class JoinKernel(Stateful):
         route = None if self.route is None else moves.ids
         steps = Steps(moves.ids, moves.check, moves.end, moves.new_end, one, route=route)
         found = revise_multiplicity(runs, _EXIST, steps, "distinct", stable, self.label)
-        return Moves(
+        return SideMoves(
             ids=moves.ids[found.rows],
             check=None if moves.check is None else moves.check[found.rows],
             joins=None,
@@ -316,7 +316,7 @@ class JoinKernel(Stateful):
             values=moves.values.slice(0, 0),
         )
 
-    def _state(self, moves: Moves) -> pa.RecordBatch:
+    def _state(self, moves: SideMoves) -> pa.RecordBatch:
         """What is remembered of a side: its events that can meet something."""
         rows = slice(None) if moves.joins is None else moves.joins
         values = list(zip(moves.values.schema.names, moves.values.columns, strict=True))
@@ -332,8 +332,8 @@ class JoinKernel(Stateful):
         )
 
     def _meet(
-        self, moves: Moves, runs: Sequence[Run], schema: pa.Schema, side: int
-    ) -> Iterator[Pairs]:
+        self, moves: SideMoves, runs: Sequence[SortedRun], schema: pa.Schema, side: int
+    ) -> Iterator[JoinedPairs]:
         """Moves of pairs: every end that moved, against all it meets on the way."""
         low = np.minimum(moves.end, moves.new_end)
         high = np.maximum(moves.end, moves.new_end)
@@ -352,7 +352,7 @@ class JoinKernel(Stateful):
             pairs = pair(moves, mine, rows, side)
             yield pairs if self.keys.rest is None else self._tested(pairs)
 
-    def _tested(self, pairs: Pairs) -> Pairs:
+    def _tested(self, pairs: JoinedPairs) -> JoinedPairs:
         assert self.keys.rest is not None
         both = pa.RecordBatch.from_arrays(
             [*payload_of(pairs.left), *payload_of(pairs.right)], schema=self.node.both
@@ -361,7 +361,7 @@ class JoinKernel(Stateful):
         return pairs.take(np.flatnonzero(keep.to_numpy(zero_copy_only=False)))
 
     def _output(
-        self, runs: Runs, left: Moves, right: Moves, found: list[Pairs], stable: Time
+        self, runs: Runs, left: SideMoves, right: SideMoves, found: list[JoinedPairs], stable: Time
     ) -> EventBatch:
         parts = [EventBatch.empty(self.schema, stable)]
         if self.node.kind not in ("semi", "anti"):
@@ -378,7 +378,7 @@ class JoinKernel(Stateful):
         return EventBatch.concat(parts)
 
     def _alone(
-        self, runs: Runs, moves: Moves, found: list[Pairs], side: int, stable: Time
+        self, runs: Runs, moves: SideMoves, found: list[JoinedPairs], side: int, stable: Time
     ) -> EventBatch:
         """The payloads of a side where they have no partner (where they have one, for `semi`)."""
         pairs = [each.left if side == 0 else each.right for each in found]
@@ -404,7 +404,9 @@ class JoinKernel(Stateful):
         result = revise_multiplicity(runs, f"{_SIDES[side]}.", steps, function, stable, self.label)
         return self._padded(rows, result, side, stable)
 
-    def _padded(self, rows: pa.RecordBatch, result: Result, side: int, stable: Time) -> EventBatch:
+    def _padded(
+        self, rows: pa.RecordBatch, result: OutputRows, side: int, stable: Time
+    ) -> EventBatch:
         mine = [column.take(pa.array(result.rows)) for column in payload_of(rows)]
         if self.node.kind not in ("semi", "anti"):
             other = self.node.inputs[1 - side].schema

@@ -16,7 +16,7 @@ from anabranch.kernels.trace.timeline_rows import COUNT
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Moves:
+class SideMoves:
     """What came on one side."""
 
     ids: Ids
@@ -30,7 +30,7 @@ class Moves:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class JoinedPairs:
     """Moves of pairs, with the columns of both sides."""
 
     left: pa.RecordBatch
@@ -39,10 +39,10 @@ class Pairs:
     end: Ints
     new_end: Ints
 
-    def take(self, rows: Ints) -> Pairs:
+    def take(self, rows: Ints) -> JoinedPairs:
         """Some of them."""
         places = pa.array(rows)
-        return Pairs(
+        return JoinedPairs(
             self.left.take(places),
             self.right.take(places),
             self.start[rows],
@@ -51,7 +51,7 @@ class Pairs:
         )
 
 
-def pair(moves: Moves, mine: Ints, held: pa.RecordBatch, side: int) -> Pairs:
+def pair(moves: SideMoves, mine: Ints, held: pa.RecordBatch, side: int) -> JoinedPairs:
     """A pair holds while both parts do; as many pairs as there are copies of what is held."""
     counts = held.column(COUNT).to_numpy()
     if (counts != 1).any():
@@ -63,7 +63,7 @@ def pair(moves: Moves, mine: Ints, held: pa.RecordBatch, side: int) -> Pairs:
     new_end = np.maximum(np.minimum(moves.new_end[mine], ends), start)
     came = moves.values.take(pa.array(mine)) if moves.values.num_columns else moves.values
     left, right = (came, held) if side == 0 else (held, came)
-    return Pairs(left, right, start, end, new_end)
+    return JoinedPairs(left, right, start, end, new_end)
 
 
 def payload_of(rows: pa.RecordBatch) -> list[pa.Array]:

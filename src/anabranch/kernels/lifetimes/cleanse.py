@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.forms.cleanse import Cleanse
-from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.routing import Routing, by_payload
 from anabranch.kernels.lifetimes.final import FinalKernel
 from anabranch.kernels.lifetimes.packed_events import (
@@ -81,7 +81,7 @@ class CleanseKernel(Stateful):
         (rows,) = arrived
         fresh = run_of(rows, unpack(rows, self.schema, stable))
         held = trace.runs.get("events", ())
-        runs = (*held, Run(fresh))
+        runs = (*held, SortedRun(fresh))
         least = self._least_open(runs, stable)
         due = [
             (run.rows, _settled(run.rows, stable) & (run.rows.column(TIME).to_numpy() <= least))
@@ -98,7 +98,7 @@ class CleanseKernel(Stateful):
             held = add_run(held, news, BEGINNING, merge, anchors=False)
         return Trace({"events": held} if held else {}, stable), output
 
-    def _least_open(self, runs: Sequence[Run], stable: Time) -> int:
+    def _least_open(self, runs: Sequence[SortedRun], stable: Time) -> int:
         """The least start of an event that may still change, FOREVER without any."""
         still = _events([(run.rows, ~_settled(run.rows, stable)) for run in runs])
         return int(still.column(TIME).to_numpy().min(initial=FOREVER))

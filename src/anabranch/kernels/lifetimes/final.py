@@ -8,7 +8,7 @@ from typing import Final, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import Routing, by_payload
@@ -87,11 +87,11 @@ class FinalKernel(Stateful):
             rows.column(_NEW_END).to_numpy(),
             values,
         )
-        output = self._release((*held, Run(fresh)), trace.stable, stable)
+        output = self._release((*held, SortedRun(fresh)), trace.stable, stable)
         kept = add_run(held, fresh, stable, events_merger(stable, [CHECK]), anchors=False)
         return Trace({"events": kept} if kept else {}, stable), output
 
-    def _release(self, runs: tuple[Run, ...], before: Time, stable: Time) -> EventBatch:
+    def _release(self, runs: tuple[SortedRun, ...], before: Time, stable: Time) -> EventBatch:
         parts = []
         for run in runs:
             start, end = run.rows.column(TIME).to_numpy(), run.rows.column(END).to_numpy()

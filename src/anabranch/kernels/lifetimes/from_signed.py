@@ -11,7 +11,7 @@ import pyarrow as pa
 from anabranch.algebra.forms.from_signed import FromSigned, no_sign, too_long
 from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import Ids, Ints, is_first, positions_of
-from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import (
@@ -32,7 +32,7 @@ from anabranch.kernels.multiplicity.multiplicity import (
     routes_of,
 )
 from anabranch.kernels.trace.runs import TIME
-from anabranch.kernels.trace.timeline import CHECK, Lanes, Moves, revise, settle
+from anabranch.kernels.trace.timeline import CHECK, LaneMoves, Lanes, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT, REMOVED, newest_rows
 from anabranch.model.batch import EventBatch, take_rows
 from anabranch.model.payload import payloads, show_payload
@@ -142,7 +142,7 @@ class FromSignedKernel(Stateful):
         net, nothing = rows.column(NET).to_numpy(), np.zeros(rows.num_rows, np.int64)
         check = rows.column(CHECK).to_numpy() if lanes.checked else None
         forever = np.full(rows.num_rows, np.int64(FOREVER))
-        moves = Moves(ids, instant, forever, {COUNT: nothing, NET: net}, check)
+        moves = LaneMoves(ids, instant, forever, {COUNT: nothing, NET: net}, check)
         sums = revise(held, lanes, moves)
         sums.new[COUNT] = (sums.new[NET] != 0).astype(np.int64)
         same = np.zeros(len(sums.ids), np.bool_)
@@ -156,8 +156,12 @@ class FromSignedKernel(Stateful):
         return EventBatch(payload, found.start, found.end, found.new_end, stable)
 
     def _suspects(
-        self, sums: tuple[Run, ...], known: tuple[Run, ...], rows: pa.RecordBatch, stable: Time
-    ) -> tuple[Run, ...]:
+        self,
+        sums: tuple[SortedRun, ...],
+        known: tuple[SortedRun, ...],
+        rows: pa.RecordBatch,
+        stable: Time,
+    ) -> tuple[SortedRun, ...]:
         """The payloads with a sum below 0, after the stable point: before it, that is an error."""
         negative = _negative(sums)
         if not negative.num_rows:
@@ -179,10 +183,10 @@ class FromSignedKernel(Stateful):
                 f"{format_time(int(times[where]))}",
                 hint="every -1 needs an earlier +1 of the same payload",
             )
-        return (Run(seen),)
+        return (SortedRun(seen),)
 
 
-def _negative(sums: tuple[Run, ...]) -> pa.RecordBatch:
+def _negative(sums: tuple[SortedRun, ...]) -> pa.RecordBatch:
     """The rows of the sums that are below 0 now, by id and time."""
     below = [run.rows.column(NET).to_numpy() < 0 for run in sums]
     ids: list[Ids] = [run.rows.column(ID).to_numpy() for run in sums]

@@ -12,7 +12,7 @@ from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import Ints
 from anabranch.kernels.contract.kernel import ID
 from anabranch.kernels.multiplicity.multiplicity import END, NEW_END, Runs
-from anabranch.kernels.trace.timeline import CHECK, Lanes, Moves, revise, settle
+from anabranch.kernels.trace.timeline import CHECK, LaneMoves, Lanes, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.time import FOREVER, Time
 
@@ -33,7 +33,7 @@ class Jumps:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Points:
+class JumpPoints:
     """Moves of points; `places` says which jump each is about."""
 
     places: Ints
@@ -50,7 +50,7 @@ def revise_jumps(runs: Runs, rows: pa.RecordBatch, stable: Time, label: str) -> 
     """
     checked = CHECK in rows.schema.names
     lanes = Lanes(checked=checked)
-    moves = Moves(
+    moves = LaneMoves(
         ids=rows.column(ID).to_numpy(),
         end=rows.column(END).to_numpy(),
         new_end=rows.column(NEW_END).to_numpy(),
@@ -78,11 +78,11 @@ def _rises(count: Ints, first: np.ndarray) -> Ints:
     return np.asarray(count - np.where(first, 0, before))
 
 
-def changed_points(instant: Ints, old: Ints, new: Ints) -> Points:
+def changed_points(instant: Ints, old: Ints, new: Ints) -> JumpPoints:
     """From so many points at each instant to so many others."""
     places = np.repeat(np.arange(len(instant)), np.abs(new - old))
     start, comes = instant[places], (new > old)[places]
-    return Points(
+    return JumpPoints(
         places=places,
         start=start,
         end=np.where(comes, start, start + 1),

@@ -14,7 +14,7 @@ from anabranch.algebra.forms.split import Split
 from anabranch.algebra.to_stream import ToStream
 from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import positions_of
-from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Stateless, Trace
+from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Stateless, Trace
 from anabranch.kernels.contract.routing import Routing, by_payload
 from anabranch.kernels.lifetimes.packed_events import (
     concat_where,
@@ -117,7 +117,10 @@ class SplitKernel(Stateful):
         moves = unpack(rows, self.schema, stable)
         held, before = trace.runs.get("open", ()), trace.stable
         fresh = run_of(rows, _open_parts(moves))
-        parts = [self._cut(moves, before), self._cut_further((*held, Run(fresh)), before, stable)]
+        parts = [
+            self._cut(moves, before),
+            self._cut_further((*held, SortedRun(fresh)), before, stable),
+        ]
         output = net(EventBatch.concat(parts))
         if stable == FOREVER:
             return Trace({}, stable), output
@@ -129,7 +132,7 @@ class SplitKernel(Stateful):
         counts = [self._count(moves.start, end, stable) for end in (moves.end, moves.new_end)]
         return self._pieces(moves, counts[0], counts[1])
 
-    def _cut_further(self, runs: Sequence[Run], before: Time, stable: Time) -> EventBatch:
+    def _cut_further(self, runs: Sequence[SortedRun], before: Time, stable: Time) -> EventBatch:
         """The open lifetimes in which the stable point has passed a cut."""
         if stable in (before, FOREVER):
             return EventBatch.empty(self.schema, stable)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import Ints, Mask
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.payload import Payload, payloads, show_payload
@@ -97,10 +97,10 @@ Note: TypeAlias = tuple[str, str]
 """The name of an input, and what it contradicts."""
 
 
-def report_run(notes: Sequence[Note]) -> Run:
+def report_run(notes: Sequence[Note]) -> SortedRun:
     """What a step noticed, as it is stored."""
     names, texts = zip(*notes)
-    return Run(
+    return SortedRun(
         pa.RecordBatch.from_pydict(
             {
                 ID: pa.array(np.arange(len(notes), dtype=np.uint64)),

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.contract.kernel import ID, Progress, Run
+from anabranch.kernels.contract.kernel import ID, Progress, SortedRun
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 Status = Literal["joining", "joined", "left", "quarantined"]
@@ -22,7 +22,7 @@ _LIVES: Final = 1 << 20
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
+class InputState:
     """One input.
 
     Attributes:
@@ -83,7 +83,7 @@ _COLUMNS: Final = {
     "number": pa.int64(),
     "name": pa.string(),
     "status": pa.string(),
-    **{each.name: pa.int64() for each in fields(Copy)[3:]},
+    **{each.name: pa.int64() for each in fields(InputState)[3:]},
 }
 
 
@@ -95,21 +95,21 @@ class Copies:
     Events that ended before `forgotten` are not remembered.
     """
 
-    each: tuple[Copy, ...] = ()
+    each: tuple[InputState, ...] = ()
     leader: int = NONE
     forgotten: int = BEGINNING
 
     @staticmethod
-    def of(runs: Sequence[Run]) -> Copies:
+    def of(runs: Sequence[SortedRun]) -> Copies:
         """As they were stored."""
         if not runs or not len(runs[0]):
             return Copies()
         found = runs[0].rows.to_pylist()
-        names = [each.name for each in fields(Copy)]
-        copies = tuple(Copy(**{name: row[name] for name in names}) for row in found)
+        names = [each.name for each in fields(InputState)]
+        copies = tuple(InputState(**{name: row[name] for name in names}) for row in found)
         return Copies(copies, found[0]["leader"], found[0]["forgotten"])
 
-    def run(self) -> Run:
+    def run(self) -> SortedRun:
         """As they are stored."""
         arrays = {
             ID: pa.array([each.number for each in self.each], pa.uint64()),
@@ -120,10 +120,10 @@ class Copies:
             "leader": pa.array([self.leader] * len(self.each), pa.int64()),
             "forgotten": pa.array([self.forgotten] * len(self.each), pa.int64()),
         }
-        return Run(pa.RecordBatch.from_pydict(arrays))
+        return SortedRun(pa.RecordBatch.from_pydict(arrays))
 
     @property
-    def heard(self) -> list[Copy]:
+    def heard(self) -> list[InputState]:
         """Those that count, in the order of their numbers."""
         return [each for each in self.each if each.is_heard]
 
@@ -132,7 +132,7 @@ class Copies:
         """Whether nobody has anything to say any more."""
         return bool(self.each) and all(each.stable == FOREVER for each in self.heard)
 
-    def numbered(self, number: int) -> Copy:
+    def numbered(self, number: int) -> InputState:
         """The one with a number."""
         return next(each for each in self.each if each.number == number)
 
@@ -152,7 +152,7 @@ class Copies:
             promised = dict(enumerate(pairs))
         each = {copy.number: copy for copy in self.each}
         for number, (name, _) in promised.items():
-            each.setdefault(number, Copy(number=number, name=name, known=self.forgotten))
+            each.setdefault(number, InputState(number=number, name=name, known=self.forgotten))
         for command in progress.commands:
             meant = command.get("copy") or command.get("source")
             for copy in each.values():
@@ -219,7 +219,7 @@ class Copies:
         return replace(self, leader=best.number), Time(max(stable, reached))
 
 
-def _obeyed(copy: Copy, command: Mapping[str, Any], forgotten: int) -> Copy:
+def _obeyed(copy: InputState, command: Mapping[str, Any], forgotten: int) -> InputState:
     match command.get("verb"):
         case "detach":
             return replace(copy, status="left")

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import MergePolicy
 from anabranch.kernels.columns.grouped import Ints, Mask, is_first
-from anabranch.kernels.contract.kernel import Run
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.merge.contradictions import Contradiction, describe
 from anabranch.kernels.merge.nodes import (
     Elements,
@@ -39,7 +39,7 @@ OUT: Final = "out"
 NODES: Final = "nodes"
 PAYLOADS: Final = "payloads"
 
-Runs = dict[str, tuple[Run, ...]]
+Runs = dict[str, tuple[SortedRun, ...]]
 
 
 @final
@@ -94,7 +94,7 @@ class Lead:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class MergeResult:
     """What a batch gives: new runs, output, and what was noticed.
 
     `ignored` are the rows that came too late to matter. `by` are the places of the inputs that
@@ -112,7 +112,7 @@ class Outcome:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Ends:
+class NodeEnds:
     """The ends of some nodes: one row per node, one column per input; `start` means none."""
 
     start: Ints
@@ -134,7 +134,7 @@ def step_keyed(
     schema: pa.Schema,
     *,
     asserted: bool = False,
-) -> Outcome:
+) -> MergeResult:
     """Take in a batch, then the stable point that the leader has reached.
 
     That no input has an event of a payload and start twice is looked at where it is `asserted`.
@@ -149,7 +149,7 @@ def step_keyed(
     twice = _inserted_twice(node, came, ends) if asserted else None
     ends[node, came.column] = came.new_end
     changed[node, came.column] = True
-    state = Ends(nodes.start, out, ends, changed)
+    state = NodeEnds(nodes.start, out, ends, changed)
     target = settle_ends(state, choose_ends(state, lead, policy), lead)
     target[over] = out[over]
     moved = target != out
@@ -197,7 +197,7 @@ def step_keyed(
         both = (int(target[at]), int(ends[at, place]))
         return tuple((end,) if end > nodes.start[at] else () for end in both)
 
-    return Outcome(
+    return MergeResult(
         {name: kept for name, kept in after.items() if kept},
         output.with_stable(lead.until),
         np.flatnonzero(over[node]),
@@ -246,7 +246,7 @@ def _resolve(
     return nodes, known, held(OUT), ends
 
 
-def choose_ends(state: Ends, lead: Lead, policy: MergePolicy) -> Ints:
+def choose_ends(state: NodeEnds, lead: Lead, policy: MergePolicy) -> Ints:
     """The ends that the policies want, before the stable point moves."""
     start, out, ends, has = state.start, state.out, state.ends, state.has & lead.joined
     free, emitted = start >= lead.since, out > start
@@ -293,7 +293,7 @@ def choose_ends(state: Ends, lead: Lead, policy: MergePolicy) -> Ints:
     return np.where(emitted & spoke & legal, value, target)
 
 
-def settle_ends(state: Ends, target: Ints, lead: Lead) -> Ints:
+def settle_ends(state: NodeEnds, target: Ints, lead: Lead) -> Ints:
     """The ends that must be so before the stable point moves.
 
     What the leader says holds, unless it contradicts what the output has promised already. Then
@@ -322,7 +322,7 @@ def settle_ends(state: Ends, target: Ints, lead: Lead) -> Ints:
     return result
 
 
-def contradictions(state: Ends, target: Ints, lead: Lead) -> Mask:
+def contradictions(state: NodeEnds, target: Ints, lead: Lead) -> Mask:
     """Which inputs say, as of now, something else than the output for good.
 
     An input has settled an end that is before its stable point, and settles with that point also

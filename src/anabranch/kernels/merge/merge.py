@@ -12,14 +12,22 @@ import pyarrow as pa
 from anabranch.algebra.merge import ORDERED, Merge
 from anabranch.algebra.node import clock_of
 from anabranch.algebra.source import Source
-from anabranch.kernels.contract.kernel import COPY, ID, Arrived, Progress, Run, Stateful, Trace
+from anabranch.kernels.contract.kernel import (
+    COPY,
+    ID,
+    Arrived,
+    Progress,
+    SortedRun,
+    Stateful,
+    Trace,
+)
 from anabranch.kernels.contract.keys import ids_and_checks, key_ids
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import BY_CHECK, EVERYWHERE, Routing, by_id_or
 from anabranch.kernels.lifetimes.packed_events import payload_names, payload_of
 from anabranch.kernels.merge.contradictions import Note, contradiction, report_run
 from anabranch.kernels.merge.copies import Copies
-from anabranch.kernels.merge.keyed import Lead, Outcome, Runs, step_keyed
+from anabranch.kernels.merge.keyed import Lead, MergeResult, Runs, step_keyed
 from anabranch.kernels.merge.multiset import step_multiset
 from anabranch.kernels.merge.nodes import Elements, Payloads
 from anabranch.kernels.merge.ordered import (
@@ -177,7 +185,7 @@ class MergeKernel(Stateful):
         copies: Copies,
         since: Time,
         notes: list[Note],
-    ) -> tuple[Copies, Time, Outcome]:
+    ) -> tuple[Copies, Time, MergeResult]:
         """Listen to all who are to be listened to, and move the stable point once.
 
         What is heard of contradictions is added to the notes.
@@ -210,7 +218,7 @@ class MergeKernel(Stateful):
         copies: Copies,
         since: Time,
         until: Time,
-    ) -> tuple[Copies, Outcome]:
+    ) -> tuple[Copies, MergeResult]:
         case, policy = self.node.chosen, self.node.policy
         if case in ("r3", "r4"):
             lead = _lead(before, copies, since, until)
@@ -233,7 +241,7 @@ class MergeKernel(Stateful):
         forgotten = max(copies.forgotten, min(slow, int(until)))
         return replace(copies, forgotten=forgotten), outcome
 
-    def _judge(self, copies: Copies, outcome: Outcome) -> set[int]:
+    def _judge(self, copies: Copies, outcome: MergeResult) -> set[int]:
         """The numbers of those that are not to be listened to any more.
 
         Raises:
@@ -250,7 +258,7 @@ class MergeKernel(Stateful):
 
     def _came(
         self, runs: Runs, rows: _Rows, copies: Copies, before: Copies
-    ) -> tuple[Copies, Elements, tuple[Run, ...]]:
+    ) -> tuple[Copies, Elements, tuple[SortedRun, ...]]:
         """What those say who are heard, in the order of each of them, and what has to wait.
 
         What a copy says against its own promise is a repetition, or nonsense: it does not count.
@@ -275,7 +283,7 @@ class MergeKernel(Stateful):
         keep = heard[number] & fine
         if not keep.all():
             rows = rows.take(np.flatnonzero(keep))
-        held: tuple[Run, ...] = ()
+        held: tuple[SortedRun, ...] = ()
         if self._by_order:
             rows, held = self._those_who_wait(runs, rows, copies, heard)
         ids, check, number = rows.column(ID), rows.column(CHECK), rows.column(COPY)
@@ -285,7 +293,7 @@ class MergeKernel(Stateful):
 
     def _those_who_wait(
         self, runs: Runs, rows: _Rows, copies: Copies, heard: np.ndarray
-    ) -> tuple[_Rows, tuple[Run, ...]]:
+    ) -> tuple[_Rows, tuple[SortedRun, ...]]:
         """What is to be looked at now, and what waits: that of those who are joining."""
         joining = [c.number for c in copies.each if c.status == "joining"]
         waited = runs.get(WAITING, ())
@@ -296,7 +304,7 @@ class MergeKernel(Stateful):
         here = heard[number]
         waits = np.isin(number, joining) & here
         held = rows.take(np.flatnonzero(waits)).as_batch()
-        return rows.take(np.flatnonzero(~waits & here)), (Run(held),) if held.num_rows else ()
+        return rows.take(np.flatnonzero(~waits & here)), (SortedRun(held),) if held.num_rows else ()
 
     @property
     def _clock(self) -> Clock:

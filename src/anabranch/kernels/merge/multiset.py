@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import MergePolicy
 from anabranch.kernels.columns.grouped import Ints, Mask, is_first, order_by_place_and_time
-from anabranch.kernels.contract.kernel import Run
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.merge.contradictions import describe
-from anabranch.kernels.merge.keyed import NODES, OUT, PAYLOADS, Lead, Outcome, Runs
+from anabranch.kernels.merge.keyed import NODES, OUT, PAYLOADS, Lead, MergeResult, Runs
 from anabranch.kernels.merge.nodes import (
     Elements,
     Numbered,
@@ -42,7 +42,7 @@ END: Final = "__end"
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Counts:
+class EndCounts:
     """How many events of each node there are with each end: rows by node and end.
 
     `counts` has a column per input. `begins` is the place of each node's first row.
@@ -73,7 +73,7 @@ class Counts:
 
 def step_multiset(
     runs: Runs, came: Elements, lead: Lead, policy: MergePolicy, schema: pa.Schema
-) -> Outcome:
+) -> MergeResult:
     """Take in a batch, then the stable point that the leader has reached."""
     parts = select(runs.get(NODES, ()), came.ids, lead.before)
     held = sum(part.num_rows for part in parts)
@@ -129,7 +129,7 @@ def step_multiset(
         both = (wanted[rows], table.counts[rows, place])
         return tuple(tuple(np.repeat(table.end[rows], many).tolist()) for many in both)
 
-    return Outcome(
+    return MergeResult(
         {name: kept for name, kept in after.items() if kept},
         output.with_stable(lead.until),
         np.flatnonzero(over[node]),
@@ -145,7 +145,7 @@ def _add_up(
     node: Ints,
     came: Elements,
     lead: Lead,
-) -> Counts:
+) -> EndCounts:
     """What was remembered, and what the moves that came take away and add."""
     old = nodes.node[: len(nodes.node) - len(node)]
     gone = np.flatnonzero(came.end > came.start)
@@ -174,11 +174,11 @@ def _add_up(
         sums += sign * cells.reshape(sums.shape)
     begins = np.flatnonzero(is_first(owner))
     # An input that adjusts what it never had has at least what it says now.
-    return Counts(owner, end, out, np.maximum(sums, 0), begins)
+    return EndCounts(owner, end, out, np.maximum(sums, 0), begins)
 
 
 def choose_counts(
-    table: Counts, start: Ints, changed: Mask, lead: Lead, policy: MergePolicy
+    table: EndCounts, start: Ints, changed: Mask, lead: Lead, policy: MergePolicy
 ) -> Ints:
     """The multiset that the policies want, before the stable point moves."""
     wanted = table.out.copy()
@@ -226,7 +226,7 @@ def choose_counts(
     return np.where(follows[table.node], theirs, wanted)
 
 
-def settle_counts(table: Counts, start: Ints, wanted: Ints, lead: Lead) -> Ints:
+def settle_counts(table: EndCounts, start: Ints, wanted: Ints, lead: Lead) -> Ints:
     """The multiset that there must be before the stable point moves.
 
     Ends that are settled now are as the leader has them, and as many events go on as it has.
@@ -258,7 +258,7 @@ def settle_counts(table: Counts, start: Ints, wanted: Ints, lead: Lead) -> Ints:
     return np.where(use[node], must + kept, wanted)
 
 
-def contradictions(table: Counts, start: Ints, wanted: Ints, touched: Mask, lead: Lead) -> Mask:
+def contradictions(table: EndCounts, start: Ints, wanted: Ints, touched: Mask, lead: Lead) -> Mask:
     """Of which nodes which inputs have settled something else than the output."""
     found = np.zeros((len(start), len(lead.keys)), np.bool_)
     for place in range(len(lead.keys)):
@@ -276,7 +276,7 @@ def contradictions(table: Counts, start: Ints, wanted: Ints, touched: Mask, lead
     return found
 
 
-def _spread(need: Ints, room: Ints, table: Counts) -> Ints:
+def _spread(need: Ints, room: Ints, table: EndCounts) -> Ints:
     """Give out so many per node, to its rows in order, to each no more than there is room."""
     room = np.maximum(room, 0)
     if not len(room):
@@ -287,7 +287,7 @@ def _spread(need: Ints, room: Ints, table: Counts) -> Ints:
     return np.clip(need[table.node] - before, 0, room)
 
 
-def _pair(table: Counts, start: Ints, wanted: Ints) -> tuple[Ints, Ints, Ints]:
+def _pair(table: EndCounts, start: Ints, wanted: Ints) -> tuple[Ints, Ints, Ints]:
     """Moves from what the output has to what it should have: node, old end, new end of each.
 
     What is too many at one end moves to another where there are too few; what has no such partner
@@ -318,13 +318,13 @@ def _rank(node: Ints) -> Ints:
 
 
 def _write(
-    runs: tuple[Run, ...],
+    runs: tuple[SortedRun, ...],
     nodes: Numbered,
-    table: Counts,
+    table: EndCounts,
     wanted: Ints,
     written: Mask,
     lead: Lead,
-) -> tuple[Run, ...]:
+) -> tuple[SortedRun, ...]:
     """New versions of some nodes; a version without events says that there are none."""
     some = (wanted != 0) | (table.counts != 0).any(axis=1)
     none = table.totals(some.astype(np.int64)) == 0

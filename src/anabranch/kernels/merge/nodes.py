@@ -23,7 +23,7 @@ from anabranch.kernels.columns.grouped import (
     order_by_time,
     positions_of,
 )
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.lifetimes.packed_events import payload_names
 from anabranch.kernels.trace.runs import TIME, Merge, Slices, add_run, with_times
 from anabranch.kernels.trace.timeline import CHECK
@@ -129,7 +129,7 @@ def number_nodes(ids: Ids, check: Ids, start: Ints) -> Numbered:
     return Numbered(node, by_id[first], by_check[first], by_time[first])
 
 
-def select(runs: Sequence[Run], touched: Ids, before: Time | None) -> list[pa.RecordBatch]:
+def select(runs: Sequence[SortedRun], touched: Ids, before: Time | None) -> list[pa.RecordBatch]:
     """From each run the rows of some ids, and all that start before an instant."""
     found = []
     touched = np.sort(touched) if len(runs) else touched
@@ -185,7 +185,7 @@ Absent = Callable[[pa.RecordBatch], Ints]
 def versions_merger(stable: Time, last_ends: LastEnds, absent: Absent) -> Merge:
     """Keep the newest version of each node; if no older run is left, only of those that matter."""
 
-    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+    def merge(runs: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
         parts = [run.rows for run in runs]
         none = np.empty(0, np.int64)
         nodes = number_all(parts, none.view(np.uint64), none.view(np.uint64), none)
@@ -208,7 +208,7 @@ def versions_merger(stable: Time, last_ends: LastEnds, absent: Absent) -> Merge:
 
 
 def needed_until(
-    runs: Sequence[Run], ids: Ids, check: Ids, start: Ints, stable: Time, last_ends: LastEnds
+    runs: Sequence[SortedRun], ids: Ids, check: Ids, start: Ints, stable: Time, last_ends: LastEnds
 ) -> Ints:
     """How long nodes seem to matter; BEGINNING: they are over, or not remembered."""
     parts = select(runs, ids, None)
@@ -232,14 +232,14 @@ Needed = Callable[[Ids, Ids, Ints], Ints]
 
 
 def add_payloads(
-    runs: tuple[Run, ...],
+    runs: tuple[SortedRun, ...],
     nodes: Numbered,
     which: Ints,
     payload: pa.RecordBatch,
     until: Ints,
     stable: Time,
     needed: Needed,
-) -> tuple[Run, ...]:
+) -> tuple[SortedRun, ...]:
     """Remember the payloads of new nodes; forget, now and then, those of nodes that are over.
 
     `until` is how long a payload seems to be needed, as far as is known now.
@@ -255,7 +255,7 @@ def add_payloads(
         names=[ID, TIME, CHECK, *names],
     )
 
-    def merge(some: Sequence[Run], whole: bool) -> pa.RecordBatch:
+    def merge(some: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
         del whole
         every = pa.concat_batches([run.rows for run in some])
         ids, start = every.column(ID).to_numpy(), every.column(TIME).to_numpy()
@@ -269,7 +269,7 @@ def add_payloads(
 
 
 def find_payloads(
-    runs: Sequence[Run], schema: pa.Schema, ids: Ids, check: Ids, start: Ints
+    runs: Sequence[SortedRun], schema: pa.Schema, ids: Ids, check: Ids, start: Ints
 ) -> pa.RecordBatch:
     """The payloads of some nodes."""
     names = payload_names(schema)
@@ -308,7 +308,7 @@ def version_rows(
 
 
 def moves_of(
-    held: Sequence[Run],
+    held: Sequence[SortedRun],
     nodes: Numbered,
     which: Ints,
     first: Ints,

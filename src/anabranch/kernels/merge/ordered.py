@@ -23,9 +23,9 @@ from anabranch.kernels.columns.grouped import (
     is_first,
     native,
 )
-from anabranch.kernels.contract.kernel import ID, Run
-from anabranch.kernels.merge.copies import Copies, Copy
-from anabranch.kernels.merge.keyed import Outcome, Runs
+from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.merge.copies import Copies, InputState
+from anabranch.kernels.merge.keyed import MergeResult, Runs
 from anabranch.kernels.merge.nodes import Elements
 from anabranch.kernels.trace.runs import TIME
 from anabranch.kernels.trace.timeline import CHECK
@@ -40,7 +40,7 @@ TWICE: Final = "has two elements of one payload and start"
 
 def step_ordered(
     runs: Runs, came: Elements, case: Case, since: Time, until: Time, ordinal: Ints
-) -> Outcome:
+) -> MergeResult:
     """Let every element pass once; `ordinal` is its number among those of its input and start."""
     held = runs.get(SEEN, ())
     last, seen, checks = int(BEGINNING), np.empty(0, np.uint64), np.empty(0, np.uint64)
@@ -64,7 +64,7 @@ def step_ordered(
     starts = came.start[out]
     after = _remember(runs, starts, ids[order], check[order], last, seen, checks, until)
     output = EventBatch(came.payload.take(out), starts, starts, came.new_end[out], until)
-    return Outcome(after, output, np.flatnonzero(~fresh), np.empty(0, np.int64))
+    return MergeResult(after, output, np.flatnonzero(~fresh), np.empty(0, np.int64))
 
 
 def _among(ids: Ids, check: Ids, seen: Ids, checks: Ids) -> Mask:
@@ -145,7 +145,7 @@ def _remember(
             CHECK: pa.array(check),
         }
     )
-    return {**runs, SEEN: (Run(rows),)}
+    return {**runs, SEEN: (SortedRun(rows),)}
 
 
 def in_order(came: Elements, copies: Copies, case: Case, *, known: bool) -> tuple[Copies, Ints]:
@@ -195,7 +195,7 @@ def in_order(came: Elements, copies: Copies, case: Case, *, known: bool) -> tupl
     return copies, ordinal
 
 
-def refuse_twice(runs: Runs, came: Elements, copies: Copies) -> tuple[Run, ...]:
+def refuse_twice(runs: Runs, came: Elements, copies: Copies) -> tuple[SortedRun, ...]:
     """Check that no input has a payload twice at a start; give what each said at its last one.
 
     The same element again does no harm.
@@ -230,10 +230,10 @@ def refuse_twice(runs: Runs, came: Elements, copies: Copies) -> tuple[Run, ...]:
     if not len(kept):
         return ()
     arrays = [pa.array(column[kept]) for column in (ids, check, start, end, key)]
-    return (Run(pa.RecordBatch.from_arrays(arrays, names=list(names))),)
+    return (SortedRun(pa.RecordBatch.from_arrays(arrays, names=list(names))),)
 
 
-def broken(copy: Copy, came: Elements, row: int, case: Case, what: str) -> StreamError:
+def broken(copy: InputState, came: Elements, row: int, case: Case, what: str) -> StreamError:
     """An input is not what the user says it is."""
     (payload,) = payloads(came.payload.take(np.array([row])), 1)
     times = f"[{format_time(int(came.start[row]))}, {format_time(int(came.new_end[row]))})"

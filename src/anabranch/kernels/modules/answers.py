@@ -19,7 +19,7 @@ from anabranch.model.time import format_time
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class WindowEvents:
     """What a module sees of some windows: their events, window by window.
 
     Attributes:
@@ -45,10 +45,10 @@ class Seen:
         """A window, as modules see it."""
         return Window(int(self.start[number]), int(self.end[number]))
 
-    def only(self, number: int) -> Seen:
+    def only(self, number: int) -> WindowEvents:
         """One of the windows."""
         low, high = int(self.cuts[number]), int(self.cuts[number + 1])
-        return Seen(
+        return WindowEvents(
             self.start[number : number + 1],
             self.end[number : number + 1],
             np.array([0, high - low]),
@@ -66,7 +66,7 @@ class Seen:
 
 @final
 @dataclass(slots=True)
-class Answers:
+class OperatorResults:
     """What a module says: rows of some windows, or why there are none.
 
     Attributes:

@@ -13,7 +13,7 @@ from anabranch.algebra.analysis.liveliness import settles_with_input
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.kernels.columns.grouped import Mask, is_first, is_in_place, order_by_id_and_time
-from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.routing import BY_ID, EVERYWHERE, Routing
 from anabranch.kernels.modules.failures import report_of
 from anabranch.kernels.modules.grid_windows import grid_line, grid_plan, horizon_of
@@ -26,8 +26,8 @@ from anabranch.kernels.modules.made_windows import (
 )
 from anabranch.kernels.modules.window_bags import WEND, Keep, negative, numbers, sorted_rows
 from anabranch.kernels.modules.window_change import Change, Known, change_windows
-from anabranch.kernels.modules.window_events import NEW_STOP, START, STOP, Layout, Windows
-from anabranch.kernels.modules.window_planning import Frontier, Plan
+from anabranch.kernels.modules.window_events import NEW_STOP, START, STOP, WindowLayout, Windows
+from anabranch.kernels.modules.window_planning import Frontier, WindowPlan
 from anabranch.kernels.trace.event_trace import END
 from anabranch.kernels.trace.runs import TIME
 from anabranch.kernels.trace.timeline_rows import COUNT
@@ -45,7 +45,7 @@ FAILURES: Final = "failures"
 
 _PROGRESS: Final = pa.schema([(ID, pa.uint64()), (TIME, pa.int64())])
 
-Runs = Mapping[str, tuple[Run, ...]]
+Runs = Mapping[str, tuple[SortedRun, ...]]
 
 
 @final
@@ -59,12 +59,12 @@ class ApplyModuleKernel(Stateful):
     """
 
     node: ApplyModule
-    layout: Layout
+    layout: WindowLayout
 
     @staticmethod
     def of(node: ApplyModule) -> ApplyModuleKernel:
         """The kernel of a node."""
-        return ApplyModuleKernel(node, Layout.of(node))
+        return ApplyModuleKernel(node, WindowLayout.of(node))
 
     @property
     def label(self) -> str:
@@ -137,7 +137,7 @@ class ApplyModuleKernel(Stateful):
         frontier = self._frontier(trace, came, stable)
         fresh = self._event_rows(came)
         events = runs.get(EVENTS, ())
-        after = (*events, Run(fresh)) if fresh.num_rows else events
+        after = (*events, SortedRun(fresh)) if fresh.num_rows else events
         if stable == FOREVER and self._on_grid:
             frontier = replace(frontier, horizon=horizon_of(self.layout, after, trace.stable))
         plan = self._plan(runs, events, after, came, frontier)
@@ -188,11 +188,11 @@ class ApplyModuleKernel(Stateful):
     def _plan(
         self,
         runs: Runs,
-        events: Sequence[Run],
-        after: Sequence[Run],
+        events: Sequence[SortedRun],
+        after: Sequence[SortedRun],
         came: pa.RecordBatch,
         frontier: Frontier,
-    ) -> Plan:
+    ) -> WindowPlan:
         if self._on_grid:
             return grid_plan(self.node, self.layout, after, came, frontier)
         waiting = self._ready(runs, frontier)
@@ -231,9 +231,9 @@ class ApplyModuleKernel(Stateful):
         self,
         trace: Trace,
         change: Change,
-        plan: Plan,
+        plan: WindowPlan,
         fresh: pa.RecordBatch,
-        events: Sequence[Run],
+        events: Sequence[SortedRun],
         frontier: Frontier,
     ) -> tuple[Trace, EventBatch]:
         """What is remembered, and how far the output is settled."""
@@ -272,7 +272,7 @@ class ApplyModuleKernel(Stateful):
             GROUPS: layout.groups.add(
                 runs.get(GROUPS, ()), change.groups, stable, lambda rows: numbers(rows, COUNT) != 0
             ),
-            PROGRESS: (Run(progress),),
+            PROGRESS: (SortedRun(progress),),
             **failures,
         }
         kept = {name: some for name, some in after.items() if some}
@@ -294,7 +294,7 @@ class ApplyModuleKernel(Stateful):
 
         return keep
 
-    def _keep_spans(self, windows: Sequence[Run], stable: Time) -> Keep:
+    def _keep_spans(self, windows: Sequence[SortedRun], stable: Time) -> Keep:
         """Which events matter: those from the earliest window on that may change, of each group."""
         bag = self.layout.windows
         alive = bag.where(windows, lambda rows: numbers(rows, END) > stable)
@@ -313,7 +313,7 @@ class ApplyModuleKernel(Stateful):
 
         return keep
 
-    def _window_rows(self, runs: Runs, plan: Plan) -> pa.RecordBatch:
+    def _window_rows(self, runs: Runs, plan: WindowPlan) -> pa.RecordBatch:
         """What becomes of the list of windows: the groups that were looked at are put in anew."""
         assert plan.now is not None
         assert plan.groups is not None

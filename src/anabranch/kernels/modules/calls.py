@@ -18,13 +18,13 @@ from anabranch.algebra.modules.results import (
     typed_rows,
     typed_values,
 )
-from anabranch.kernels.modules.answers import Answers, Seen, compare
+from anabranch.kernels.modules.answers import OperatorResults, WindowEvents, compare
 from anabranch.kernels.modules.frames import ask_frame, frame
 
 Raw: TypeAlias = "list[Result]"
 
 
-def ask(module: Module, seen: Seen, timestamps: Timestamps) -> Answers:
+def ask(module: Module, seen: WindowEvents, timestamps: Timestamps) -> OperatorResults:
     """What a module that keeps no state says of some windows."""
     if not len(seen):
         return _collected(module, [], seen, timestamps)
@@ -48,8 +48,8 @@ def ask(module: Module, seen: Seen, timestamps: Timestamps) -> Answers:
 
 
 def answers_of(
-    module: Module, seen: Seen, answer: Callable[[int], Raw], timestamps: Timestamps
-) -> Answers:
+    module: Module, seen: WindowEvents, answer: Callable[[int], Raw], timestamps: Timestamps
+) -> OperatorResults:
     """What a module says, window by window.
 
     The first answer is asked for twice: a module that does not give the same is found out.
@@ -70,9 +70,9 @@ def answers_of(
 def _collected(
     module: Module,
     given: Sequence[Raw | ModuleCallError],
-    seen: Seen,
+    seen: WindowEvents,
     timestamps: Timestamps,
-) -> Answers:
+) -> OperatorResults:
     """All answers as columns; types are checked for all windows at once, if they are right."""
     failures = {number: each for number, each in enumerate(given) if isinstance(each, Exception)}
     rows = [(number, each) for number, each in enumerate(given) if not isinstance(each, Exception)]
@@ -102,10 +102,10 @@ def _settled(
 def _at_once(
     module: Module,
     rows: Sequence[tuple[int, Raw]],
-    seen: Seen,
+    seen: WindowEvents,
     timestamps: Timestamps,
     failures: dict[int, ModuleCallError],
-) -> Answers:
+) -> OperatorResults:
     if module.kind == "uda" and any(len(results) != 1 for _, results in rows):
         raise ModuleCallError(f"{module.name} does not give one value")
     owner = np.repeat(
@@ -122,7 +122,7 @@ def _at_once(
     ]
     start, end = seen.start[owner], seen.end[owner]
     if not module.own_times or timestamps == "align":
-        return Answers(owner, columns, start, end, failures)
+        return OperatorResults(owner, columns, start, end, failures)
     times = [
         settled_times(module, since, until, seen.window(int(number)), timestamps)
         for number, (_, since, until) in zip(owner, flat)
@@ -131,10 +131,10 @@ def _at_once(
     held = np.array([each for each in times if each is not None], np.int64).reshape(-1, 2)
     kept = [column.take(pa.array(keep)) for column in columns]
     start, end = np.ascontiguousarray(held.T)
-    return Answers(owner[keep], kept, start, end, failures)
+    return OperatorResults(owner[keep], kept, start, end, failures)
 
 
-def offender(module: Module, seen: Seen, number: int, failure: ModuleCallError) -> str:
+def offender(module: Module, seen: WindowEvents, number: int, failure: ModuleCallError) -> str:
     """The first event of a window that seems to be the reason of a failure."""
     low, high = int(seen.cuts[number]), int(seen.cuts[number + 1])
     if low == high:
@@ -147,8 +147,8 @@ def offender(module: Module, seen: Seen, number: int, failure: ModuleCallError) 
     return seen.event(low if place is None else place)
 
 
-def _fails_alone(module: Module, seen: Seen, number: int, place: int) -> bool:
-    one = Seen(
+def _fails_alone(module: Module, seen: WindowEvents, number: int, place: int) -> bool:
+    one = WindowEvents(
         seen.start[number : number + 1],
         seen.end[number : number + 1],
         np.array([0, 1]),

@@ -10,13 +10,13 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.kernels.columns.grouped import Ints, is_first
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.modules.axis_grid import first_open, windows_over
 from anabranch.kernels.modules.failures import Failures, no_members
 from anabranch.kernels.modules.module_windows import States, ask_all
-from anabranch.kernels.modules.window_answers import Told
+from anabranch.kernels.modules.window_answers import WindowResults
 from anabranch.kernels.modules.window_bags import numbers, sorted_rows
-from anabranch.kernels.modules.window_events import Layout, Windows
+from anabranch.kernels.modules.window_events import WindowLayout, Windows
 from anabranch.kernels.modules.window_planning import Frontier
 from anabranch.kernels.trace.event_trace import END
 from anabranch.kernels.trace.runs import TIME
@@ -26,11 +26,11 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 
 def empty_windows(
     node: ApplyModule,
-    layout: Layout,
-    runs: tuple[Sequence[Run], Sequence[Run]],
+    layout: WindowLayout,
+    runs: tuple[Sequence[SortedRun], Sequence[SortedRun]],
     frontier: Frontier,
     failures: Failures,
-) -> tuple[Told, pa.RecordBatch]:
+) -> tuple[WindowResults, pa.RecordBatch]:
     """What is said of windows that have just ended for good, of groups that have begun.
 
     Args:
@@ -67,7 +67,7 @@ def empty_windows(
     states = States.none(layout.states, len(windows))
     said = ask_all(node, layout, windows, no_members(layout), states, frozenset())
     failures.note(said.failures, windows, keys)
-    return Told(windows, windows.end, keys, said), fresh
+    return WindowResults(windows, windows.end, keys, said), fresh
 
 
 def _held(window: Hopping, events: pa.RecordBatch, frontier: Frontier) -> tuple[Ints, Windows]:
@@ -88,7 +88,11 @@ def _held(window: Hopping, events: pa.RecordBatch, frontier: Frontier) -> tuple[
 
 
 def _begun(
-    layout: Layout, runs: Sequence[Run], events: pa.RecordBatch, row: Ints, held: Windows
+    layout: WindowLayout,
+    runs: Sequence[SortedRun],
+    events: pa.RecordBatch,
+    row: Ints,
+    held: Windows,
 ) -> pa.RecordBatch:
     """The first windows of groups that were not known."""
     known = layout.groups.where(runs, lambda rows: numbers(rows, COUNT) != 0)

@@ -13,9 +13,9 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import clock_of
 from anabranch.kernels.columns.grouped import Ints
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.modules.module_windows import Failure
-from anabranch.kernels.modules.window_events import Layout, Pairs, Windows, no_pairs
+from anabranch.kernels.modules.window_events import WindowLayout, WindowMembers, Windows, no_pairs
 from anabranch.kernels.trace.runs import TIME
 from anabranch.model.batch import no_rows, take_rows
 from anabranch.model.payload import Payload, payloads, show_payload
@@ -28,7 +28,7 @@ _MOST_TOLD: Final = 100
 _MOST_SHOWN: Final = 20
 """So many events of a failed window are told of."""
 
-Members = Callable[[Windows], Pairs]
+Members = Callable[[Windows], WindowMembers]
 """The events of some windows."""
 
 
@@ -38,7 +38,7 @@ class Failures:
     """What is to be told of the windows of one step that have no results for a reason."""
 
     node: ApplyModule
-    layout: Layout
+    layout: WindowLayout
     members: Members
     told: list[dict[str, Any]] = field(default_factory=list)
     count: int = 0
@@ -73,7 +73,7 @@ class Failures:
         row = [key.slice(place, 1) for key in keys]
         return payloads(pa.RecordBatch.from_arrays(row, names=self.layout.key_names), 1)[0]
 
-    def _events(self, own: Pairs, most: int) -> list[tuple[str, str, str, str]]:
+    def _events(self, own: WindowMembers, most: int) -> list[tuple[str, str, str, str]]:
         """The first events for people: all in one text, values, start, end."""
         clock = clock_of(self.node.input)
         first: Ints = np.lexsort((own.stop, own.begin))[:most]
@@ -87,7 +87,7 @@ class Failures:
         return found
 
     def _about(
-        self, failure: Failure, windows: Windows, place: int, group: Payload, own: Pairs
+        self, failure: Failure, windows: Windows, place: int, group: Payload, own: WindowMembers
     ) -> dict[str, Any]:
         clock = clock_of(self.node.input)
         times = (int(windows.start[place]), int(windows.end[place]))
@@ -106,7 +106,7 @@ class Failures:
             told["count"] = int(own.count.sum())
         return told
 
-    def run(self) -> Run | None:
+    def run(self) -> SortedRun | None:
         """What is reported, as a list of a trace has it."""
         if not self.count:
             return None
@@ -117,15 +117,15 @@ class Failures:
             pa.array(zeros),
             pa.array([json.dumps(each) for each in said]),
         ]
-        return Run(pa.RecordBatch.from_arrays(columns, schema=_TOLD))
+        return SortedRun(pa.RecordBatch.from_arrays(columns, schema=_TOLD))
 
 
-def no_members(layout: Layout) -> Pairs:
+def no_members(layout: WindowLayout) -> WindowMembers:
     """No events of any window."""
     return no_pairs(no_rows(pa.schema(layout.about)))
 
 
-def report_of(runs: Sequence[Run]) -> dict[str, Any]:
+def report_of(runs: Sequence[SortedRun]) -> dict[str, Any]:
     """What was told, as plain values for people."""
     told = [json.loads(said) for run in runs for said in run.rows.column("said").to_pylist()]
     return {"failed": told[0]["failed"], "failures": told[1:]} if told else {}

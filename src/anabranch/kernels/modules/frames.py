@@ -13,12 +13,12 @@ from anabranch.algebra.modules.results import (
     settled_times,
 )
 from anabranch.kernels.columns.grouped import Ints
-from anabranch.kernels.modules.answers import Answers, Seen, compare, rank
+from anabranch.kernels.modules.answers import OperatorResults, WindowEvents, compare, rank
 from anabranch.model.payload import freeze
 from anabranch.model.time import FOREVER
 
 
-def frame(module: Module, seen: Seen) -> pa.Table:
+def frame(module: Module, seen: WindowEvents) -> pa.Table:
     """The events of all windows as one table."""
     owner = np.repeat(np.arange(len(seen)), np.diff(seen.cuts))
     made: dict[str, pa.Array] = {WINDOW: pa.array(owner)}
@@ -29,7 +29,7 @@ def frame(module: Module, seen: Seen) -> pa.Table:
     return pa.table(made)
 
 
-def ask_frame(module: Module, seen: Seen, timestamps: Timestamps) -> Answers:
+def ask_frame(module: Module, seen: WindowEvents, timestamps: Timestamps) -> OperatorResults:
     """What a module says of all windows; if that is wrong somewhere, of each by itself."""
     some = np.diff(seen.cuts) > 0
     try:
@@ -38,12 +38,12 @@ def ask_frame(module: Module, seen: Seen, timestamps: Timestamps) -> Answers:
             _compare_frame(module, seen, timestamps, answers, int(np.flatnonzero(some)[0]))
     except ModuleCallError as failure:
         if len(seen) == 1:
-            return Answers(*_nothing(module), {0: failure})
+            return OperatorResults(*_nothing(module), {0: failure})
     else:
         return answers
     # Something is wrong somewhere: ask for every window by itself.
     parts = [ask_frame(module, seen.only(number), timestamps) for number in range(len(seen))]
-    return Answers(
+    return OperatorResults(
         np.concatenate([part.owner + number for number, part in enumerate(parts)]),
         [
             pa.concat_arrays([part.columns[place] for part in parts])
@@ -55,7 +55,7 @@ def ask_frame(module: Module, seen: Seen, timestamps: Timestamps) -> Answers:
     )
 
 
-def _frame_answers(module: Module, seen: Seen, timestamps: Timestamps) -> Answers:
+def _frame_answers(module: Module, seen: WindowEvents, timestamps: Timestamps) -> OperatorResults:
     given = called(module, module.code.compute_frame, frame(module, seen))
     if not isinstance(given, pa.Table):
         raise ModuleCallError(f"{module.name} gave a {type(given).__name__}, which is no table")
@@ -79,7 +79,7 @@ def _frame_answers(module: Module, seen: Seen, timestamps: Timestamps) -> Answer
         order = np.argsort(owner, kind="stable")
         owner, start, end = owner[order], start[order], end[order]
         columns = [column.take(pa.array(order)) for column in columns]
-        return _timed(module, seen, timestamps, Answers(owner, columns, start, end))
+        return _timed(module, seen, timestamps, OperatorResults(owner, columns, start, end))
     if module.on_empty is not None and not has_events.all():
         none = np.flatnonzero(~has_events)
         owner = np.concatenate([owner, none])
@@ -90,10 +90,12 @@ def _frame_answers(module: Module, seen: Seen, timestamps: Timestamps) -> Answer
     order = np.argsort(owner, kind="stable")
     columns = [column.take(pa.array(order)) for column in columns]
     owner = owner[order]
-    return Answers(owner, columns, seen.start[owner], seen.end[owner])
+    return OperatorResults(owner, columns, seen.start[owner], seen.end[owner])
 
 
-def _timed(module: Module, seen: Seen, timestamps: Timestamps, answers: Answers) -> Answers:
+def _timed(
+    module: Module, seen: WindowEvents, timestamps: Timestamps, answers: OperatorResults
+) -> OperatorResults:
     """Rows with times of the module's own, put into those they shall have."""
     owner, start, end = answers.owner, answers.start, answers.end
     wrong = (start >= end) | (start == FOREVER)
@@ -110,7 +112,7 @@ def _timed(module: Module, seen: Seen, timestamps: Timestamps, answers: Answers)
             module, int(answers.start[place]), int(answers.end[place]), window, timestamps
         )
     columns = [column.take(pa.array(keep)) for column in answers.columns]
-    return Answers(owner[keep], columns, start[keep], end[keep])
+    return OperatorResults(owner[keep], columns, start[keep], end[keep])
 
 
 def _column(module: Module, given: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
@@ -133,7 +135,11 @@ def _column(module: Module, given: pa.Table, name: str, kind: pa.DataType) -> pa
 
 
 def _compare_frame(
-    module: Module, seen: Seen, timestamps: Timestamps, answers: Answers, number: int
+    module: Module,
+    seen: WindowEvents,
+    timestamps: Timestamps,
+    answers: OperatorResults,
+    number: int,
 ) -> None:
     """A window by itself must get the answer that it gets among others."""
     alone = _frame_answers(module, seen.only(number), timestamps)

@@ -11,15 +11,15 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.kernels.columns.grouped import group_max, group_starts, is_first
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.modules.axis_grid import first_open, windows_over
 from anabranch.kernels.modules.window_bags import numbers
 from anabranch.kernels.modules.window_events import (
     NEW_STOP,
     START,
     STOP,
-    Layout,
-    Pairs,
+    WindowLayout,
+    WindowMembers,
     Windows,
     netted,
     no_pairs,
@@ -28,7 +28,7 @@ from anabranch.kernels.modules.window_events import (
 from anabranch.kernels.modules.window_planning import (
     Frontier,
     Horizon,
-    Plan,
+    WindowPlan,
     present,
     refuse_mixed,
     visible,
@@ -41,11 +41,11 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 
 def grid_plan(
     node: ApplyModule,
-    layout: Layout,
-    runs: Sequence[Run],
+    layout: WindowLayout,
+    runs: Sequence[SortedRun],
     came: pa.RecordBatch,
     frontier: Frontier,
-) -> Plan:
+) -> WindowPlan:
     """Windows that are there for any events; `runs` have the events with those that came."""
     moved, around = _moved(node, layout, came, frontier)
     late, begun = _begun_now(node, layout, runs, came, frontier)
@@ -62,7 +62,7 @@ def grid_plan(
     used[more.owner] = True
     if not used.all():
         changed, more = changed.take(used), replace(more, owner=(np.cumsum(used) - 1)[more.owner])
-    return Plan(
+    return WindowPlan(
         changed=changed,
         gone=Windows.none(),
         more=more,
@@ -73,8 +73,8 @@ def grid_plan(
 
 
 def _moved(
-    node: ApplyModule, layout: Layout, came: pa.RecordBatch, frontier: Frontier
-) -> tuple[Pairs, Windows]:
+    node: ApplyModule, layout: WindowLayout, came: pa.RecordBatch, frontier: Frontier
+) -> tuple[WindowMembers, Windows]:
     """What moves take out of windows that had begun, and bring into them."""
     assert isinstance(node.window, Hopping)
     start, stop, new_stop = (numbers(came, name) for name in (START, STOP, NEW_STOP))
@@ -97,7 +97,7 @@ def _moved(
         row = owner[there]
         seen = visible(node, (begins[there], ends[there]), start[row], last[row])
         count = np.full(len(there), sign)
-        parts.append(Pairs(there, row, count, start[row], last[row], *seen, rows))
+        parts.append(WindowMembers(there, row, count, start[row], last[row], *seen, rows))
     return put_together(*parts), Windows(ids[owner], begins, ends)
 
 
@@ -107,11 +107,11 @@ def _has_points(node: ApplyModule) -> bool:
 
 def _begun_now(
     node: ApplyModule,
-    layout: Layout,
-    runs: Sequence[Run],
+    layout: WindowLayout,
+    runs: Sequence[SortedRun],
     came: pa.RecordBatch,
     frontier: Frontier,
-) -> tuple[Pairs, Windows]:
+) -> tuple[WindowMembers, Windows]:
     """Events that reach into windows that have begun since; points reach nowhere."""
     assert isinstance(node.window, Hopping)
     names = [name for name, _ in layout.about]
@@ -126,13 +126,13 @@ def _begun_now(
     seen = visible(node, (begins, ends), start[row], stop[row])
     count = numbers(rows, COUNT)[row]
     every = np.arange(len(row))
-    pairs = Pairs(every, row, count, start[row], stop[row], *seen, rows.select(names))
+    pairs = WindowMembers(every, row, count, start[row], stop[row], *seen, rows.select(names))
     return pairs, Windows(numbers(rows, ID)[row], begins, ends)
 
 
 def _grid_members(
-    node: ApplyModule, layout: Layout, runs: Sequence[Run], windows: Windows
-) -> Pairs:
+    node: ApplyModule, layout: WindowLayout, runs: Sequence[SortedRun], windows: Windows
+) -> WindowMembers:
     """The events of some windows: those of windows that overlap are read once."""
     assert isinstance(node.window, Hopping)
     first = is_first(windows.ids)
@@ -154,10 +154,12 @@ def _grid_members(
     seen = visible(node, (windows.start[owner], windows.end[owner]), start[row], stop[row])
     count = numbers(rows, COUNT)[row]
     rows = rows.select([name for name, _ in layout.about])
-    return Pairs(owner, row, count, start[row], stop[row], *seen, rows)
+    return WindowMembers(owner, row, count, start[row], stop[row], *seen, rows)
 
 
-def grid_line(node: ApplyModule, layout: Layout, runs: Sequence[Run], stable: Time) -> Time:
+def grid_line(
+    node: ApplyModule, layout: WindowLayout, runs: Sequence[SortedRun], stable: Time
+) -> Time:
     """The start of the earliest window of which something may still change."""
     assert isinstance(node.window, Hopping)
     earliest = int(stable)
@@ -168,7 +170,7 @@ def grid_line(node: ApplyModule, layout: Layout, runs: Sequence[Run], stable: Ti
     return first_open(node.window, earliest)
 
 
-def horizon_of(layout: Layout, runs: Sequence[Run], stable: Time) -> Horizon:
+def horizon_of(layout: WindowLayout, runs: Sequence[SortedRun], stable: Time) -> Horizon:
     """How far what never ends is looked at: to the last start or end of its group.
 
     Args:

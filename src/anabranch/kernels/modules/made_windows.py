@@ -11,12 +11,18 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import CountByStart, Snapshot
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, positions_of
-from anabranch.kernels.contract.kernel import Run
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.modules.axis_spans import Spans, spans_of
 from anabranch.kernels.modules.window_bags import WEND, numbers
-from anabranch.kernels.modules.window_events import Layout, Pairs, Windows, netted, put_together
+from anabranch.kernels.modules.window_events import (
+    WindowLayout,
+    WindowMembers,
+    Windows,
+    netted,
+    put_together,
+)
 from anabranch.kernels.modules.window_planning import (
-    Plan,
+    WindowPlan,
     mixed_hash,
     present,
     refuse_mixed,
@@ -31,11 +37,11 @@ from anabranch.model.time import FOREVER, Time
 
 def span_plan(
     node: ApplyModule,
-    layout: Layout,
-    runs: tuple[Sequence[Run], Sequence[Run]],
+    layout: WindowLayout,
+    runs: tuple[Sequence[SortedRun], Sequence[SortedRun]],
     groups: Ids,
     line: Ints,
-) -> Plan:
+) -> WindowPlan:
     """Windows that events make: those of some groups, before a batch and with it.
 
     What lies before the `line` of its group has been forgotten, or might have been.
@@ -53,13 +59,13 @@ def span_plan(
     lost = old_pairs.owned(heir[old_pairs.owner])
     more = put_together(new_pairs.owned(place[new_pairs.owner]), replace(lost, count=-lost.count))
 
-    def members(windows: Windows) -> Pairs:
+    def members(windows: Windows) -> WindowMembers:
         at = new.find(windows.ids, windows.start, windows.end)
         wanted = np.full(len(new), -1)
         wanted[at[at >= 0]] = np.flatnonzero(at >= 0)
         return new_pairs.owned(wanted[new_pairs.owner])
 
-    return Plan(
+    return WindowPlan(
         changed=changed,
         gone=old.take(where < 0),
         more=netted(more) if len(more) else more,
@@ -72,8 +78,8 @@ def span_plan(
 
 
 def _spanned(
-    node: ApplyModule, layout: Layout, runs: Sequence[Run], groups: Ids, line: Ints
-) -> tuple[Windows, Pairs, pa.RecordBatch]:
+    node: ApplyModule, layout: WindowLayout, runs: Sequence[SortedRun], groups: Ids, line: Ints
+) -> tuple[Windows, WindowMembers, pa.RecordBatch]:
     """The windows of groups, the events in them, and rows for the list of windows."""
     rows, group = layout.events.of(runs, groups)
     keep = np.flatnonzero(matters(node, rows, line[group]))
@@ -89,17 +95,17 @@ def _spanned(
     seen = visible(node, (windows.start[owner], windows.end[owner]), start[row], stop[row])
     count = numbers(rows, COUNT)[row]
     about = rows.select([name for name, _ in layout.about])
-    pairs = Pairs(owner, row, count, start[row], stop[row], *seen, about)
+    pairs = WindowMembers(owner, row, count, start[row], stop[row], *seen, about)
     return windows, pairs, _window_rows(node, layout, groups, spans, windows, pairs)
 
 
 def _window_rows(
     node: ApplyModule,
-    layout: Layout,
+    layout: WindowLayout,
     groups: Ids,
     spans: Spans,
     windows: Windows,
-    pairs: Pairs,
+    pairs: WindowMembers,
 ) -> pa.RecordBatch:
     """All windows, with the time from which on they stay; what is not complete may always grow."""
     growing = np.flatnonzero(~spans.complete)
@@ -113,7 +119,9 @@ def _window_rows(
     )
 
 
-def _differ(old: tuple[Windows, Pairs], new: tuple[Windows, Pairs], where: Ints) -> Mask:
+def _differ(
+    old: tuple[Windows, WindowMembers], new: tuple[Windows, WindowMembers], where: Ints
+) -> Mask:
     """Which of the new windows were not there, or have other events, by sums of hashes."""
     sums = []
     for windows, pairs in (old, new):
@@ -140,7 +148,7 @@ def matters(node: ApplyModule, rows: pa.RecordBatch, line: Ints | int) -> Mask:
     return np.asarray(times >= line)
 
 
-def lines_of(layout: Layout, runs: Sequence[Run], groups: Ids, stable: Time) -> Ints:
+def lines_of(layout: WindowLayout, runs: Sequence[SortedRun], groups: Ids, stable: Time) -> Ints:
     """For each group the start of the earliest window that may still change, or what is promised.
 
     `runs` are those of the list of windows.
@@ -152,7 +160,9 @@ def lines_of(layout: Layout, runs: Sequence[Run], groups: Ids, stable: Time) -> 
     return line
 
 
-def open_since(node: ApplyModule, layout: Layout, runs: Sequence[Run], stable: Time) -> int:
+def open_since(
+    node: ApplyModule, layout: WindowLayout, runs: Sequence[SortedRun], stable: Time
+) -> int:
     """The start of the earliest window made by events that may still change, or FOREVER."""
     rows = layout.windows.where(runs, lambda rows: numbers(rows, END) > stable)
     there = numbers(rows, COUNT) > 0

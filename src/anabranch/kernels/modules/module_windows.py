@@ -14,10 +14,10 @@ from anabranch.algebra.modules.module import Module
 from anabranch.algebra.modules.results import ModuleCallError, called
 from anabranch.errors import OperatorError
 from anabranch.kernels.columns.grouped import Ints
-from anabranch.kernels.modules.answers import Answers, Seen
+from anabranch.kernels.modules.answers import OperatorResults, WindowEvents
 from anabranch.kernels.modules.calls import answers_of, ask, offender
 from anabranch.kernels.modules.state import decode_state, encode_state, version_of
-from anabranch.kernels.modules.window_events import Layout, Pairs, Windows, seen_by
+from anabranch.kernels.modules.window_events import WindowLayout, WindowMembers, Windows, seen_by
 
 
 @final
@@ -62,9 +62,9 @@ class States:
 
 def ask_all(
     node: ApplyModule,
-    layout: Layout,
+    layout: WindowLayout,
     windows: Windows,
-    members: Pairs | None,
+    members: WindowMembers | None,
     states: States,
     failed: frozenset[int],
 ) -> Said:
@@ -79,7 +79,7 @@ def ask_all(
         failed: Windows for which a state could not be made: nothing is said of them.
     """
     failures: dict[int, Failure] = {}
-    every: list[Answers] = []
+    every: list[OperatorResults] = []
     kept = iter(states.each)
     for number, call in enumerate(node.calls):
         if call.module.incremental:
@@ -117,13 +117,13 @@ def _finish(
     windows: Windows,
     states: Sequence[bytes | None],
     failed: frozenset[int],
-) -> Answers:
+) -> OperatorResults:
     """The results of windows from their states; those that failed have none."""
     module = call.module
     right = np.array([place for place in range(len(windows)) if place not in failed], np.int64)
     some = windows.take(right)
     none = np.empty(0, np.int64)
-    seen = Seen(some.start, some.end, np.zeros(len(some) + 1, np.int64), (), none, none)
+    seen = WindowEvents(some.start, some.end, np.zeros(len(some) + 1, np.int64), (), none, none)
 
     for data in states:
         if data is not None:
@@ -135,7 +135,7 @@ def _finish(
 
     found = answers_of(module, seen, answer, node.timestamps)
     problems = {int(right[place]): problem for place, problem in found.failures.items()}
-    return Answers(right[found.owner], found.columns, found.start, found.end, problems)
+    return OperatorResults(right[found.owner], found.columns, found.start, found.end, problems)
 
 
 def read_state(module: Module, data: bytes | None) -> Any:
@@ -181,7 +181,7 @@ def _written(module: Module, state: Any) -> bytes:
 
 
 def advance(
-    node: ApplyModule, layout: Layout, windows: Windows, before: States, more: Pairs
+    node: ApplyModule, layout: WindowLayout, windows: Windows, before: States, more: WindowMembers
 ) -> tuple[States, dict[int, Failure]]:
     """The states of windows after events came and left.
 

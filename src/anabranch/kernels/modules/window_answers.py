@@ -12,12 +12,12 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import clock_of
 from anabranch.kernels.columns.grouped import Ints
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.contract.keys import ids_and_checks
 from anabranch.kernels.modules.failures import Failures
 from anabranch.kernels.modules.module_windows import Failure, Said
 from anabranch.kernels.modules.window_bags import ROW, WEND, numbers
-from anabranch.kernels.modules.window_events import SINCE, UNTIL, Layout, Windows
+from anabranch.kernels.modules.window_events import SINCE, UNTIL, WindowLayout, Windows
 from anabranch.kernels.modules.window_planning import mixed_hash
 from anabranch.kernels.trace.runs import TIME
 from anabranch.kernels.trace.timeline_rows import COUNT
@@ -27,7 +27,7 @@ from anabranch.model.time import Time
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class WindowResults:
     """What is said of windows, row by row; `until` and `keys` are those of the windows."""
 
     windows: Windows
@@ -36,7 +36,7 @@ class Told:
     said: Said
 
 
-def answer_rows(layout: Layout, told: Told) -> pa.RecordBatch:
+def answer_rows(layout: WindowLayout, told: WindowResults) -> pa.RecordBatch:
     """What is said, as the list of answers has it."""
     said, windows, owner = told.said, told.windows, told.said.owner
     keys = [key.take(pa.array(owner)) for key in told.keys]
@@ -58,13 +58,17 @@ def answer_rows(layout: Layout, told: Told) -> pa.RecordBatch:
     )
 
 
-def answers_before(layout: Layout, runs: Sequence[Run], windows: Windows) -> pa.RecordBatch:
+def answers_before(
+    layout: WindowLayout, runs: Sequence[SortedRun], windows: Windows
+) -> pa.RecordBatch:
     """What was said of some windows."""
     old, owner = layout.answers.at(runs, windows.ids, windows.start)
     return old.take(pa.array(np.flatnonzero(numbers(old, WEND) == windows.end[owner])))
 
 
-def moves(node: ApplyModule, layout: Layout, rows: pa.RecordBatch, *, come: bool) -> EventBatch:
+def moves(
+    node: ApplyModule, layout: WindowLayout, rows: pa.RecordBatch, *, come: bool
+) -> EventBatch:
     """Rows of answers as events that come, or go."""
     every = np.repeat(np.arange(rows.num_rows), numbers(rows, COUNT))
     rows = rows.take(pa.array(every))
@@ -82,7 +86,7 @@ def within_bounds(
     node: ApplyModule,
     old: pa.RecordBatch,
     new: pa.RecordBatch,
-    told: Told,
+    told: WindowResults,
     bound: Time,
     failures: Failures,
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:

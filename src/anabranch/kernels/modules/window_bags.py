@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_in_place, order_by_id_and_time
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.trace import runs as run_sizes
 from anabranch.kernels.trace.event_trace import END, add_up, events_schema
 from anabranch.kernels.trace.runs import TIME, Slices, add_run, take_ranges, with_times
@@ -52,7 +52,7 @@ class Bag:
         made = made if is_in_place(order) else made.take(pa.array(order))
         return with_times(made, numbers(made, END))
 
-    def at(self, runs: Sequence[Run], ids: Ids, times: Ints) -> tuple[pa.RecordBatch, Ints]:
+    def at(self, runs: Sequence[SortedRun], ids: Ids, times: Ints) -> tuple[pa.RecordBatch, Ints]:
         """The rows of some groups at some instants, and whose each is."""
         parts, owners = [no_rows(self.schema)], [np.empty(0, np.int64)]
         for run in runs:
@@ -63,7 +63,7 @@ class Bag:
         return self._added_up(pa.concat_batches(parts), np.concatenate(owners))
 
     def over(
-        self, runs: Sequence[Run], ids: Ids, low: Ints, high: Ints, *, points: bool
+        self, runs: Sequence[SortedRun], ids: Ids, low: Ints, high: Ints, *, points: bool
     ) -> tuple[pa.RecordBatch, Ints]:
         """The rows of some groups that overlap [low, high), and whose each is.
 
@@ -81,7 +81,7 @@ class Bag:
             owners.append(owner)
         return self._added_up(pa.concat_batches(parts), np.concatenate(owners))
 
-    def of(self, runs: Sequence[Run], ids: Ids) -> tuple[pa.RecordBatch, Ints]:
+    def of(self, runs: Sequence[SortedRun], ids: Ids) -> tuple[pa.RecordBatch, Ints]:
         """All rows of some groups, and whose each is."""
         parts, owners = [no_rows(self.schema)], [np.empty(0, np.int64)]
         for run in runs:
@@ -91,7 +91,7 @@ class Bag:
             owners.append(owner)
         return self._added_up(pa.concat_batches(parts), np.concatenate(owners))
 
-    def where(self, runs: Sequence[Run], keep: Keep) -> pa.RecordBatch:
+    def where(self, runs: Sequence[SortedRun], keep: Keep) -> pa.RecordBatch:
         """All rows for which something holds that equal rows have in common."""
         parts = [no_rows(self.schema)]
         parts += [run.rows.take(pa.array(np.flatnonzero(keep(run.rows)))) for run in runs]
@@ -106,11 +106,11 @@ class Bag:
         return rows.set_column(3, rows.schema.field(COUNT), pa.array(counts)), owner[places]
 
     def add(
-        self, runs: tuple[Run, ...], fresh: pa.RecordBatch, stable: Time, keep: Keep
-    ) -> tuple[Run, ...]:
+        self, runs: tuple[SortedRun, ...], fresh: pa.RecordBatch, stable: Time, keep: Keep
+    ) -> tuple[SortedRun, ...]:
         """Append rows; merge runs now and then, without what does not matter any more."""
 
-        def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+        def merge(runs: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
             del whole
             parts = [run.rows.take(pa.array(np.flatnonzero(keep(run.rows)))) for run in runs]
             rows = pa.concat_batches(parts)
@@ -125,12 +125,12 @@ class Bag:
             # Much is over as soon as it has come.
             fresh = fresh.take(pa.array(some))
             fresh = with_times(fresh, fresh.column(END).to_numpy())
-        every = (*runs, Run(fresh)) if fresh.num_rows else runs
+        every = (*runs, SortedRun(fresh)) if fresh.num_rows else runs
         if not every:
             return ()
         if sum(map(len, every)) <= run_sizes.MERGE_ALL_UP_TO_ROWS:
             merged = merge(every, True)
-            return (Run(merged),) if merged.num_rows else ()
+            return (SortedRun(merged),) if merged.num_rows else ()
         return add_run(runs, fresh, stable, merge, anchors=False)
 
 

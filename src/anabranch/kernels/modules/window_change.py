@@ -12,20 +12,20 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.kernels.columns.grouped import Mask
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.modules.empty_windows import empty_windows
 from anabranch.kernels.modules.failures import Failures, no_members
 from anabranch.kernels.modules.module_windows import ask_all
 from anabranch.kernels.modules.window_answers import (
-    Told,
+    WindowResults,
     answer_rows,
     answers_before,
     moves,
     within_bounds,
 )
 from anabranch.kernels.modules.window_bags import WEND, negative, numbers, sorted_rows
-from anabranch.kernels.modules.window_events import MEMBERS, Layout, Windows
-from anabranch.kernels.modules.window_planning import Frontier, Plan, seen_until
+from anabranch.kernels.modules.window_events import MEMBERS, WindowLayout, Windows
+from anabranch.kernels.modules.window_planning import Frontier, WindowPlan, seen_until
 from anabranch.kernels.modules.window_states import Held, current_states, group_keys, update_states
 from anabranch.kernels.trace.event_trace import END
 from anabranch.kernels.trace.runs import TIME
@@ -39,11 +39,11 @@ from anabranch.model.time import FOREVER
 class Known:
     """What a trace holds, list by list; `events` are those with the batch."""
 
-    answers: Sequence[Run]
-    states: Sequence[Run]
-    waiting: Sequence[Run]
-    groups: Sequence[Run]
-    events: Sequence[Run]
+    answers: Sequence[SortedRun]
+    states: Sequence[SortedRun]
+    waiting: Sequence[SortedRun]
+    groups: Sequence[SortedRun]
+    events: Sequence[SortedRun]
 
 
 @final
@@ -56,15 +56,15 @@ class Change:
     answers: pa.RecordBatch
     states: pa.RecordBatch
     groups: pa.RecordBatch
-    failures: Run | None
+    failures: SortedRun | None
 
 
 def change_windows(
     node: ApplyModule,
-    layout: Layout,
+    layout: WindowLayout,
     known: Known,
     frontier: Frontier,
-    plan: Plan,
+    plan: WindowPlan,
     ready: pa.RecordBatch,
     shown: Mask,
 ) -> Change:
@@ -115,7 +115,7 @@ def _is_cut(node: ApplyModule, frontier: Frontier) -> bool:
     return over and isinstance(node.window, Hopping) and not node.input.properties.only_points
 
 
-def _beyond(node: ApplyModule, layout: Layout, known: Known, frontier: Frontier) -> Windows:
+def _beyond(node: ApplyModule, layout: WindowLayout, known: Known, frontier: Frontier) -> Windows:
     """At the end of time: windows told of that begin after the last that happened."""
     if not _is_cut(node, frontier):
         return Windows.none()
@@ -134,8 +134,13 @@ def _without(node: ApplyModule, windows: Windows, gone: Windows, frontier: Front
 
 
 def _ask(
-    node: ApplyModule, layout: Layout, asked: Windows, held: Held, plan: Plan, failures: Failures
-) -> Told:
+    node: ApplyModule,
+    layout: WindowLayout,
+    asked: Windows,
+    held: Held,
+    plan: WindowPlan,
+    failures: Failures,
+) -> WindowResults:
     """What modules say of those windows that have events."""
     members = None
     if layout.states < len(node.calls):
@@ -158,11 +163,15 @@ def _ask(
     failed = frozenset(np.flatnonzero(held.failed()).tolist())
     said = ask_all(node, layout, windows, members, held.states(layout), failed)
     failures.note(said.failures, windows, keys)
-    return Told(windows, until, keys, said)
+    return WindowResults(windows, until, keys, said)
 
 
 def _waiting(
-    layout: Layout, known: Sequence[Run], later: Windows, ready: pa.RecordBatch, gone: Windows
+    layout: WindowLayout,
+    known: Sequence[SortedRun],
+    later: Windows,
+    ready: pa.RecordBatch,
+    gone: Windows,
 ) -> pa.RecordBatch:
     """What becomes of the list of windows that wait for their end."""
     bag = layout.windows

@@ -15,7 +15,7 @@ from anabranch.expressions.expression import Expression, evaluate_all
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, order_by_id_and_time
 from anabranch.kernels.contract.kernel import ID
 from anabranch.kernels.contract.keys import ids_and_checks, key_checks, key_ids, needs_check
-from anabranch.kernels.modules.answers import Seen
+from anabranch.kernels.modules.answers import WindowEvents
 from anabranch.kernels.modules.window_bags import ROW, ROW_CHECK, WEND, Bag
 from anabranch.kernels.trace.runs import search, slices
 from anabranch.kernels.trace.timeline import CHECK
@@ -32,7 +32,7 @@ MEMBERS: Final = "__members"
 
 @final
 @dataclass(frozen=True, slots=True)
-class Layout:
+class WindowLayout:
     """The columns of what is sent, and of what is kept.
 
     Attributes:
@@ -52,7 +52,7 @@ class Layout:
     checked: bool
 
     @staticmethod
-    def of(node: ApplyModule) -> Layout:
+    def of(node: ApplyModule) -> WindowLayout:
         """The layout of a node."""
         values: dict[tuple[str, str], tuple[Expression, pa.DataType]] = {}
         places = []
@@ -63,7 +63,7 @@ class Layout:
                 own.append(list(values).index((argument.sql, str(kind))))
             places.append(tuple(own))
         keys = tuple(key.type for _, key in node.group_by)
-        return Layout(
+        return WindowLayout(
             keys=keys,
             values=tuple(values.values()),
             places=tuple(places),
@@ -233,7 +233,7 @@ class Windows:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class WindowMembers:
     """Events in windows: `owner` is the window, `row` the row of `rows` with the event.
 
     `count` says how many there are, or how many more and fewer. `begin` is the start of the event,
@@ -252,9 +252,9 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.owner)
 
-    def take(self, places: Ints | Mask) -> Pairs:
+    def take(self, places: Ints | Mask) -> WindowMembers:
         """Some of them."""
-        return Pairs(
+        return WindowMembers(
             self.owner[places],
             self.row[places],
             self.count[places],
@@ -265,7 +265,7 @@ class Pairs:
             self.rows,
         )
 
-    def owned(self, owner: Ints) -> Pairs:
+    def owned(self, owner: Ints) -> WindowMembers:
         """The same in windows with other numbers; those without one are left out."""
         keep = np.flatnonzero(owner >= 0)
         if len(keep) == len(self):
@@ -282,13 +282,13 @@ class Pairs:
 _COLUMNS: Final = ("owner", "row", "count", "begin", "stop", "since", "until")
 
 
-def no_pairs(rows: pa.RecordBatch) -> Pairs:
+def no_pairs(rows: pa.RecordBatch) -> WindowMembers:
     """No events, of rows of some schema."""
     none = np.empty(0, np.int64)
-    return Pairs(none, none, none, none, none, none, none, rows.slice(0, 0))
+    return WindowMembers(none, none, none, none, none, none, none, rows.slice(0, 0))
 
 
-def put_together(*parts: Pairs) -> Pairs:
+def put_together(*parts: WindowMembers) -> WindowMembers:
     """All pairs, over rows of one schema."""
     some = [part for part in parts if len(part)] or [*parts[:1]]
     if len(some) == 1:
@@ -298,10 +298,10 @@ def put_together(*parts: Pairs) -> Pairs:
     moved = [replace(part, row=part.row + shift) for part, shift in zip(some, before)]
     columns = [np.concatenate([getattr(part, name) for part in moved]) for name in _COLUMNS]
     rows = some[0].rows if same else pa.concat_batches([part.rows for part in some])
-    return Pairs(**dict(zip(_COLUMNS, columns)), rows=rows)
+    return WindowMembers(**dict(zip(_COLUMNS, columns)), rows=rows)
 
 
-def netted(pairs: Pairs) -> Pairs:
+def netted(pairs: WindowMembers) -> WindowMembers:
     """The same, with equal events of a window added up; what adds up to none is left out."""
     row, check = pairs.hashes()
     keys = [pairs.until, pairs.since, pairs.begin, check, row, pairs.owner]
@@ -316,8 +316,8 @@ def netted(pairs: Pairs) -> Pairs:
 
 
 def seen_by(
-    call: Call, places: Sequence[int], pairs: Pairs, windows: Windows, names: Sequence[str]
-) -> Seen:
+    call: Call, places: Sequence[int], pairs: WindowMembers, windows: Windows, names: Sequence[str]
+) -> WindowEvents:
     """What a module sees of windows, whose events are all there: each so often as it is there."""
     rows, module = pairs.rows, call.module
     columns = [rows.column(names[place]) for place in places]
@@ -325,7 +325,7 @@ def seen_by(
     order = np.repeat(order, pairs.count[order])
     sizes = np.bincount(pairs.owner, pairs.count, len(windows)).astype(np.int64)
     where = pa.array(pairs.row[order])
-    return Seen(
+    return WindowEvents(
         windows.start,
         windows.end,
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
@@ -335,7 +335,7 @@ def seen_by(
     )
 
 
-def _order(call: Call, columns: Sequence[pa.Array], pairs: Pairs) -> Ints:
+def _order(call: Call, columns: Sequence[pa.Array], pairs: WindowMembers) -> Ints:
     """By window; in it as a module sees it, where that is of interest."""
     module = call.module
     if not module.time_sensitive and "ordered" not in module.properties:

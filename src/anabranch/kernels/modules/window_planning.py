@@ -14,7 +14,7 @@ from anabranch.algebra.modules.axis_window import Session, Snapshot
 from anabranch.errors import EngineError, StreamError
 from anabranch.kernels.columns.grouped import Ids, Ints
 from anabranch.kernels.modules.window_bags import numbers
-from anabranch.kernels.modules.window_events import Layout, Pairs, Windows
+from anabranch.kernels.modules.window_events import WindowLayout, WindowMembers, Windows
 from anabranch.kernels.trace.runs import TIME
 from anabranch.kernels.trace.timeline import CHECK
 from anabranch.kernels.trace.timeline_rows import COUNT
@@ -69,7 +69,7 @@ class Frontier:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class WindowPlan:
     """What a batch does to windows.
 
     Attributes:
@@ -87,10 +87,10 @@ class Plan:
 
     changed: Windows
     gone: Windows
-    more: Pairs
+    more: WindowMembers
     since: Ints
     known: Windows
-    members: Callable[[Windows], Pairs]
+    members: Callable[[Windows], WindowMembers]
     groups: Ids | None = None
     now: pa.RecordBatch | None = None
 
@@ -116,7 +116,7 @@ def until_of(node: ApplyModule, windows: Windows) -> Ints:
     return windows.end
 
 
-def seen_until(node: ApplyModule, windows: Windows, pairs: Pairs) -> Ints:
+def seen_until(node: ApplyModule, windows: Windows, pairs: WindowMembers) -> Ints:
     """From when on nothing that modules see of windows can change any more.
 
     `pairs` are all events of the windows.
@@ -125,7 +125,7 @@ def seen_until(node: ApplyModule, windows: Windows, pairs: Pairs) -> Ints:
     return np.maximum(until, ends_of(len(windows), pairs)) if node.sees_ends else until
 
 
-def ends_of(windows: int, pairs: Pairs) -> Ints:
+def ends_of(windows: int, pairs: WindowMembers) -> Ints:
     """From when on no end of some events of windows can move."""
     latest = np.full(windows, BEGINNING)
     there = pairs.count > 0
@@ -149,7 +149,7 @@ def present(node: ApplyModule, rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows
 
 
-def refuse_mixed(layout: Layout, rows: pa.RecordBatch, owner: Ints) -> None:
+def refuse_mixed(layout: WindowLayout, rows: pa.RecordBatch, owner: Ints) -> None:
     """Two groups under one id are found, never mixed.
 
     Raises:

@@ -11,13 +11,19 @@ import pyarrow as pa
 
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.kernels.columns.grouped import Ints, Mask
-from anabranch.kernels.contract.kernel import Run
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.contract.keys import ids_and_checks
 from anabranch.kernels.modules.failures import Failures
 from anabranch.kernels.modules.module_windows import States, advance
 from anabranch.kernels.modules.window_bags import WEND, negative, numbers, sorted_rows
-from anabranch.kernels.modules.window_events import MEMBERS, Layout, Pairs, Windows, put_together
-from anabranch.kernels.modules.window_planning import Plan, ends_of, until_of
+from anabranch.kernels.modules.window_events import (
+    MEMBERS,
+    WindowLayout,
+    WindowMembers,
+    Windows,
+    put_together,
+)
+from anabranch.kernels.modules.window_planning import WindowPlan, ends_of, until_of
 from anabranch.kernels.trace.event_trace import END
 from anabranch.model.batch import no_rows
 from anabranch.model.time import BEGINNING, add_saturating
@@ -32,12 +38,12 @@ class Held:
     place: Ints
 
     @staticmethod
-    def none(layout: Layout, windows: int) -> Held:
+    def none(layout: WindowLayout, windows: int) -> Held:
         """No states of so many windows."""
         return Held(no_rows(layout.kept.schema), np.full(windows, -1))
 
     @staticmethod
-    def of(layout: Layout, runs: Sequence[Run], windows: Windows) -> Held:
+    def of(layout: WindowLayout, runs: Sequence[SortedRun], windows: Windows) -> Held:
         """The states that a trace has of some windows."""
         rows, owner = layout.kept.at(runs, windows.ids, windows.start)
         own = np.flatnonzero(numbers(rows, WEND) == windows.end[owner])
@@ -49,7 +55,7 @@ class Held:
         """Those of some windows."""
         return Held(self.rows, self.place[places])
 
-    def states(self, layout: Layout) -> States:
+    def states(self, layout: WindowLayout) -> States:
         """The states, window by window."""
         found = []
         for number in range(layout.states):
@@ -69,7 +75,9 @@ class Held:
         return np.append(numbers(self.rows, name), default)[self.place]
 
 
-def group_keys(layout: Layout, windows: int, pairs: Pairs, held: Held) -> list[pa.Array]:
+def group_keys(
+    layout: WindowLayout, windows: int, pairs: WindowMembers, held: Held
+) -> list[pa.Array]:
     """What windows are grouped by: their events say it, or their states."""
     first = np.full(windows, -1)
     first[pairs.owner[::-1]] = pairs.row[::-1]
@@ -83,9 +91,9 @@ def group_keys(layout: Layout, windows: int, pairs: Pairs, held: Held) -> list[p
 
 def update_states(
     node: ApplyModule,
-    layout: Layout,
-    runs: Sequence[Run],
-    plan: Plan,
+    layout: WindowLayout,
+    runs: Sequence[SortedRun],
+    plan: WindowPlan,
     gone: Windows,
     failures: Failures,
 ) -> tuple[Held, pa.RecordBatch]:
@@ -124,7 +132,7 @@ def update_states(
     return Held(fresh, now), sorted_rows(negative(held.rows), fresh)
 
 
-def _told_anew(node: ApplyModule, plan: Plan, before: Held) -> tuple[Mask, Pairs]:
+def _told_anew(node: ApplyModule, plan: WindowPlan, before: Held) -> tuple[Mask, WindowMembers]:
     """Which windows need new states; what came and left, and all events of those windows."""
     again, more = before.failed(), plan.more
     if any(not call.module.removes for call in node.calls):
@@ -136,7 +144,7 @@ def _told_anew(node: ApplyModule, plan: Plan, before: Held) -> tuple[Mask, Pairs
     return again, more
 
 
-def _until(node: ApplyModule, plan: Plan, more: Pairs, before: Held) -> Ints:
+def _until(node: ApplyModule, plan: WindowPlan, more: WindowMembers, before: Held) -> Ints:
     """From when on nothing that modules see of windows can change any more."""
     windows = plan.changed
     until = until_of(node, windows)
@@ -154,7 +162,7 @@ def _until(node: ApplyModule, plan: Plan, more: Pairs, before: Held) -> Ints:
 
 
 def _state_rows(
-    layout: Layout,
+    layout: WindowLayout,
     windows: Windows,
     until: Ints,
     counts: Ints,
@@ -183,7 +191,7 @@ def _state_rows(
 
 
 def current_states(
-    layout: Layout, runs: Sequence[Run], asked: Windows, plan: Plan, updated: Held
+    layout: WindowLayout, runs: Sequence[SortedRun], asked: Windows, plan: WindowPlan, updated: Held
 ) -> Held:
     """The states of windows: those that have just changed, and those of a trace."""
     at = plan.changed.find(asked.ids, asked.start, asked.end)

@@ -23,7 +23,7 @@ from anabranch.kernels.columns.grouped import (
     order_by_id,
     positions_of,
 )
-from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.per_window import has_window_end
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
@@ -37,7 +37,14 @@ from anabranch.kernels.contract.routing import (
     routed_checks,
 )
 from anabranch.kernels.trace.output import changed_events
-from anabranch.kernels.trace.timeline import CHECK, Lanes, Moves, Revision, revise, settle
+from anabranch.kernels.trace.timeline import (
+    CHECK,
+    LaneMoves,
+    Lanes,
+    TimelineRevision,
+    revise,
+    settle,
+)
 from anabranch.kernels.trace.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.numbers.hashing import stable_hash
@@ -81,7 +88,7 @@ class Steps:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Result:
+class OutputRows:
     """Moves of the output; `rows` says which arrived row has the payload of each."""
 
     rows: Ints
@@ -90,12 +97,12 @@ class Result:
     new_end: Ints
 
 
-Runs = dict[str, tuple[Run, ...]]
+Runs = dict[str, tuple[SortedRun, ...]]
 
 
 def revise_multiplicity(
     runs: Runs, name: str, steps: Steps, function: str, stable: Time, label: str
-) -> Result:
+) -> OutputRows:
     """Revise the counts, then the levels that they change; `runs` gets the new runs.
 
     Level k of a payload holds while its multiplicity in the output is at least k. One timeline
@@ -109,7 +116,7 @@ def revise_multiplicity(
         whole[RIGHT] = np.where(steps.right, steps.count, 0)
     lanes = Lanes(whole=tuple(whole), checked=checked)
     held = runs.get(f"{name}counts", ())
-    moves = Moves(steps.ids, steps.end, steps.new_end, whole, steps.check)
+    moves = LaneMoves(steps.ids, steps.end, steps.new_end, whole, steps.check)
     counts = revise(held, lanes, moves)
     right_now = counts.new.get(RIGHT, np.zeros(len(counts.ids), np.int64))
     right_was = counts.old.get(RIGHT, right_now)
@@ -127,14 +134,20 @@ def revise_multiplicity(
 
 
 def revise_levels(
-    runs: Runs, name: str, steps: Steps, counts: Revision, was: Ints, now: Ints, stable: Time
-) -> Result:
+    runs: Runs,
+    name: str,
+    steps: Steps,
+    counts: TimelineRevision,
+    was: Ints,
+    now: Ints,
+    stable: Time,
+) -> OutputRows:
     """Revise the lifetimes of the output where its multiplicity, once `was`, is `now`."""
     changed = np.flatnonzero(counts.touched & (was != now))
     if not len(changed):
         none = np.empty(0, np.int64)
         runs[f"{name}levels"] = _forget(runs.get(f"{name}levels", ()), stable)
-        return Result(none, none, none, none)
+        return OutputRows(none, none, none, none)
     low, high = np.minimum(was, now)[changed], np.maximum(was, now)[changed]
     level, owner = positions_of(low, high)
     place = changed[owner]
@@ -159,14 +172,14 @@ def revise_levels(
     # Levels change only where counts do: what has no counts from here on has no levels.
     seen = np.zeros(len(steps.ids), np.bool_)
     seen[counts.move[counts.held_place]] = True
-    levels = revise(held, lanes, Moves(ids, *rising, ones, check, ~seen[row]))
+    levels = revise(held, lanes, LaneMoves(ids, *rising, ones, check, ~seen[row]))
     nothing = np.zeros(len(levels.ids), np.bool_)
     runs[f"{name}levels"], new_row = settle(held, lanes, levels, {}, nothing, nothing, stable)
     changes = changed_events(
         levels, new_row, levels.old[COUNT] > 0, levels.new[COUNT] > 0, ~nothing
     )
     rows = row[levels.move[changes.places]]
-    return Result(rows, changes.start, changes.end, changes.new_end)
+    return OutputRows(rows, changes.start, changes.end, changes.new_end)
 
 
 def routes_of(route: Route | None, rows: pa.RecordBatch) -> Ids | None:
@@ -184,7 +197,7 @@ def first_rows(ids: Ids, wanted: Ids) -> Ints:
     return np.asarray(order[np.searchsorted(ids[order], wanted)])
 
 
-def _forget(held: tuple[Run, ...], stable: Time) -> tuple[Run, ...]:
+def _forget(held: tuple[SortedRun, ...], stable: Time) -> tuple[SortedRun, ...]:
     if not held:
         return held
     return add_rows(held, no_rows(held[0].rows.schema), stable)

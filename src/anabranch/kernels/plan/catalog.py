@@ -8,7 +8,7 @@ from typing import final
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow
@@ -97,7 +97,7 @@ def kernel_of(node: Node) -> Stateless | Placement:
             return TimeWindowKernel(node)
         case WeightedWindow():
             return WeightedWindowKernel(node)
-        case Aggregate():
+        case Aggregation():
             return Placement(
                 kernel=AggregateKernel.of(node),
                 kind="aggregate",

@@ -43,7 +43,7 @@ KernelT = TypeVar("KernelT", bound=Kernel)
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PlanPart:
     """A way into the operator that is being compiled.
 
     `shared` says that others read the upstream, too, so that its stage must stay as it is.
@@ -106,10 +106,10 @@ class _Compiler:
         self.stages: list[Stage] = []
         self.outputs: list[str] = []
         self.sources: dict[str, Source] = {}
-        self._known: dict[Node, list[_Part]] = {}
+        self._known: dict[Node, list[_PlanPart]] = {}
         self._readers = _count_readers(roots)
 
-    def parts(self, node: Node) -> list[_Part]:
+    def parts(self, node: Node) -> list[_PlanPart]:
         """The ways out of a node; a node that occurs twice is compiled once."""
         if node not in self._known:
             found = self._parts(node)
@@ -118,7 +118,7 @@ class _Compiler:
             self._known[node] = found
         return self._known[node]
 
-    def _parts(self, node: Node) -> list[_Part]:
+    def _parts(self, node: Node) -> list[_PlanPart]:
         if isinstance(node, Source):
             known = self.sources.setdefault(node.name, node)
             if known != node:
@@ -126,7 +126,7 @@ class _Compiler:
                     f"two different sources are named '{node.name}'",
                     hint="give every source its own name",
                 )
-            return [_Part(f"source:{node.name}", (), None)]
+            return [_PlanPart(f"source:{node.name}", (), None)]
         if isinstance(node, Union):
             return [part for input in node.inputs for part in self.parts(input)]
         lookup = LookupKernel.of(node, self._tables) if isinstance(node, Join) else None
@@ -149,8 +149,8 @@ class _Compiler:
         ]
 
     def keyed(
-        self, placement: Placement, sides: list[list[_Part]], *, anywhere: bool = False
-    ) -> list[_Part]:
+        self, placement: Placement, sides: list[list[_PlanPart]], *, anywhere: bool = False
+    ) -> list[_PlanPart]:
         """Put a stateful kernel behind its inputs, in a stage of its own or in the input's."""
         together = placement.together
         if len(sides) == 1 and len(sides[0]) == 1 and self._stays(sides[0][0], placement, anywhere):
@@ -162,7 +162,7 @@ class _Compiler:
             self.stages[at] = replace(stage, kernels=kernels, schema=kernel.schema)
             together = part.together if together is None else together
             route = _carried(part.route, placement)
-            return [_Part(part.upstream, (), together, sent=route, route=route)]
+            return [_PlanPart(part.upstream, (), together, sent=route, route=route)]
         kernel = placement.kernel.routed(OWN) if self._routed else placement.kernel
         sharded = together is None or bool(together)
         parts = [(part, side) for side, some in enumerate(sides) for part in some]
@@ -182,7 +182,7 @@ class _Compiler:
         names = [f"stage:{stage.name}" for stage in self.stages]
         return names.index(upstream)
 
-    def _stays(self, part: _Part, placement: Placement, anywhere: bool) -> bool:
+    def _stays(self, part: _PlanPart, placement: Placement, anywhere: bool) -> bool:
         """Whether rows of one key are together already, in the stage they come from."""
         if not part.upstream.startswith("stage:") or part.shared:
             return False
@@ -204,7 +204,9 @@ class _Compiler:
         )
         return part.together <= columns
 
-    def _check_copies(self, parts: list[tuple[_Part, int]], kernels: tuple[Kernel, ...]) -> None:
+    def _check_copies(
+        self, parts: list[tuple[_PlanPart, int]], kernels: tuple[Kernel, ...]
+    ) -> None:
         """Copies of a stream are for operators that know what to do with them."""
         head = kernels[0] if kernels else None
         known = isinstance(head, Stateful) and head.takes_copies
@@ -228,18 +230,18 @@ class _Compiler:
     def _new_stage(
         self,
         kind: str,
-        parts: list[tuple[_Part, int]],
+        parts: list[tuple[_PlanPart, int]],
         stage: Stage,
         together: frozenset[str] | None,
         route: Route | None,
-    ) -> _Part:
+    ) -> _PlanPart:
         self._check_copies(parts, stage.kernels)
         edges = tuple(Edge(part.upstream, part.chain, side=side) for part, side in parts)
         name = f"{len(self.stages)}-{kind}"
         self.stages.append(replace(stage, name=name, edges=edges))
-        return _Part(f"stage:{name}", (), together, sent=route, route=route)
+        return _PlanPart(f"stage:{name}", (), together, sent=route, route=route)
 
-    def final(self, parts: list[_Part], schema: pa.Schema) -> list[_Part]:
+    def final(self, parts: list[_PlanPart], schema: pa.Schema) -> list[_PlanPart]:
         """Let only what is final pass, where it is; before what would take its key away."""
         only = parts[0] if len(parts) == 1 else None
         if (
@@ -256,7 +258,7 @@ class _Compiler:
             return [replace(part, chain=only.chain)]
         return self.keyed(final_placement(schema), [parts], anywhere=True)
 
-    def finish(self, parts: list[_Part], node: Node) -> None:
+    def finish(self, parts: list[_PlanPart], node: Node) -> None:
         """The tail: in the stage that all comes from, else a stage that collects."""
         only = parts[0] if len(parts) == 1 else None
         if only is None or only.upstream.startswith("source:") or (only.shared and only.chain):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.granularity import Granularity
@@ -43,7 +43,7 @@ def needed_columns(*nodes: Node) -> dict[str, frozenset[str] | None]:
             case Map():
                 # A projection is evaluated as a whole, so all its columns are read.
                 visit(at.input, _columns_of(part for _, part in at.columns))
-            case Aggregate():
+            case Aggregation():
                 parts = [part for _, part in at.group_by]
                 parts += [call.argument for _, call in at.aggregates if call.argument is not None]
                 visit(at.input, _columns_of(parts))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns.grouped import Ids, Ints
-from anabranch.kernels.contract.kernel import ID, Run, Stateful, Trace
+from anabranch.kernels.contract.kernel import ID, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.routing import shard_of
 from anabranch.kernels.lifetimes.packed_events import payload_of
 from anabranch.kernels.row_windows.element_trace import SUM
@@ -55,7 +55,7 @@ def merged_stable(traces: Sequence[Trace], kernel: Stateful) -> int:
     return min(stables)
 
 
-def _routes(kernel: Stateful, name: str, run: Run) -> Ids:
+def _routes(kernel: Stateful, name: str, run: SortedRun) -> Ids:
     """The ids by which the rows of a run came to their shard, or what has the same upper half."""
     routing = kernel.routing(name)
     if routing.by == "payload":
@@ -66,7 +66,7 @@ def _routes(kernel: Stateful, name: str, run: Run) -> Ids:
     return found
 
 
-def _known(kernel: Stateful, name: str, runs: Sequence[Run]) -> tuple[Ids, Ids]:
+def _known(kernel: Stateful, name: str, runs: Sequence[SortedRun]) -> tuple[Ids, Ids]:
     """The ids in a list of runs, in order, and the route of each."""
     ids = [run.rows.column(ID).to_numpy() for run in runs]
     routes = [_routes(kernel, name, run) for run in runs]
@@ -75,7 +75,7 @@ def _known(kernel: Stateful, name: str, runs: Sequence[Run]) -> tuple[Ids, Ids]:
     return every, np.concatenate([nothing, *routes])[place]
 
 
-def _found(known: tuple[Ids, Ids], run: Run, shards: int) -> Ints:
+def _found(known: tuple[Ids, Ids], run: SortedRun, shards: int) -> Ints:
     """The shard of each row, or -1: what is alive is known, and nobody asks for anything else."""
     ids, routes = known
     wanted = run.rows.column(ID).to_numpy()

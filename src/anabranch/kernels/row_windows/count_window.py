@@ -20,12 +20,12 @@ from anabranch.kernels.columns.grouped import (
     order_by_id_and_time,
     positions_of,
 )
-from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, numbers
 from anabranch.kernels.contract.routing import Routing, by_payload, like
-from anabranch.kernels.row_windows.element_trace import Layout, add_elements, forget
-from anabranch.kernels.row_windows.renumber import Revision, changed_lifetimes, revise
+from anabranch.kernels.row_windows.element_trace import ElementLayout, add_elements, forget
+from anabranch.kernels.row_windows.renumber import ElementRevision, changed_lifetimes, revise
 from anabranch.kernels.stateless.time_window import MOST_LAYERS
 from anabranch.kernels.trace.runs import TIME, column
 from anabranch.kernels.trace.timeline import CHECK
@@ -56,12 +56,12 @@ class CountWindowKernel(Stateful):
     """
 
     node: CountWindow
-    layout: Layout
+    layout: ElementLayout
 
     @staticmethod
     def of(node: CountWindow) -> CountWindowKernel:
         """The kernel of a node."""
-        layout = Layout(
+        layout = ElementLayout(
             payload=node.schema,
             order_by=node.order_by,
             rows=None if node.rows == UNBOUNDED else min(node.rows, _FAR),
@@ -127,7 +127,7 @@ class CountWindowKernel(Stateful):
             fresh = _changed(revision, self.layout)
             if not self.node.order_by:
                 ties = _ties(ties, revision, trace.stable)
-                self._refuse_ties(ties, (*held, Run(fresh)), stable)
+                self._refuse_ties(ties, (*held, SortedRun(fresh)), stable)
             output = self._output(revision, stable)
             held = add_elements(held, self.layout, fresh, stable)
         elif stable > trace.stable:
@@ -157,7 +157,7 @@ class CountWindowKernel(Stateful):
         depth, row = positions_of(np.zeros(len(low), np.int64), lengths.astype(np.int64))
         return row, low[row] + depth, by[row]
 
-    def _output(self, revision: Revision, stable: Time) -> EventBatch:
+    def _output(self, revision: ElementRevision, stable: Time) -> EventBatch:
         moves = changed_lifetimes(revision, self.layout)
         payload = self.layout.payload_of(take_rows(revision.rows, revision.place[moves.element]))
         batch = EventBatch(payload, moves.start, moves.end, moves.new_end, stable)
@@ -165,7 +165,7 @@ class CountWindowKernel(Stateful):
         several = self.layout.slide > 1 or not is_first(moves.element).all()
         return net(batch) if several else batch
 
-    def _refuse_unknown(self, revision: Revision) -> None:
+    def _refuse_unknown(self, revision: ElementRevision) -> None:
         wrong = np.flatnonzero(revision.new < 0)
         if len(wrong):
             instant = self._show(int(revision.times[wrong[0]]))
@@ -176,7 +176,9 @@ class CountWindowKernel(Stateful):
                 "last announced",
             )
 
-    def _refuse_ties(self, ties: tuple[Run, ...], runs: tuple[Run, ...], stable: Time) -> None:
+    def _refuse_ties(
+        self, ties: tuple[SortedRun, ...], runs: tuple[SortedRun, ...], stable: Time
+    ) -> None:
         """Elements of one group at one instant are an error once that instant is settled."""
         if not ties:
             return
@@ -195,7 +197,7 @@ class CountWindowKernel(Stateful):
             "which at most one element of a group occurs",
         )
 
-    def _group(self, runs: tuple[Run, ...], id: np.uint64, time: np.int64) -> str:
+    def _group(self, runs: tuple[SortedRun, ...], id: np.uint64, time: np.int64) -> str:
         """The values that a group with elements at an instant is partitioned by."""
         for run in runs:
             rows = np.flatnonzero((column(run, ID) == id) & (column(run, TIME) == time))
@@ -210,7 +212,7 @@ class CountWindowKernel(Stateful):
         return clock_of(self.node).format(instant)
 
 
-def _changed(revision: Revision, layout: Layout) -> pa.RecordBatch:
+def _changed(revision: ElementRevision, layout: ElementLayout) -> pa.RecordBatch:
     """What a batch adds to the elements, as a run."""
     by = revision.new - revision.old
     some = np.flatnonzero(by)
@@ -218,7 +220,9 @@ def _changed(revision: Revision, layout: Layout) -> pa.RecordBatch:
     return layout.run_of(revision.ids[some], revision.times[some], by[some], rows)
 
 
-def _ties(held: tuple[Run, ...], revision: Revision, stable: Time) -> tuple[Run, ...]:
+def _ties(
+    held: tuple[SortedRun, ...], revision: ElementRevision, stable: Time
+) -> tuple[SortedRun, ...]:
     """The instants from the stable point on at which a group has several elements."""
     begins = np.flatnonzero(revision.instant)
     ids, times = revision.ids[begins], revision.times[begins]
@@ -233,7 +237,7 @@ def _ties(held: tuple[Run, ...], revision: Revision, stable: Time) -> tuple[Run,
         order = order_by_id_and_time(ids, times)
         others = order[is_first(ids[order], times[order])]
         tied = np.concatenate([tied, others[others >= before]])
-    return (Run(_instants(ids[tied], times[tied])),) if len(tied) else ()
+    return (SortedRun(_instants(ids[tied], times[tied])),) if len(tied) else ()
 
 
 def _instants(ids: Ids, times: Ints) -> pa.RecordBatch:

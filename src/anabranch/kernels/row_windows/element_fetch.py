@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, is_last, positions_of
-from anabranch.kernels.contract.kernel import Run
-from anabranch.kernels.row_windows.element_trace import SUM, Layout
+from anabranch.kernels.contract.kernel import SortedRun
+from anabranch.kernels.row_windows.element_trace import SUM, ElementLayout
 from anabranch.kernels.trace.runs import Slices, column
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
@@ -23,7 +23,7 @@ SKIP_FROM_ELEMENTS: Final = 64
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class FetchedElements:
     """Elements around changes, in chunks: within a chunk no element of the key is missing.
 
     Attributes:
@@ -41,7 +41,9 @@ class Found:
     before: Ints
 
 
-def fetch(runs: Sequence[Run], layout: Layout, ids: Ids, times: Ints) -> Found:
+def fetch(
+    runs: Sequence[SortedRun], layout: ElementLayout, ids: Ids, times: Ints
+) -> FetchedElements:
     """The elements at changed instants (sorted, each once), and those around them that matter.
 
     With a slide of one these are as many to either side as the window holds. With a longer one
@@ -63,7 +65,7 @@ def fetch(runs: Sequence[Run], layout: Layout, ids: Ids, times: Ints) -> Found:
     parts = [run.rows.take(pa.array(rows)) for run, rows in zip(runs, view.rows, strict=True)]
     begins = ~islands.follows | view.cut_before
     chunk = np.cumsum(begins) - 1
-    return Found(
+    return FetchedElements(
         rows=pa.concat_batches([no_rows(layout.schema()), *parts]),
         chunk=chunk[view.owner],
         chunk_of=chunk[islands.of_instant],
@@ -78,7 +80,7 @@ def _more(reach: Ints) -> Ints:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Islands:
+class _ReadRanges:
     """Stretches of time that are read whole.
 
     Attributes:
@@ -104,7 +106,9 @@ class _Islands:
     right: Ints
 
 
-def _find_islands(runs: Sequence[Run], layout: Layout, ids: Ids, times: Ints) -> _Islands:
+def _find_islands(
+    runs: Sequence[SortedRun], layout: ElementLayout, ids: Ids, times: Ints
+) -> _ReadRanges:
     """All from the first change of a key to its last, unless much lies between them unchanged."""
     begins = is_first(ids)
     if layout.slide == 1:
@@ -120,7 +124,9 @@ def _find_islands(runs: Sequence[Run], layout: Layout, ids: Ids, times: Ints) ->
     return _locate(runs, layout, begins, ids, times)
 
 
-def _locate(runs: Sequence[Run], layout: Layout, begins: Mask, ids: Ids, times: Ints) -> _Islands:
+def _locate(
+    runs: Sequence[SortedRun], layout: ElementLayout, begins: Mask, ids: Ids, times: Ints
+) -> _ReadRanges:
     of_instant = np.cumsum(begins) - 1
     at, low = ids[begins], times[begins]
     to_the_end = layout.slide > 1
@@ -135,7 +141,7 @@ def _locate(runs: Sequence[Run], layout: Layout, begins: Mask, ids: Ids, times: 
             for place, sign in ((first, 1), (part.low, -1)):
                 before += sign * np.where(place > 0, sums[np.maximum(place, 1) - 1], 0)
     size = layout.rows or 0
-    return _Islands(
+    return _ReadRanges(
         ids=at,
         follows=~is_first(at),
         low=low,
@@ -152,7 +158,7 @@ def _locate(runs: Sequence[Run], layout: Layout, begins: Mask, ids: Ids, times: 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _View:
+class _ElementView:
     """What was read: the rows of each run, the island of each, and how much is certain.
 
     Attributes:
@@ -170,7 +176,9 @@ class _View:
     right: Ints
 
 
-def _read(runs: Sequence[Run], islands: _Islands, reach_left: Ints, reach_right: Ints) -> _View:
+def _read(
+    runs: Sequence[SortedRun], islands: _ReadRanges, reach_left: Ints, reach_right: Ints
+) -> _ElementView:
     """Read islands, and so many rows of each run before and after them."""
     count = len(islands.ids)
     follows = islands.follows[1:]
@@ -204,7 +212,7 @@ def _read(runs: Sequence[Run], islands: _Islands, reach_left: Ints, reach_right:
             np.add.at(total, owner[outside], counts[outside])
         rows.append(places)
         owners.append(owner)
-    return _View(
+    return _ElementView(
         rows=rows,
         owner=np.concatenate(owners),
         cut_before=last_unread > BEGINNING,
@@ -215,7 +223,7 @@ def _read(runs: Sequence[Run], islands: _Islands, reach_left: Ints, reach_right:
 
 
 def _owners(
-    islands: _Islands, owner: Ints, times: Ints, last_unread: Ints, first_unread: Ints
+    islands: _ReadRanges, owner: Ints, times: Ints, last_unread: Ints, first_unread: Ints
 ) -> Ints:
     """The island to which a row is connected without a gap, or -1.
 

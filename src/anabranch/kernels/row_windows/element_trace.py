@@ -23,7 +23,7 @@ from anabranch.kernels.columns.grouped import (
     is_first,
     order_by_id_and_time,
 )
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.row_windows.tie_order import sort_elements
 from anabranch.kernels.trace import runs as run_sizes
 from anabranch.kernels.trace.runs import TIME, Merge, add_run, with_times
@@ -38,7 +38,7 @@ SUM: Final = "__sum"
 
 @final
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ElementLayout:
     """The columns of a run, and how far back elements matter.
 
     `rows` is None where the window forgets nothing.
@@ -91,28 +91,30 @@ class Layout:
 
 
 def add_elements(
-    runs: tuple[Run, ...], layout: Layout, fresh: pa.RecordBatch, stable: Time
-) -> tuple[Run, ...]:
+    runs: tuple[SortedRun, ...], layout: ElementLayout, fresh: pa.RecordBatch, stable: Time
+) -> tuple[SortedRun, ...]:
     """Append a run, merge now and then, forget what cannot matter after the stable point."""
     if stable == FOREVER:
         return ()
     merge = merger(layout, stable)
-    every = (*runs, Run(fresh)) if fresh.num_rows else runs
+    every = (*runs, SortedRun(fresh)) if fresh.num_rows else runs
     if every and sum(map(len, every)) <= run_sizes.MERGE_ALL_UP_TO_ROWS:
         merged = merge(every, True)
-        return (Run(merged),) if merged.num_rows else ()
+        return (SortedRun(merged),) if merged.num_rows else ()
     return add_run(runs, fresh, stable, merge, anchors=True)
 
 
-def forget(runs: tuple[Run, ...], layout: Layout, stable: Time) -> tuple[Run, ...]:
+def forget(
+    runs: tuple[SortedRun, ...], layout: ElementLayout, stable: Time
+) -> tuple[SortedRun, ...]:
     """The same without what cannot matter after the stable point."""
     return add_elements(runs, layout, no_rows(layout.schema()), stable)
 
 
-def merger(layout: Layout, stable: Time) -> Merge:
+def merger(layout: ElementLayout, stable: Time) -> Merge:
     """Merge runs; only all of them together show which elements have left the window."""
 
-    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+    def merge(runs: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
         rows = pa.concat_batches([run.rows for run in runs]) if len(runs) > 1 else runs[0].rows
         ids, times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
         every = np.arange(len(ids))
@@ -133,7 +135,7 @@ def merger(layout: Layout, stable: Time) -> Merge:
     return merge
 
 
-def _remaining(layout: Layout, ids: Ids, times: Ints, counts: Ints, stable: Time) -> Ints:
+def _remaining(layout: ElementLayout, ids: Ids, times: Ints, counts: Ints, stable: Time) -> Ints:
     """How many elements of each row are still needed.
 
     Elements are forgotten in multiples of the slide, so that numbers stay the same modulo the

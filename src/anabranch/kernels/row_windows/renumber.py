@@ -17,9 +17,9 @@ from anabranch.kernels.columns.grouped import (
     order_by_id_and_time,
     order_by_place_and_time,
 )
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.row_windows.element_fetch import fetch
-from anabranch.kernels.row_windows.element_trace import Layout, refuse_collisions
+from anabranch.kernels.row_windows.element_trace import ElementLayout, refuse_collisions
 from anabranch.kernels.row_windows.tie_order import sort_elements
 from anabranch.kernels.trace.runs import TIME
 from anabranch.kernels.trace.timeline import CHECK
@@ -29,7 +29,7 @@ from anabranch.model.time import FOREVER
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Revision:
+class ElementRevision:
     """Elements around changes, sorted, each payload and instant once.
 
     Attributes:
@@ -56,7 +56,7 @@ class Revision:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Moves:
+class ElementMoves:
     """How lifetimes move: `element` is the place in a revision whose payload each has."""
 
     element: Ints
@@ -66,8 +66,13 @@ class Moves:
 
 
 def revise(
-    runs: Sequence[Run], layout: Layout, arrived: pa.RecordBatch, row: Ints, times: Ints, by: Ints
-) -> Revision:
+    runs: Sequence[SortedRun],
+    layout: ElementLayout,
+    arrived: pa.RecordBatch,
+    row: Ints,
+    times: Ints,
+    by: Ints,
+) -> ElementRevision:
     """Add elements to groups, `by` so many of the payload of a `row` that arrived at each time."""
     ids = arrived.column(ID).to_numpy()[row]
     order = order_by_id_and_time(ids, times)
@@ -89,7 +94,7 @@ def revise(
     if layout.checked:
         check = rows.column(CHECK).to_numpy()[place[order]]
         refuse_collisions(found.ids[chunk[order]], check)
-    return Revision(
+    return ElementRevision(
         ids=found.ids[chunk[first]],
         times=times[first],
         old=np.add.reduceat(old[order], begins),
@@ -102,7 +107,7 @@ def revise(
     )
 
 
-def changed_lifetimes(revision: Revision, layout: Layout) -> Moves:
+def changed_lifetimes(revision: ElementRevision, layout: ElementLayout) -> ElementMoves:
     """The moves that lead from the lifetimes before to those after."""
     old, new = revision.old, revision.new
     if layout.slide == 1 and layout.rows is not None:
@@ -120,12 +125,12 @@ def changed_lifetimes(revision: Revision, layout: Layout) -> Moves:
         start = revision.times[element]
         end, new_end = (np.where(there, till, start) for there, _, till in (was, now))
         moved = np.flatnonzero(end != new_end)
-        return Moves(element[moved], start[moved], end[moved], new_end[moved])
+        return ElementMoves(element[moved], start[moved], end[moved], new_end[moved])
     same = was[0] & now[0] & (was[1] == now[1])
     moved = np.flatnonzero(same & (was[2] != now[2]))
     gone, come = np.flatnonzero(was[0] & ~same), np.flatnonzero(now[0] & ~same)
     start = np.concatenate([was[1][gone], was[1][moved], now[1][come]])
-    return Moves(
+    return ElementMoves(
         element=element[np.concatenate([gone, moved, come])],
         start=start,
         end=np.concatenate([was[2][gone], was[2][moved], now[1][come]]),
@@ -134,7 +139,7 @@ def changed_lifetimes(revision: Revision, layout: Layout) -> Moves:
 
 
 def _lifetimes(
-    revision: Revision, layout: Layout, counts: Ints, element: Ints, copy: Ints
+    revision: ElementRevision, layout: ElementLayout, counts: Ints, element: Ints, copy: Ints
 ) -> tuple[Mask, Ints, Ints]:
     """Whether these copies of elements are ever in the window, from when, and till when.
 

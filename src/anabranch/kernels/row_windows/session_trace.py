@@ -23,7 +23,7 @@ from anabranch.kernels.columns.grouped import (
     is_last,
     order_by_id_and_time,
 )
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.lifetimes.packed_events import concat_where, payload_names
 from anabranch.kernels.trace import runs as run_sizes
 from anabranch.kernels.trace.event_trace import (
@@ -62,7 +62,7 @@ _SESSIONS: Final = events_schema([])
 
 @final
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SessionLayout:
     """The columns of the points; `checked` says that groups have a second hash."""
 
     payload: pa.Schema
@@ -109,7 +109,7 @@ class Sessions:
         return np.where(within, place, -1)
 
 
-def touched(runs: Sequence[Run], fresh: Sessions) -> Sessions:
+def touched(runs: Sequence[SortedRun], fresh: Sessions) -> Sessions:
     """The sessions that are held and overlap fresh ones."""
     groups = fresh.ids[is_first(fresh.ids)]
     low, high = fresh.start[is_first(fresh.ids)], fresh.end[is_last(fresh.ids)]
@@ -123,7 +123,9 @@ def touched(runs: Sequence[Run], fresh: Sessions) -> Sessions:
     return held.where(there)
 
 
-def points_in(runs: Sequence[Run], layout: Layout, sessions: Sessions) -> pa.RecordBatch:
+def points_in(
+    runs: Sequence[SortedRun], layout: SessionLayout, sessions: Sessions
+) -> pa.RecordBatch:
     """The rows of all points in some sessions; not yet added up."""
     parts = [no_rows(layout.schema())]
     for run in runs:
@@ -149,7 +151,7 @@ def points_order(rows: pa.RecordBatch) -> tuple[Ints, Mask]:
     return order, first
 
 
-def open_since(runs: Sequence[Run], stable: Time) -> int:
+def open_since(runs: Sequence[SortedRun], stable: Time) -> int:
     """The start of the earliest session that is open at the stable point, FOREVER without any.
 
     It began before, and ends later: what comes from the stable point on may still join it.
@@ -157,7 +159,7 @@ def open_since(runs: Sequence[Run], stable: Time) -> int:
     rows = concat_where(
         [
             (run.rows, (column(run, TIME) < stable) & (column(run, END) > stable))
-            for run in (Run(no_rows(_SESSIONS)), *runs)
+            for run in (SortedRun(no_rows(_SESSIONS)), *runs)
         ]
     )
     start = rows.column(TIME).to_numpy()
@@ -176,8 +178,8 @@ def open_since(runs: Sequence[Run], stable: Time) -> int:
 
 
 def add_sessions(
-    runs: tuple[Run, ...], old: Sessions, new: Sessions, stable: Time
-) -> tuple[Run, ...]:
+    runs: tuple[SortedRun, ...], old: Sessions, new: Sessions, stable: Time
+) -> tuple[SortedRun, ...]:
     """Put new sessions in the place of old ones; forget those that are over."""
     both = [np.concatenate([old.end, new.end]), np.concatenate([old.start, new.start])]
     both.append(np.concatenate([old.ids, new.ids]))
@@ -197,15 +199,15 @@ def add_sessions(
 
 
 def add_points(
-    runs: tuple[Run, ...],
-    layout: Layout,
+    runs: tuple[SortedRun, ...],
+    layout: SessionLayout,
     fresh: pa.RecordBatch,
-    sessions: Sequence[Run],
+    sessions: Sequence[SortedRun],
     stable: Time,
-) -> tuple[Run, ...]:
+) -> tuple[SortedRun, ...]:
     """Append points; forget those that are in no session of the trace any more."""
 
-    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+    def merge(runs: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
         del whole
         rows = pa.concat_batches([run.rows for run in runs])
         order, first = points_order(rows)
@@ -228,16 +230,16 @@ def add_points(
 
 
 def _add(
-    runs: tuple[Run, ...], fresh: pa.RecordBatch, stable: Time, merge: Merge
-) -> tuple[Run, ...]:
-    every = (*runs, Run(fresh)) if fresh.num_rows else runs
+    runs: tuple[SortedRun, ...], fresh: pa.RecordBatch, stable: Time, merge: Merge
+) -> tuple[SortedRun, ...]:
+    every = (*runs, SortedRun(fresh)) if fresh.num_rows else runs
     if every and sum(map(len, every)) <= run_sizes.MERGE_ALL_UP_TO_ROWS:
         merged = merge(every, True)
-        return (Run(merged),) if merged.num_rows else ()
+        return (SortedRun(merged),) if merged.num_rows else ()
     return add_run(runs, fresh, stable, merge, anchors=False)
 
 
-def _live(runs: Sequence[Run], stable: Time) -> Sessions:
+def _live(runs: Sequence[SortedRun], stable: Time) -> Sessions:
     """The sessions that are not over."""
     parts = [(run.rows, column(run, END) > stable) for run in runs]
     rows = concat_where([(no_rows(_SESSIONS), np.empty(0, np.bool_)), *parts])

@@ -14,7 +14,7 @@ from anabranch.algebra.session_window import SessionWindow
 from anabranch.errors import StreamError
 from anabranch.expressions.expression import evaluate_all
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask
-from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.routing import Routing, by_payload, like
 from anabranch.kernels.lifetimes.packed_events import payload_of
@@ -22,7 +22,7 @@ from anabranch.kernels.row_windows.element_trace import refuse_collisions
 from anabranch.kernels.row_windows.session_trace import (
     ROW,
     ROW_CHECK,
-    Layout,
+    SessionLayout,
     Sessions,
     add_points,
     add_sessions,
@@ -45,7 +45,7 @@ SESSIONS: Final = "sessions"
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Revision:
+class _SessionRevision:
     """Points around changes, by group and instant, each payload and instant once.
 
     `old` and `new` say how often it is there, before and after; `place` is its row of `rows`.
@@ -70,7 +70,7 @@ class _State:
     end: Ints
 
     @staticmethod
-    def of(revision: _Revision, counts: Ints, gap: Duration) -> _State:
+    def of(revision: _SessionRevision, counts: Ints, gap: Duration) -> _State:
         there = counts > 0
         sessions, number = Sessions.of(revision.ids[there], revision.times[there], gap)
         start, end = revision.times.copy(), revision.times.copy()
@@ -89,13 +89,13 @@ class SessionWindowKernel(Stateful):
     """
 
     node: SessionWindow
-    layout: Layout
+    layout: SessionLayout
 
     @staticmethod
     def of(node: SessionWindow) -> SessionWindowKernel:
         """The kernel of a node."""
         checked = needs_check([key.type for _, key in node.partition_by])
-        return SessionWindowKernel(node, Layout(node.input.schema, node.gap, checked))
+        return SessionWindowKernel(node, SessionLayout(node.input.schema, node.gap, checked))
 
     @property
     def label(self) -> str:
@@ -170,8 +170,8 @@ class SessionWindowKernel(Stateful):
         return Trace(kept, stable), output.with_stable(settled)
 
     def _revise(
-        self, points: Sequence[Run], sessions: Sequence[Run], arrived: pa.RecordBatch
-    ) -> _Revision:
+        self, points: Sequence[SortedRun], sessions: Sequence[SortedRun], arrived: pa.RecordBatch
+    ) -> _SessionRevision:
         order, _ = points_order(arrived)
         ids, times = (arrived.column(name).to_numpy()[order] for name in (ID, TIME))
         # What a point covers overlaps the sessions that it joins, and the one that it was in.
@@ -186,7 +186,7 @@ class SessionWindowKernel(Stateful):
             sorted_ids = rows.column(ID).to_numpy()[order]
             refuse_collisions(sorted_ids, rows.column(CHECK).to_numpy()[order], self.label)
         place = order[begins]
-        revision = _Revision(
+        revision = _SessionRevision(
             ids=rows.column(ID).to_numpy()[place],
             times=rows.column(TIME).to_numpy()[place],
             old=np.add.reduceat(old, begins),
@@ -197,7 +197,7 @@ class SessionWindowKernel(Stateful):
         self._refuse_unknown(revision)
         return revision
 
-    def _output(self, revision: _Revision, before: _State, after: _State) -> EventBatch:
+    def _output(self, revision: _SessionRevision, before: _State, after: _State) -> EventBatch:
         """The moves that lead from the rows before to those after."""
         old, new = revision.old, revision.new
         same = before.there & after.there & (before.start == after.start)
@@ -222,7 +222,7 @@ class SessionWindowKernel(Stateful):
         payloads = np.sort(revision.rows.column(ROW).to_numpy()[revision.place])
         return net(output) if (payloads[1:] == payloads[:-1]).any() else output
 
-    def _refuse_unknown(self, revision: _Revision) -> None:
+    def _refuse_unknown(self, revision: _SessionRevision) -> None:
         wrong = np.flatnonzero(revision.new < 0)
         if len(wrong):
             instant = int(revision.times[wrong[0]])
@@ -237,7 +237,7 @@ class SessionWindowKernel(Stateful):
 _NO_SESSIONS: Final = Sessions(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def _changed(revision: _Revision) -> pa.RecordBatch:
+def _changed(revision: _SessionRevision) -> pa.RecordBatch:
     """What a batch adds to the points, as a run."""
     by = revision.new - revision.old
     some = np.flatnonzero(by)

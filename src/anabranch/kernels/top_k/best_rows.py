@@ -33,7 +33,7 @@ BLOCK_ROWS: Final = 1_000_000
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Changes:
+class CodeChanges:
     """From an instant on, an owner has so many more rows of a code."""
 
     owner: Ints
@@ -72,7 +72,7 @@ class Ranges:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class RankChanges:
     """From an instant on, so many more rows of a code are among the first k than before.
 
     `lost` ranges are those where a row went that was among the first k of more, so that another
@@ -95,13 +95,13 @@ class Alive:
     range_owner: Ints
 
 
-def survey(k: int, best: Stretches, moved: Stretches, alive: Alive | None) -> Outcome:
+def survey(k: int, best: Stretches, moved: Stretches, alive: Alive | None) -> RankChanges:
     """Compare the first k at every instant that a batch touches; for small batches.
 
     Given are the first k as they were, moves of ends (`low` is the old one, `high` the new one),
     and what is alive in lost ranges, once these are known.
     """
-    was = Changes(
+    was = CodeChanges(
         np.concatenate([best.owner, best.owner]),
         np.concatenate([best.low, best.high]),
         np.concatenate([best.code, best.code]),
@@ -123,10 +123,10 @@ def survey(k: int, best: Stretches, moved: Stretches, alive: Alive | None) -> Ou
     lost = Ranges(*view.lost_ranges())
     if len(lost.owner) and alive is None:
         none = np.empty(0, np.int64)
-        return Outcome(none, none, none, lost)
+        return RankChanges(none, none, none, lost)
     found = list(view.differences(everything))
     code, low, high, change = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return Outcome(
+    return RankChanges(
         np.concatenate([code, code]),
         np.concatenate([low, high]),
         np.concatenate([change, -change]),
@@ -191,7 +191,7 @@ class Survey:
 
     @staticmethod
     def of(
-        k: int, best: Changes, moved: Stretches, more: tuple[Ints, Ints] | None = None
+        k: int, best: CodeChanges, moved: Stretches, more: tuple[Ints, Ints] | None = None
     ) -> Survey:
         """Look at all instants at which the first k or what moved changes (and some more)."""
         owners = [best.owner, moved.owner, moved.owner] + ([more[0]] if more else [])

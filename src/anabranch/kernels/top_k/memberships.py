@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns.grouped import Ids, Ints, is_first, merge_order, positions_of
-from anabranch.kernels.columns.pile import Part
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.columns.pile import PilePart
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.trace.event_trace import END, event_rows, events_schema
 from anabranch.kernels.trace.runs import TIME, Merge, Slices, column, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
@@ -48,7 +48,7 @@ class Members:
     count: Ints
     number: Ids
     row: Ints
-    parts: Sequence[Part]
+    parts: Sequence[PilePart]
     whose: Ints
     next_number: Ids
 
@@ -67,7 +67,9 @@ def membership_rows(
     return with_times(pa.RecordBatch.from_arrays(arrays, schema=schema), new_end)
 
 
-def memberships_of(runs: Sequence[Run], width: int, ids: Ids, low: Ints, high: Ints) -> Members:
+def memberships_of(
+    runs: Sequence[SortedRun], width: int, ids: Ids, low: Ints, high: Ints
+) -> Members:
     """The events of some keys that meet or touch the stretches [low, high] of these."""
     next_number = np.zeros(len(ids), np.uint64)
     positions: list[Ints] = []
@@ -97,7 +99,7 @@ def memberships_of(runs: Sequence[Run], width: int, ids: Ids, low: Ints, high: I
     parts, before = [], 0
     for run, some in zip(runs, positions, strict=True):
         begin, stop = np.searchsorted(chosen, [before, before + len(some)])
-        parts.append(Part.of(run.rows, width, some[chosen[begin:stop] - before]))
+        parts.append(PilePart.of(run.rows, width, some[chosen[begin:stop] - before]))
         before += len(some)
     return Members(
         owner=owner[kept],
@@ -115,7 +117,7 @@ def memberships_of(runs: Sequence[Run], width: int, ids: Ids, low: Ints, high: I
 def memberships_merger(stable: Time) -> Merge:
     """Merge runs without what was taken back or ended before the stable point."""
 
-    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+    def merge(runs: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
         del whole
         parts = []
         for run in runs:

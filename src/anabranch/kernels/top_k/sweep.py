@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels.top_k.best_rows import Alive, Outcome, Ranges, Stretches
+from anabranch.kernels.top_k.best_rows import Alive, Ranges, RankChanges, Stretches
 from anabranch.kernels.top_k.lifetimes import order_in_time
 from anabranch.kernels.trace.ranked_events import unknown_event
 
 
-def sweep(k: int, groups: int, best: Stretches, moved: Stretches, alive: Alive | None) -> Outcome:
+def sweep(
+    k: int, groups: int, best: Stretches, moved: Stretches, alive: Alive | None
+) -> RankChanges:
     """Compare the first k of all groups before and after; `alive` are all rows of lost ranges.
 
     Codes are those of `rank_rows`: the ones of a group follow those of the group before it.
@@ -41,4 +43,4 @@ def sweep(k: int, groups: int, best: Stretches, moved: Stretches, alive: Alive |
     )
     if unknown:
         raise unknown_event()
-    return Outcome(codes, times, changes, Ranges(*lost))
+    return RankChanges(codes, times, changes, Ranges(*lost))

@@ -14,14 +14,14 @@ from anabranch.errors import EngineError, StreamError
 from anabranch.expressions.expression import evaluate_all
 from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, order_by_id
-from anabranch.kernels.columns.pile import Part, Pile
-from anabranch.kernels.contract.kernel import ID, Arrived, Run, Stateful, Trace
+from anabranch.kernels.columns.pile import Pile, PilePart
+from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import Routing, by_payload
 from anabranch.kernels.top_k.best_rows import (
     Alive,
-    Outcome,
+    RankChanges,
     Stretches,
     crowded,
     keep_best,
@@ -62,7 +62,7 @@ EVENTS: Final = "events"
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Moves:
+class ArrivedMoves:
     """What arrived: the groups, in order, and per row its group and the move of its end."""
 
     ids: Ids
@@ -72,7 +72,7 @@ class Moves:
     new_end: Ints
 
     @staticmethod
-    def of(rows: pa.RecordBatch) -> Moves:
+    def of(rows: pa.RecordBatch) -> ArrivedMoves:
         """Out of prepared rows."""
         names = (ID, START, END, NEW_END)
         ids, start, end, new_end = (rows.column(name).to_numpy() for name in names)
@@ -80,7 +80,7 @@ class Moves:
         first = is_first(ids[order])
         owner = np.empty(len(ids), np.int64)
         owner[order] = np.cumsum(first) - 1
-        return Moves(ids[order[first]], owner, start, end, new_end)
+        return ArrivedMoves(ids[order[first]], owner, start, end, new_end)
 
     def reach(self) -> tuple[Ints, Ints]:
         """The first and the last instant of each group at which something may change."""
@@ -92,7 +92,7 @@ class Moves:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
+class RankedRows:
     """Rows, the group of each, and its place in the order, which equal rows share."""
 
     pile: Pile
@@ -167,7 +167,7 @@ class TopKKernel(Stateful):
         rows = np.flatnonzero(crowded(self.node.k, ids, batch.start, batch.new_end))
         if len(rows):
             owner = np.unique(ids[rows], return_inverse=True)[1]
-            part = Part(batch.payload.columns, len(rows), rows)
+            part = PilePart(batch.payload.columns, len(rows), rows)
             codes = rank_rows(Pile(self.schema, [part]), owner, self.node.order_by)
             start, end, once = batch.start[rows], batch.new_end[rows], np.ones_like(rows)
             keep[rows] = keep_best(self.node.k, Stretches(owner, codes, start, end, once))
@@ -180,16 +180,16 @@ class TopKKernel(Stateful):
         output = EventBatch.empty(self.schema, stable)
         fresh: dict[str, pa.RecordBatch] = {}
         if rows.num_rows:
-            moves = Moves.of(rows)
+            moves = ArrivedMoves.of(rows)
             if not self._insert_only:
                 fresh[EVENTS] = self._events(rows)
-            after = (*held[EVENTS], *(Run(part) for part in fresh.values()))
+            after = (*held[EVENTS], *(SortedRun(part) for part in fresh.values()))
             low, high = moves.reach()
             best = memberships_of(held[BEST], len(self.schema), moves.ids, low, high)
             ranked, found = self._find(best, after, moves, rows)
             if len(found.code):
                 fresh[BEST], output = self._write(best, moves, ranked, found, stable)
-        runs: dict[str, tuple[Run, ...]] = {}
+        runs: dict[str, tuple[SortedRun, ...]] = {}
         for name, merge in (
             (BEST, memberships_merger(stable)),
             (EVENTS, events_merger(stable, [ROW, ROW_CHECK])),
@@ -214,14 +214,14 @@ class TopKKernel(Stateful):
         return [ROW, ROW_CHECK, *(f"key{place}" for place in range(len(self.schema)))]
 
     def _find(
-        self, best: Members, events: Sequence[Run], moves: Moves, rows: pa.RecordBatch
-    ) -> tuple[Ranked, Outcome]:
+        self, best: Members, events: Sequence[SortedRun], moves: ArrivedMoves, rows: pa.RecordBatch
+    ) -> tuple[RankedRows, RankChanges]:
         """What changes among the first k, and the rows it is about."""
         width, order_by = len(self.schema), self.node.order_by
-        pile = Pile(self.schema, [*best.parts, Part.of(rows, width)])
+        pile = Pile(self.schema, [*best.parts, PilePart.of(rows, width)])
         owner = np.concatenate([best.whose, moves.owner])
         self._refuse_collisions(pile, owner)
-        ranked = Ranked(pile, owner, rank_rows(pile, owner, order_by))
+        ranked = RankedRows(pile, owner, rank_rows(pile, owner, order_by))
         found = self._compare(best, moves, ranked.code, None)
         lost = found.lost
         if not len(lost.owner):
@@ -239,9 +239,9 @@ class TopKKernel(Stateful):
         count = alive.column(COUNT).to_numpy()
         if (count < 0).any():
             raise unknown_event()
-        pile = Pile(self.schema, [*pile.parts, Part.of(alive, width)])
+        pile = Pile(self.schema, [*pile.parts, PilePart.of(alive, width)])
         owner = np.concatenate([owner, lost.owner[range_]])
-        ranked = Ranked(pile, owner, rank_rows(pile, owner, order_by))
+        ranked = RankedRows(pile, owner, rank_rows(pile, owner, order_by))
         cut = Stretches(
             owner=lost.owner[range_],
             code=ranked.code[len(owner) - len(range_) :],
@@ -251,7 +251,9 @@ class TopKKernel(Stateful):
         )
         return ranked, self._compare(best, moves, ranked.code, Alive(cut, range_, lost.owner))
 
-    def _compare(self, best: Members, moves: Moves, code: Ints, alive: Alive | None) -> Outcome:
+    def _compare(
+        self, best: Members, moves: ArrivedMoves, code: Ints, alive: Alive | None
+    ) -> RankChanges:
         """The first k before and after."""
         was = Stretches(best.owner, code[best.row], best.start, best.end, best.count)
         came, once = code[len(best.whose) :][: len(moves.owner)], np.ones_like(moves.owner)
@@ -279,7 +281,12 @@ class TopKKernel(Stateful):
             )
 
     def _write(
-        self, best: Members, moves: Moves, ranked: Ranked, found: Outcome, stable: Time
+        self,
+        best: Members,
+        moves: ArrivedMoves,
+        ranked: RankedRows,
+        found: RankChanges,
+        stable: Time,
     ) -> tuple[pa.RecordBatch, EventBatch]:
         """The changes as moves of lifetimes: those to remember, and the output."""
         event = np.repeat(np.arange(len(best.owner)), best.count)

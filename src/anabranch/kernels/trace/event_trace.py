@@ -16,7 +16,7 @@ from anabranch.kernels.columns.grouped import (
     order_by_id_and_time,
     order_by_place_and_time,
 )
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.trace.runs import TIME, Merge, Slices, take_ranges, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
@@ -63,7 +63,7 @@ def events_merger(stable: Time, compared: Sequence[str]) -> Merge:
     Rows are the same event when key, start, end and the `compared` columns agree.
     """
 
-    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+    def merge(runs: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
         del whole
         rows = pa.concat_batches([run.rows for run in runs])
         alive = np.flatnonzero(rows.column(END).to_numpy() >= stable)
@@ -109,7 +109,7 @@ def _comparable(values: pa.Array) -> np.ndarray:
 
 
 def events_over(
-    runs: Sequence[Run],
+    runs: Sequence[SortedRun],
     schema: pa.Schema,
     compared: Sequence[str],
     ids: Ids,

@@ -9,13 +9,13 @@ import numpy as np
 
 from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.columns.grouped import Ints, Mask
-from anabranch.kernels.trace.timeline import Revision
+from anabranch.kernels.trace.timeline import TimelineRevision
 from anabranch.model.time import FOREVER
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Changes:
+class OutputMoves:
     """Moves of output events: where their values stand (`is_old`: in the old state), and ends."""
 
     places: Ints
@@ -26,15 +26,15 @@ class Changes:
 
 
 def changed_events(
-    revision: Revision, new_row: Mask, old_there: Mask, new_there: Mask, same: Mask
-) -> Changes:
+    revision: TimelineRevision, new_row: Mask, old_there: Mask, new_there: Mask, same: Mask
+) -> OutputMoves:
     """Compare segments that start at one place.
 
     Equal payload on both sides: its end moves, if it moves. Otherwise the old one is withdrawn
     and the new one inserted. Segments that are not known are not touched.
     """
     if columns.is_compiled(len(new_row)):
-        return Changes(
+        return OutputMoves(
             *columns.native().changes(
                 revision.times,
                 revision.last,
@@ -63,4 +63,4 @@ def changed_events(
     is_old = np.zeros(len(places), np.bool_)
     is_old[: len(where[0])] = True
     order = np.argsort(places, kind="stable")
-    return Changes(places[order], is_old[order], start[order], ends[order], new_ends[order])
+    return OutputMoves(places[order], is_old[order], start[order], ends[order], new_ends[order])

@@ -25,7 +25,7 @@ from anabranch.model.time import FOREVER
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Ends:
+class MoveEnds:
     """The ends of all moves by key and time, and how many moves cover what follows each.
 
     An entry is the number of a move for its old end, and for its new end as much more as there
@@ -53,11 +53,11 @@ class Islands:
         return Islands(self.ids[rows], self.low[rows], self.high[rows], self.move[rows])
 
 
-def endpoints(ids: Ids, end: Ints, new_end: Ints) -> tuple[Ends, Islands]:
+def endpoints(ids: Ids, end: Ints, new_end: Ints) -> tuple[MoveEnds, Islands]:
     """Where moves begin and end, in order."""
     if columns.is_compiled(len(ids)):
         found = columns.native().endpoints(order_by_id(ids), ids, end, new_end)
-        return Ends(*found[:4]), Islands(*found[4:])
+        return MoveEnds(*found[:4]), Islands(*found[4:])
     grows = (new_end > end).astype(np.int64) - (new_end < end)
     moved = max(len(ids), 1)
     ids, times = np.tile(ids, 2), np.concatenate([end, new_end])
@@ -69,7 +69,7 @@ def endpoints(ids: Ids, end: Ints, new_end: Ints) -> tuple[Ends, Islands]:
     begin[1:] |= (covers[:-1] == 0) & (times[1:] != times[:-1])
     last = np.append(begin[1:], True) if len(begin) else begin
     islands = Islands(ids[begin], times[begin], times[last], entries[begin] % moved)
-    return Ends(entries, ids, times, covers), islands
+    return MoveEnds(entries, ids, times, covers), islands
 
 
 @final
@@ -97,7 +97,7 @@ class Places:
     new_end: Ints
 
 
-def weave(held_ids: Ids, held_times: Ints, sure: Mask, ends: Ends) -> Places:
+def weave(held_ids: Ids, held_times: Ints, sure: Mask, ends: MoveEnds) -> Places:
     """Places out of what is held and the ends of moves; `sure` rows have their true neighbours."""
     held, moved = len(held_ids), len(ends.entries) // 2
     if columns.is_compiled(held + 2 * moved):

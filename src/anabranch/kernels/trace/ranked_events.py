@@ -19,7 +19,7 @@ from anabranch.kernels.columns.grouped import (
     merge_order,
     order_by_id_and_time,
 )
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.trace.coverage import Coverage
 from anabranch.kernels.trace.event_trace import END
 from anabranch.kernels.trace.runs import TIME, Merge, Slices, take_ranges, with_times
@@ -63,7 +63,7 @@ def ranked_rows(
 def ranked_merger(stable: Time) -> Merge:
     """Merge runs: add up counts, drop what is netted out or ended before the stable point."""
 
-    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+    def merge(runs: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
         del whole
         parts = [_alive(run.rows, stable) for run in runs]
         rows = pa.concat_batches(parts)
@@ -139,7 +139,7 @@ class Asked:
         )
 
 
-def walk(runs: Sequence[Run], asked: Asked) -> tuple[Ints, Ints, Ints]:
+def walk(runs: Sequence[SortedRun], asked: Asked) -> tuple[Ints, Ints, Ints]:
     """The codes that are asked for, and how many alive values are smaller, smaller or equal.
 
     From the cut a few rows of every run are read in the direction of the answer, and eight times
@@ -182,7 +182,7 @@ def walk(runs: Sequence[Run], asked: Asked) -> tuple[Ints, Ints, Ints]:
     return code, below, upto
 
 
-def _reach(runs: Sequence[Run], asked: Asked, width: int) -> tuple[Ints, Ints, Mask]:
+def _reach(runs: Sequence[SortedRun], asked: Asked, width: int) -> tuple[Ints, Ints, Mask]:
     """Ranges of codes [low, high] of which at most `width` rows lie in any run.
 
     The mask says that a range goes as far as there are rows.
@@ -220,7 +220,9 @@ def _join_ranges(ids: Ids, low: Ints, high: Ints) -> tuple[Ids, Ints, Ints, Ints
     return ids[begins], low[begins], reach[ends], owner
 
 
-def _read(runs: Sequence[Run], ids: Ids, low: Ints, high: Ints) -> tuple[pa.RecordBatch, Ints]:
+def _read(
+    runs: Sequence[SortedRun], ids: Ids, low: Ints, high: Ints
+) -> tuple[pa.RecordBatch, Ints]:
     """Rows with codes in the ranges, and the range of each."""
     parts, owners = [no_rows(ranked_schema(pa.int64()))], [np.empty(0, np.int64)]
     for run in runs:
@@ -232,7 +234,7 @@ def _read(runs: Sequence[Run], ids: Ids, low: Ints, high: Ints) -> tuple[pa.Reco
 
 
 def alive_between(
-    runs: Sequence[Run], kind: pa.DataType, ids: Ids, first: Ints, last: Ints
+    runs: Sequence[SortedRun], kind: pa.DataType, ids: Ids, first: Ints, last: Ints
 ) -> tuple[pa.RecordBatch, Ints]:
     """Rows of some keys that are alive at one of the instants [first, last], and whose they are."""
     parts, owners = [no_rows(ranked_schema(kind))], [np.empty(0, np.int64)]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.columns.grouped import Ids, Ints, is_in_place, positions_of
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.model.time import FOREVER, Time
 
 TIME: Final = "__time"
@@ -30,7 +30,7 @@ SPREAD_SAMPLE_ROWS: Final = 4_096
 """About so many rows of a run are looked at to note how its times are spread."""
 
 
-def column(run: Run, name: str) -> np.ndarray:
+def column(run: SortedRun, name: str) -> np.ndarray:
     """A column without nulls, as numpy, without a copy."""
     values: np.ndarray = run.rows.column(name).to_numpy(zero_copy_only=True)
     return values
@@ -68,7 +68,7 @@ class Slices:
 
     __slots__ = ("high", "low", "times")
 
-    def __init__(self, run: Run, ids: Ids, *, time: str = TIME) -> None:
+    def __init__(self, run: SortedRun, ids: Ids, *, time: str = TIME) -> None:
         """Find the rows of each id (ids may repeat)."""
         held = column(run, ID)
         self.times = column(run, time)
@@ -83,7 +83,7 @@ class Slices:
         return search(self.times, self.low, self.high, times, after_equal=True)
 
 
-def take_ranges(run: Run, starts: Ints, stops: Ints) -> tuple[pa.RecordBatch, Ints]:
+def take_ranges(run: SortedRun, starts: Ints, stops: Ints) -> tuple[pa.RecordBatch, Ints]:
     """The rows in the ranges, and to which range each belongs."""
     positions, owner = positions_of(starts, stops)
     if len(positions) == len(run) and is_in_place(positions):
@@ -127,7 +127,7 @@ def with_times(rows: pa.RecordBatch, times: Ints, per_key: int = 1) -> pa.Record
     return rows.replace_schema_metadata({TIMES: note})
 
 
-def expired_rows(run: Run, stable: Time, *, anchors: bool) -> int:
+def expired_rows(run: SortedRun, stable: Time, *, anchors: bool) -> int:
     """About how many rows of a run lie before the stable point and cannot matter any more.
 
     With `anchors`, some rows of each key are needed however old they are.
@@ -140,30 +140,30 @@ def expired_rows(run: Run, stable: Time, *, anchors: bool) -> int:
     return max(0, int(share * len(run)) - (known["ids"] if anchors else 0))
 
 
-Merge = Callable[[Sequence[Run], bool], pa.RecordBatch]
+Merge = Callable[[Sequence[SortedRun], bool], pa.RecordBatch]
 """Merges adjacent runs, oldest first; the flag says that no older run remains."""
 
 
-Trim = Callable[[Sequence[Run], int], pa.RecordBatch]
+Trim = Callable[[Sequence[SortedRun], int], pa.RecordBatch]
 """What still matters of the run at a place, given all runs."""
 
 
 def add_run(
-    runs: tuple[Run, ...],
+    runs: tuple[SortedRun, ...],
     fresh: pa.RecordBatch,
     stable: Time,
     merge: Merge,
     *,
     anchors: bool,
     trim: Trim | None = None,
-) -> tuple[Run, ...]:
+) -> tuple[SortedRun, ...]:
     """Append what a step wrote, and merge runs of similar size so that sizes grow geometrically.
 
     Work per step is proportional to what is added, on average over many steps. A run of which
     much has expired is trimmed. Everything is merged when the trace is small or when more than
     half of it has expired.
     """
-    all_runs = (*runs, Run(fresh)) if fresh.num_rows else runs
+    all_runs = (*runs, SortedRun(fresh)) if fresh.num_rows else runs
     over = stable == FOREVER  # nothing comes any more: only what never ends is left
     if trim is not None and not over and sum(map(len, all_runs)) > MERGE_ALL_UP_TO_ROWS:
         all_runs = _trimmed(all_runs, stable, trim, anchors=anchors)
@@ -183,10 +183,12 @@ def add_run(
     if keep and keep >= len(all_runs) - 1:
         return all_runs
     merged = merge(all_runs[keep:], keep == 0)
-    return (*all_runs[:keep], Run(merged)) if merged.num_rows else all_runs[:keep]
+    return (*all_runs[:keep], SortedRun(merged)) if merged.num_rows else all_runs[:keep]
 
 
-def _trimmed(runs: tuple[Run, ...], stable: Time, trim: Trim, *, anchors: bool) -> tuple[Run, ...]:
+def _trimmed(
+    runs: tuple[SortedRun, ...], stable: Time, trim: Trim, *, anchors: bool
+) -> tuple[SortedRun, ...]:
     """The same without most of what has expired, where that is much of a run."""
     kept = list(runs)
     for place in reversed(range(len(runs))):
@@ -194,7 +196,7 @@ def _trimmed(runs: tuple[Run, ...], stable: Time, trim: Trim, *, anchors: bool) 
         if expired * 5 >= len(runs[place]) * 2:
             rows = trim(kept, place)
             if rows.num_rows < len(runs[place]):
-                kept[place] = Run(rows)
+                kept[place] = SortedRun(rows)
     return tuple(run for run in kept if len(run))
 
 

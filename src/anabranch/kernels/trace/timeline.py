@@ -27,7 +27,7 @@ from anabranch.kernels.columns.grouped import (
     next_marked,
 )
 from anabranch.kernels.columns.sum_lanes import SumLane
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.trace.places import Places, endpoints, lane_at, weave
 from anabranch.kernels.trace.runs import TIME, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT, REMOVED, add_rows, fetch
@@ -71,7 +71,7 @@ class Lanes:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Moves:
+class LaneMoves:
     """Moves of ends with what they weigh in each lane; `fresh` ones are of keys without any row.
 
     Of exact sums those lanes are there that some move needs.
@@ -87,7 +87,7 @@ class Moves:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Revision:
+class TimelineRevision:
     """A stretch of timelines before and after a batch, at every place where one has a row.
 
     `known` rows have their true neighbours in the arrays, so the segment that starts there is
@@ -137,7 +137,7 @@ def take_or_null(values: pa.Array, positions: Ints) -> pa.Array:
     return values.take(pa.array(positions, mask=positions < 0))
 
 
-def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
+def revise(runs: Sequence[SortedRun], lanes: Lanes, moves: LaneMoves) -> TimelineRevision:
     """Bring the touched stretches into the arrays, with whole numbers and sums revised."""
     ends, islands = endpoints(moves.ids, moves.end, moves.new_end)
     if moves.fresh is not None:
@@ -166,7 +166,7 @@ def revise(runs: Sequence[Run], lanes: Lanes, moves: Moves) -> Revision:
         old[name], new[name] = lane_at(was, weight, places)
     for each in lanes.sums:
         new = _carried(each, old, new)
-    return Revision(
+    return TimelineRevision(
         ids=places.ids,
         times=places.times,
         first=places.first,
@@ -205,7 +205,7 @@ def _carried(each: SumLane, old: dict[str, Ints], new: dict[str, Ints]) -> dict[
     return found
 
 
-def _refuse_collisions(rows: pa.RecordBatch, moves: Moves, places: Places) -> None:
+def _refuse_collisions(rows: pa.RecordBatch, moves: LaneMoves, places: Places) -> None:
     """By a second hash, two keys under one id are found, never mixed."""
     assert moves.check is not None
     same = (moves.check[places.move[places.end]] == moves.check).all()
@@ -223,14 +223,14 @@ def _collision() -> EngineError:
 
 
 def settle(
-    runs: tuple[Run, ...],
+    runs: tuple[SortedRun, ...],
     lanes: Lanes,
-    revision: Revision,
+    revision: TimelineRevision,
     new_values: Mapping[str, pa.Array],
     values_differ: Mask,
     values_changed: Mask,
     stable: Time,
-) -> tuple[tuple[Run, ...], Mask]:
+) -> tuple[tuple[SortedRun, ...], Mask]:
     """Write what changed, and say where the revised timelines have rows.
 
     `values_differ` marks places whose value lanes are not those of the place before (where both
@@ -260,7 +260,7 @@ def settle(
     return add_rows(runs, fresh, stable), new_row
 
 
-def boundaries(revision: Revision, differs: Mask) -> Mask:
+def boundaries(revision: TimelineRevision, differs: Mask) -> Mask:
     """Where the revised timelines have rows: places whose lanes are not those before them."""
     different = differs.copy()
     for values in revision.new.values():
@@ -287,7 +287,7 @@ def boundaries(revision: Revision, differs: Mask) -> Mask:
     return np.where(inside, different & free, revision.old_row)
 
 
-def _changed(revision: Revision) -> Mask:
+def _changed(revision: TimelineRevision) -> Mask:
     changed = np.zeros(len(revision.ids), np.bool_)
     for name, was in revision.old.items():
         changed |= was != revision.new[name]

@@ -23,7 +23,7 @@ from anabranch.kernels.columns.grouped import (
     next_marked,
     order_by_id_and_time,
 )
-from anabranch.kernels.contract.kernel import ID, Run
+from anabranch.kernels.contract.kernel import ID, SortedRun
 from anabranch.kernels.trace.runs import (
     TIME,
     Merge,
@@ -53,7 +53,7 @@ def newest_rows(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def fetch(
-    runs: Sequence[Run], schema: pa.Schema, ids: Ids, low: Ints, high: Ints
+    runs: Sequence[SortedRun], schema: pa.Schema, ids: Ids, low: Ints, high: Ints
 ) -> tuple[pa.RecordBatch, Mask, Mask]:
     """Rows in the islands and their nearest neighbours; masks: is a predecessor, is inside.
 
@@ -71,7 +71,7 @@ def fetch(
     return found.rows.take(pa.array(found.kept)), found.is_before, found.is_inside
 
 
-def _around(run: Run, ids: Ids, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+def _around(run: SortedRun, ids: Ids, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """Where the rows in each island begin and end, without and with one neighbour on each side."""
     held, times = column(run, ID), column(run, TIME)
     if columns.is_compiled(len(ids)):
@@ -84,7 +84,7 @@ def _around(run: Run, ids: Ids, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
+class _Candidates:
     """Candidates, in the order of the runs: which of them count, and the nearest to each island."""
 
     rows: pa.RecordBatch
@@ -96,13 +96,13 @@ class _Found:
 
 
 def _candidates(
-    runs: Sequence[Run],
+    runs: Sequence[SortedRun],
     lefts: Sequence[Ints],
     rights: Sequence[Ints],
     ids: Ids,
     low: Ints,
     high: Ints,
-) -> _Found:
+) -> _Candidates:
     parts, owners = [], []
     for run, left, right in zip(runs, lefts, rights, strict=True):
         rows, owner = take_ranges(run, left, right)
@@ -114,17 +114,19 @@ def _candidates(
     times, counts = rows.column(TIME).to_numpy(), rows.column(COUNT).to_numpy()
     each = [(some, part.column(TIME).to_numpy()) for some, part in zip(owners, parts, strict=True)]
     resolve = columns.native().resolve if columns.is_compiled(len(times)) else _resolve
-    return _Found(rows, *resolve(merge_order(each), owner, times, counts, REMOVED, ids, low, high))
+    return _Candidates(
+        rows, *resolve(merge_order(each), owner, times, counts, REMOVED, ids, low, high)
+    )
 
 
 def _look_further(
-    runs: Sequence[Run],
+    runs: Sequence[SortedRun],
     near: Sequence[tuple[Ints, Ints, Ints, Ints]],
-    found: _Found,
+    found: _Candidates,
     ids: Ids,
     low: Ints,
     high: Ints,
-) -> _Found:
+) -> _Candidates:
     slices = [Slices(run, ids) for run in runs]
     reach_left = np.ones(len(ids), np.int64)
     reach_right = np.ones(len(ids), np.int64)
@@ -198,7 +200,9 @@ def _settled(
     return settled
 
 
-def add_rows(runs: tuple[Run, ...], fresh: pa.RecordBatch, stable: Time) -> tuple[Run, ...]:
+def add_rows(
+    runs: tuple[SortedRun, ...], fresh: pa.RecordBatch, stable: Time
+) -> tuple[SortedRun, ...]:
     """Append rows that were written; forget what cannot matter after the stable point."""
     merge, trim = merger(stable), trimmer(stable)
     return add_run(runs, fresh, stable, merge, anchors=True, trim=trim)
@@ -207,7 +211,7 @@ def add_rows(runs: tuple[Run, ...], fresh: pa.RecordBatch, stable: Time) -> tupl
 def merger(stable: Time) -> Merge:
     """Merge runs of a timeline, without the rows that cannot matter after the stable point."""
 
-    def merge(runs: Sequence[Run], whole: bool) -> pa.RecordBatch:
+    def merge(runs: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
         parts = [run.rows for run in runs]
         many = columns.is_compiled(sum(part.num_rows for part in parts))
         rows = _surviving(parts, stable, whole) if many else _merged(parts, stable, whole)
@@ -268,7 +272,7 @@ def trimmer(stable: Time) -> Trim:
     run, it goes too, unless another run has a row of the key that it might put an end to.
     """
 
-    def trim(runs: Sequence[Run], place: int) -> pa.RecordBatch:
+    def trim(runs: Sequence[SortedRun], place: int) -> pa.RecordBatch:
         rows = runs[place].rows
         if not columns.is_compiled(len(rows)):
             return rows
@@ -302,7 +306,7 @@ def _leading_gaps(ids: Ids, count: Ints, dead: Mask) -> Mask:
     return leading
 
 
-def live_rows(runs: Sequence[Run]) -> int:
+def live_rows(runs: Sequence[SortedRun]) -> int:
     """How many rows stand after all runs are merged (for tests and metrics)."""
     if not runs:
         return 0

@@ -8,7 +8,7 @@ from typing import final
 
 from sqlglot import exp
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import Node
@@ -25,7 +25,7 @@ from anabranch.language.text.aggregate_text import bind_aggregate
 class Grouped:
     """An aggregation, and which of its columns stands for what: by the text of an expression."""
 
-    node: Aggregate | ApplyModule
+    node: Aggregation | ApplyModule
     columns: Mapping[str, str]
 
     def rewrite(self, tree: exp.Expr, context: Context, extra: Iterable[str] = ()) -> exp.Expr:
@@ -111,9 +111,9 @@ def group(
             columns[text] = name
     made = context.build(
         keys[0][1] if keys else None,
-        lambda: Aggregate(input=node, group_by=tuple(group_by), aggregates=tuple(calls)),
+        lambda: Aggregation(input=node, group_by=tuple(group_by), aggregates=tuple(calls)),
     )
-    assert isinstance(made, Aggregate)
+    assert isinstance(made, Aggregation)
     return Grouped(made, columns)
 
 

@@ -12,10 +12,10 @@ from anabranch.algebra.node import Node
 from anabranch.expressions.expression import Expression
 from anabranch.language.bind.conditions import conjunction
 from anabranch.language.bind.nulls import is_never_null
-from anabranch.language.bind.stage import Bound, Stage, distinct_rows
+from anabranch.language.bind.stage import Bound, BoundClauses, distinct_rows
 from anabranch.language.names.scope import plan_column
 
-BindNested: TypeAlias = Callable[[exp.Query, Stage], Bound]
+BindNested: TypeAlias = Callable[[exp.Query, BoundClauses], Bound]
 
 _OPPOSITE: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.EQ: exp.NEQ,
@@ -40,7 +40,7 @@ def has_query(tree: exp.Expr) -> bool:
     return tree.find(exp.Query) is not None
 
 
-def apply_condition(part: exp.Expr, stage: Stage, bind: BindNested) -> Stage:
+def apply_condition(part: exp.Expr, stage: BoundClauses, bind: BindNested) -> BoundClauses:
     """Keep the rows for which a condition with nested queries holds."""
     tree, negated = _stripped(part)
     match tree:
@@ -58,8 +58,8 @@ def apply_condition(part: exp.Expr, stage: Stage, bind: BindNested) -> Stage:
 
 
 def lift(
-    tree: exp.Expr, stage: Stage, bind: BindNested, *, filters: bool = False
-) -> tuple[exp.Expr, Stage]:
+    tree: exp.Expr, stage: BoundClauses, bind: BindNested, *, filters: bool = False
+) -> tuple[exp.Expr, BoundClauses]:
     """An expression without nested queries: their values are columns of a larger plan.
 
     Where it `filters`, unknown is as good as false.
@@ -105,7 +105,9 @@ def _outermost(root: exp.Expr) -> exp.Expr | None:
     return None
 
 
-def _lift_one(found: exp.Expr, stage: Stage, bind: BindNested) -> tuple[exp.Expr, Stage]:
+def _lift_one(
+    found: exp.Expr, stage: BoundClauses, bind: BindNested
+) -> tuple[exp.Expr, BoundClauses]:
     context = stage.context
     if isinstance(found, exp.Exists):
         return _mark(found, [], _query(found.this), stage, bind)
@@ -129,7 +131,7 @@ def _lift_one(found: exp.Expr, stage: Stage, bind: BindNested) -> tuple[exp.Expr
     return plan_column(values[0]), stage
 
 
-def _scalar(found: exp.Expr, stage: Stage, bind: BindNested) -> Bound:
+def _scalar(found: exp.Expr, stage: BoundClauses, bind: BindNested) -> Bound:
     """A query that gives one value at a time."""
     bound = bind(_query(found), stage)
     if len(bound.visible) != 1:
@@ -148,8 +150,8 @@ def _scalar(found: exp.Expr, stage: Stage, bind: BindNested) -> Bound:
 
 
 def _mark(
-    found: exp.Expr, values: list[exp.Expr], query: exp.Query, stage: Stage, bind: BindNested
-) -> tuple[exp.Expr, Stage]:
+    found: exp.Expr, values: list[exp.Expr], query: exp.Query, stage: BoundClauses, bind: BindNested
+) -> tuple[exp.Expr, BoundClauses]:
     """A column that is there where a nested query has a fitting row."""
     bound = bind(query, stage)
     node, visible, conditions = stage.apart(bound)
@@ -176,7 +178,7 @@ def _mark(
     return exp.Not(this=exp.Is(this=plan_column(mark), expression=exp.null())), stage
 
 
-def _exists(tree: exp.Exists, stage: Stage, bind: BindNested, negated: bool) -> Stage:
+def _exists(tree: exp.Exists, stage: BoundClauses, bind: BindNested, negated: bool) -> BoundClauses:
     bound = bind(_query(tree.this), stage)
     node, _, conditions = stage.apart(bound)
     if not conditions:
@@ -185,7 +187,9 @@ def _exists(tree: exp.Exists, stage: Stage, bind: BindNested, negated: bool) -> 
     return stage.joined("anti" if negated else "semi", node, conjunction(conditions), tree)
 
 
-def _in(tree: exp.Expr, value: exp.Expr, query: exp.Query, stage: Stage, bind: BindNested) -> Stage:
+def _in(
+    tree: exp.Expr, value: exp.Expr, query: exp.Query, stage: BoundClauses, bind: BindNested
+) -> BoundClauses:
     node, visible, conditions = stage.apart(bind(query, stage))
     pairs = [
         exp.EQ(this=stage.value(mine), expression=plan_column(theirs))
@@ -195,8 +199,8 @@ def _in(tree: exp.Expr, value: exp.Expr, query: exp.Query, stage: Stage, bind: B
 
 
 def _not_in(
-    tree: exp.Expr, value: exp.Expr, query: exp.Query, stage: Stage, bind: BindNested
-) -> Stage:
+    tree: exp.Expr, value: exp.Expr, query: exp.Query, stage: BoundClauses, bind: BindNested
+) -> BoundClauses:
     """NULLs count: `x NOT IN (...)` is unknown beside a NULL, and for a NULL beside anything."""
     node, visible, conditions = stage.apart(bind(query, stage))
     values = [stage.value(each) for each in _checked(_parts(value), visible, tree, stage)]
@@ -225,7 +229,7 @@ def _not_in(
     return stage
 
 
-def _present(node: Node, conditions: list[exp.Expr], stage: Stage) -> Node:
+def _present(node: Node, conditions: list[exp.Expr], stage: BoundClauses) -> Node:
     """Once each: that there is something, and the columns that conditions need."""
     needed = {column.name for part in conditions for column in part.find_all(exp.Column)}
     columns = [
@@ -237,7 +241,9 @@ def _present(node: Node, conditions: list[exp.Expr], stage: Stage) -> Node:
     return distinct_rows(node, columns)
 
 
-def _compare(tree: exp.Expr, stage: Stage, bind: BindNested, negated: bool) -> Stage | None:
+def _compare(
+    tree: exp.Expr, stage: BoundClauses, bind: BindNested, negated: bool
+) -> BoundClauses | None:
     """`x < ALL (...)`, `x = ANY (...)`, `x = (SELECT MAX(...) ...)`."""
     kind: type[exp.Expr] = type(tree)
     mine, theirs = tree.args["this"], tree.args["expression"]
@@ -272,14 +278,14 @@ def _compare(tree: exp.Expr, stage: Stage, bind: BindNested, negated: bool) -> S
     return stage.joined("semi", node, conjunction([holds, *conditions]), tree)
 
 
-def _never_null(value: exp.Expr, stage: Stage) -> bool:
+def _never_null(value: exp.Expr, stage: BoundClauses) -> bool:
     if isinstance(value, exp.Literal):
         return True
     return isinstance(value, exp.Column) and is_never_null(stage.node, value.name)
 
 
 def _checked(
-    values: list[exp.Expr], visible: list[str], at: exp.Expr, stage: Stage
+    values: list[exp.Expr], visible: list[str], at: exp.Expr, stage: BoundClauses
 ) -> list[exp.Expr]:
     if len(values) != len(visible) and values:
         raise stage.context.wrong(
@@ -315,7 +321,7 @@ def _query(tree: exp.Expr) -> exp.Query:
     return tree
 
 
-def _free(wanted: str, stage: Stage, node: Node) -> str:
+def _free(wanted: str, stage: BoundClauses, node: Node) -> str:
     while wanted in stage.node.schema.names or wanted in node.schema.names:
         wanted += "_"
     return wanted

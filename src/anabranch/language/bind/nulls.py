@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
@@ -13,7 +13,7 @@ from anabranch.algebra.node import Node, Unary
 def is_never_null(node: Node, column: str) -> bool:
     """Whether a column of a plan is known to be without NULLs: counts, and constants."""
     match node:
-        case Aggregate():
+        case Aggregation():
             call = dict(node.aggregates).get(column)
             if call is not None:
                 return call.function == "count"

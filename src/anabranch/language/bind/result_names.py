@@ -6,15 +6,15 @@ from sqlglot import exp
 
 from anabranch.algebra.node import Node
 from anabranch.language.bind.grouping import find_aggregates, is_aggregate
-from anabranch.language.bind.select_items import Column
-from anabranch.language.bind.stage import Stage
+from anabranch.language.bind.select_items import ResultColumn
+from anabranch.language.bind.stage import BoundClauses
 from anabranch.language.bind.top_rows import TopText, apply_top
 from anabranch.language.names.context import Context
 from anabranch.language.names.scope import plan_column
 
 
 def keys_of(
-    select: exp.Select, columns: list[Column], stage: Stage
+    select: exp.Select, columns: list[ResultColumn], stage: BoundClauses
 ) -> list[tuple[str, exp.Expr]] | None:
     """What GROUP BY names, as written: columns, expressions, aliases or positions."""
     group_by, context = select.args.get("group"), stage.context
@@ -43,7 +43,9 @@ def keys_of(
     return found
 
 
-def _at_position(tree: exp.Expr, columns: list[Column], context: Context) -> tuple[str, exp.Expr]:
+def _at_position(
+    tree: exp.Expr, columns: list[ResultColumn], context: Context
+) -> tuple[str, exp.Expr]:
     position = int(tree.this) if str(tree.this).isdigit() else 0
     if not 1 <= position <= len(columns):
         raise context.wrong(
@@ -53,7 +55,9 @@ def _at_position(tree: exp.Expr, columns: list[Column], context: Context) -> tup
     return column.name, column.tree
 
 
-def _aliased(tree: exp.Expr, columns: list[Column], stage: Stage) -> Column | None:
+def _aliased(
+    tree: exp.Expr, columns: list[ResultColumn], stage: BoundClauses
+) -> ResultColumn | None:
     """The column of the result with this name, where FROM has none."""
     if not isinstance(tree, exp.Column) or tree.table or tree.meta.get("plan"):
         return None
@@ -63,7 +67,7 @@ def _aliased(tree: exp.Expr, columns: list[Column], stage: Stage) -> Column | No
     return next((column for column in columns if column.name.lower() == name), None)
 
 
-def without_aliases(tree: exp.Expr, columns: list[Column], stage: Stage) -> exp.Expr:
+def without_aliases(tree: exp.Expr, columns: list[ResultColumn], stage: BoundClauses) -> exp.Expr:
     """An expression with what aliases stand for, where FROM has no column of that name."""
 
     def swap(node: exp.Expr) -> exp.Expr:
@@ -73,7 +77,7 @@ def without_aliases(tree: exp.Expr, columns: list[Column], stage: Stage) -> exp.
     return tree.transform(swap)
 
 
-def needs_input(limit: TopText, columns: list[Column]) -> bool:
+def needs_input(limit: TopText, columns: list[ResultColumn]) -> bool:
     """Whether the order uses something that is not a column of the result."""
     names = {column.name.lower() for column in columns}
     for part in limit.order_by:
@@ -85,7 +89,7 @@ def needs_input(limit: TopText, columns: list[Column]) -> bool:
     return False
 
 
-def top_of_input(limit: TopText, columns: list[Column], stage: Stage) -> Node:
+def top_of_input(limit: TopText, columns: list[ResultColumn], stage: BoundClauses) -> Node:
     """The first rows before they are selected; names of the result go before those of FROM."""
 
     def value(tree: exp.Expr) -> exp.Expr:
@@ -96,7 +100,7 @@ def top_of_input(limit: TopText, columns: list[Column], stage: Stage) -> Node:
     return apply_top(limit, stage.node, stage.context, value)
 
 
-def _in_terms_of_input(tree: exp.Expr, columns: list[Column]) -> exp.Expr:
+def _in_terms_of_input(tree: exp.Expr, columns: list[ResultColumn]) -> exp.Expr:
     """What ORDER BY says with the columns of the result replaced, except inside aggregates."""
     named = {column.name.lower(): column.tree for column in columns}
 
@@ -119,7 +123,7 @@ def top_of_output(limit: TopText, node: Node, context: Context) -> Node:
 
     def value(tree: exp.Expr) -> exp.Expr:
         if isinstance(tree, exp.Literal) and not tree.is_string:
-            known = [Column(name, plan_column(name), True) for name in node.schema.names]
+            known = [ResultColumn(name, plan_column(name), True) for name in node.schema.names]
             return _at_position(tree, known, context)[1]
 
         def swap(part: exp.Expr) -> exp.Expr:

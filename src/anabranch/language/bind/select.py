@@ -30,11 +30,11 @@ from anabranch.language.bind.result_names import (
     top_of_output,
     without_aliases,
 )
-from anabranch.language.bind.select_items import Column, expand_items
+from anabranch.language.bind.select_items import ResultColumn, expand_items
 from anabranch.language.bind.set_operations import bind_set_operation
-from anabranch.language.bind.stage import Bound, Stage
+from anabranch.language.bind.stage import Bound, BoundClauses
 from anabranch.language.bind.top_rows import TopText, apply_top, bound_rank, limit_of, qualify_of
-from anabranch.language.names.catalog import Entry
+from anabranch.language.names.catalog import CatalogEntry
 from anabranch.language.names.context import Context
 from anabranch.language.names.fresh_name import fresh_name
 from anabranch.language.names.scope import Scope, plan_column
@@ -60,7 +60,7 @@ def bind_query(query: exp.Query, context: Context) -> Node:
     return _bind(query, context, None).node
 
 
-def _bind_around(query: exp.Query, stage: Stage) -> Bound:
+def _bind_around(query: exp.Query, stage: BoundClauses) -> Bound:
     """A query nested in another one, whose columns it may use."""
     return _bind(query, stage.context, stage.scope)
 
@@ -102,7 +102,7 @@ def _with_named(query: exp.Query, context: Context) -> Context:
         columns = each.args["alias"].args.get("columns") or ()
         if columns:
             node = _renamed(node, [column.name for column in columns], each, context)
-        context = context.with_named(Entry(name=each.alias, kind="view", node=node))
+        context = context.with_named(CatalogEntry(name=each.alias, kind="view", node=node))
     return context
 
 
@@ -124,7 +124,7 @@ def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> B
     asked = mark_modules(select, context, windowed=window is not None)
     select = bound_rank(select, context)
     block = bind_from(select, context, bind_query, outer)
-    stage = Stage(block.node, block.scope, context)
+    stage = BoundClauses(block.node, block.scope, context)
     axis = None if window is None else Axis(window, mark_bounds(select, stage.scope))
     if window is None and asked:
         axis = Axis(snapshots_of(select), bounds=False, written=False)
@@ -148,7 +148,7 @@ def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> B
     return _finish(stage, columns, correlated, select, top)
 
 
-def _where(select: exp.Select, stage: Stage) -> tuple[Stage, list[exp.Expr]]:
+def _where(select: exp.Select, stage: BoundClauses) -> tuple[BoundClauses, list[exp.Expr]]:
     """The rows that WHERE keeps, and what connects the query with the one around it."""
     where, context = select.args.get("where"), stage.context
     parts = conjuncts(where.this) if where is not None else []
@@ -179,12 +179,12 @@ def _refuse_aggregates(part: exp.Expr, context: Context) -> None:
 
 def _group(
     select: exp.Select,
-    columns: list[Column],
+    columns: list[ResultColumn],
     keys: list[tuple[str, exp.Expr]],
     correlated: list[exp.Expr],
-    stage: Stage,
+    stage: BoundClauses,
     axis: Axis | None,
-) -> tuple[Stage, list[Column], list[exp.Expr]]:
+) -> tuple[BoundClauses, list[ResultColumn], list[exp.Expr]]:
     """The groups, with HAVING; correlated conditions become keys."""
     context = stage.context
     having, order = select.args.get("having"), select.args.get("order")
@@ -217,7 +217,7 @@ def _group(
             bounds=axis.bounds,
             written=axis.written,
         )
-    around_stage = Stage(grouped.node, stage.scope, context, grouped)
+    around_stage = BoundClauses(grouped.node, stage.scope, context, grouped)
     connected: list[exp.Expr] = [
         exp.EQ(this=part.this, expression=plan_column(grouped.columns[text_of(part.expression)]))
         for part in conditions
@@ -246,8 +246,8 @@ def _equation(part: exp.Expr, context: Context) -> tuple[exp.Expr, exp.Expr]:
 
 
 def _finish(
-    stage: Stage,
-    columns: list[Column],
+    stage: BoundClauses,
+    columns: list[ResultColumn],
     conditions: list[exp.Expr],
     select: exp.Select,
     top: TopText | None,
@@ -299,7 +299,7 @@ def _all_keys(conditions: list[exp.Expr], grouped: Grouped) -> bool:
 
 
 def _extras(
-    conditions: list[exp.Expr], stage: Stage, names: list[str]
+    conditions: list[exp.Expr], stage: BoundClauses, names: list[str]
 ) -> tuple[list[tuple[str, Expression]], list[exp.Expr]]:
     """Columns that conditions need besides the selected ones, and the conditions over them."""
     taken: set[str] = set(names)

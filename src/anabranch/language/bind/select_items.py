@@ -15,7 +15,7 @@ from anabranch.language.names.scope import Item, Scope, plan_column
 
 @final
 @dataclass(frozen=True, slots=True)
-class Column:
+class ResultColumn:
     """A column of the result: its name, and the expression as it is written.
 
     `aliased`: the name was given; else it comes from the expression and may change to be unique.
@@ -26,7 +26,7 @@ class Column:
     aliased: bool
 
 
-def expand_items(select: exp.Select, scope: Scope, context: Context) -> list[Column]:
+def expand_items(select: exp.Select, scope: Scope, context: Context) -> list[ResultColumn]:
     """All columns, with `*` spelled out.
 
     Raises:
@@ -41,7 +41,7 @@ def expand_items(select: exp.Select, scope: Scope, context: Context) -> list[Col
         raise context.wrong("nothing is selected", select, "write SELECT and the columns, or *")
     found = [column for tree in trees for column in _expand(tree, scope, context)]
     taken: set[str] = {column.name.lower() for column in found if column.aliased}
-    result: list[Column] = []
+    result: list[ResultColumn] = []
     seen: set[str] = set()
     for column in found:
         name = column.name
@@ -52,18 +52,18 @@ def expand_items(select: exp.Select, scope: Scope, context: Context) -> list[Col
         if not column.aliased and (name.lower() in seen or name.lower() in taken):
             name = fresh_name(_qualified(column), seen | taken)
         seen.add(name.lower())
-        result.append(Column(name, column.tree, column.aliased))
+        result.append(ResultColumn(name, column.tree, column.aliased))
     return result
 
 
-def _qualified(column: Column) -> str:
+def _qualified(column: ResultColumn) -> str:
     owner = column.tree.meta.get("owner") or (
         column.tree.table if isinstance(column.tree, exp.Column) else ""
     )
     return f"{owner}_{column.name}" if owner else column.name
 
 
-def _expand(tree: exp.Expr, scope: Scope, context: Context) -> Iterator[Column]:
+def _expand(tree: exp.Expr, scope: Scope, context: Context) -> Iterator[ResultColumn]:
     if isinstance(tree, exp.Star):
         yield from _star(tree, scope.all_columns(), context)
     elif isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star):
@@ -72,16 +72,16 @@ def _expand(tree: exp.Expr, scope: Scope, context: Context) -> Iterator[Column]:
         item = scope.called(tree.table, context.script, span)
         yield from _star(tree.this, ((item, seen, plan) for seen, plan in item.columns), context)
     elif isinstance(tree, exp.Alias):
-        yield Column(tree.alias, tree.this, True)
+        yield ResultColumn(tree.alias, tree.this, True)
     elif isinstance(tree, exp.Column):
-        yield Column(tree.name, tree, False)
+        yield ResultColumn(tree.name, tree, False)
     else:
-        yield Column(_text(tree, context), tree, False)
+        yield ResultColumn(_text(tree, context), tree, False)
 
 
 def _star(
     star: exp.Star, columns: Iterator[tuple[Item, str, str]], context: Context
-) -> Iterator[Column]:
+) -> Iterator[ResultColumn]:
     dropped = {part.name.lower() for part in star.args.get("except_") or ()}
     missing = set(dropped)
     for item, seen, plan in columns:
@@ -90,7 +90,7 @@ def _star(
             continue
         column = plan_column(plan)
         column.meta["owner"] = item.name
-        yield Column(seen, column, False)
+        yield ResultColumn(seen, column, False)
     if missing:
         name = sorted(missing)[0]
         raise context.wrong(f"unknown column '{name}' in EXCEPT", star, "name a column of *")

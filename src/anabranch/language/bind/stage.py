@@ -41,7 +41,7 @@ class Bound:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Stage:
+class BoundClauses:
     """What is there after FROM, or after GROUP BY: a plan, and what names mean over it."""
 
     node: Node
@@ -60,7 +60,7 @@ class Stage:
             return resolved
         return self.grouped.rewrite(resolved, self.context, self.node.schema.names)
 
-    def filtered(self, condition: exp.Expr, at: exp.Expr | None = None) -> Stage:
+    def filtered(self, condition: exp.Expr, at: exp.Expr | None = None) -> BoundClauses:
         """Only the rows for which a condition (in terms of the plan) holds."""
         predicate = self.context.bind(condition, self.node.schema, at)
         node = self.context.build(
@@ -75,7 +75,7 @@ class Stage:
         right: Node,
         condition: exp.Expr | None,
         at: exp.Expr,
-    ) -> Stage:
+    ) -> BoundClauses:
         """With the rows of another plan, whose columns have names of their own."""
         both = pa.schema([*self.node.schema, *right.schema])
         predicate = None if condition is None else self.context.bind(condition, both, at)

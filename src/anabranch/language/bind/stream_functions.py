@@ -35,7 +35,7 @@ Read: TypeAlias = Callable[[ArgumentText, Node, Context], Any]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Function:
+class StreamFunction:
     """A function of streams: its parameters in order, how each is read, and what it makes."""
 
     parameters: Mapping[str, Read]
@@ -66,7 +66,7 @@ def bind_stream_function(
 
 
 def _arguments(
-    text: StreamFunctionText, function: Function, node: Node, context: Context, hint: str
+    text: StreamFunctionText, function: StreamFunction, node: Node, context: Context, hint: str
 ) -> dict[str, Any]:
     names = list(function.parameters)
     if len(text.given) > len(names):
@@ -135,37 +135,39 @@ def _small_word(argument: ArgumentText, over: Node, context: Context) -> str:
     return _word(argument, over, context).lower()
 
 
-FUNCTIONS: Final[Mapping[str, Function]] = {
-    "ISTREAM": Function({}, lambda node: ToStream(input=node, kind="insertions")),
-    "DSTREAM": Function(
+FUNCTIONS: Final[Mapping[str, StreamFunction]] = {
+    "ISTREAM": StreamFunction({}, lambda node: ToStream(input=node, kind="insertions")),
+    "DSTREAM": StreamFunction(
         {"anchor": _small_word},
         lambda node, **given: ToStream(input=node, kind="deletions", **given),
     ),
-    "RSTREAM": Function({}, lambda node: ToStream(input=node, kind="snapshots")),
-    "COALESCE": Function({}, lambda node: Coalesce(input=node)),
-    "CANONICAL": Function({}, canonical),
-    "SPLIT": Function(
+    "RSTREAM": StreamFunction({}, lambda node: ToStream(input=node, kind="snapshots")),
+    "COALESCE": StreamFunction({}, lambda node: Coalesce(input=node)),
+    "CANONICAL": StreamFunction({}, canonical),
+    "SPLIT": StreamFunction(
         {"length": _duration}, lambda node, **given: Split(input=node, **given), ("length",)
     ),
-    "SHIFT": Function(
+    "SHIFT": StreamFunction(
         {"by": _signed_duration}, lambda node, **given: Shift(input=node, **given), ("by",)
     ),
-    "CLIP": Function(
+    "CLIP": StreamFunction(
         {"start": _instant, "end": _instant}, lambda node, **given: Clip(input=node, **given)
     ),
-    "LIFETIME": Function(
+    "LIFETIME": StreamFunction(
         {"duration": _duration, "extend": _duration, "at_most": _duration},
         lambda node, **given: AlterLifetime(input=node, **given),
     ),
-    "CLEANSE": Function({"cut": _flag}, lambda node, **given: Cleanse(input=node, **given)),
-    "TO_SIGNED": Function({"column": _word}, lambda node, **given: ToSigned(input=node, **given)),
-    "FROM_SIGNED": Function(
+    "CLEANSE": StreamFunction({"cut": _flag}, lambda node, **given: Cleanse(input=node, **given)),
+    "TO_SIGNED": StreamFunction(
+        {"column": _word}, lambda node, **given: ToSigned(input=node, **given)
+    ),
+    "FROM_SIGNED": StreamFunction(
         {"column": _word}, lambda node, **given: FromSigned(input=node, **given)
     ),
-    "MAX_UNION": Function(
+    "MAX_UNION": StreamFunction(
         {}, lambda left, right: SetOperation(kind="max-union", left=left, right=right)
     ),
-    "STRICT_DIFFERENCE": Function(
+    "STRICT_DIFFERENCE": StreamFunction(
         {}, lambda left, right: SetOperation(kind="strict difference", left=left, right=right)
     ),
 }

@@ -15,7 +15,7 @@ from anabranch.language.text.statements import CreateFunction
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CatalogEntry:
     """What a name stands for.
 
     Attributes:
@@ -42,7 +42,7 @@ class Entry:
 class Catalog:
     """Entries, functions and modules by name in small letters."""
 
-    entries: Mapping[str, Entry] = field(default_factory=lambda: MappingProxyType({}))
+    entries: Mapping[str, CatalogEntry] = field(default_factory=lambda: MappingProxyType({}))
     functions: Mapping[str, CreateFunction] = field(default_factory=lambda: MappingProxyType({}))
     modules: Mapping[str, Template] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -13,7 +13,7 @@ from anabranch.algebra.node import Node
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.expressions.expression import Expression, ParseScalar
 from anabranch.expressions.spark_text import intervals, rewrite
-from anabranch.language.names.catalog import Catalog, Entry
+from anabranch.language.names.catalog import Catalog, CatalogEntry
 from anabranch.language.names.functions import expand_functions
 from anabranch.language.names.scope import Scope
 from anabranch.language.text.script import Script, Span, span_of
@@ -38,11 +38,11 @@ class Context:
     catalog: Catalog
     scalar: ParseScalar = Expression.parse
     in_workers: ParseScalar = Expression.parse
-    named: Mapping[str, Entry] = field(default_factory=dict)
+    named: Mapping[str, CatalogEntry] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
 
-    def with_named(self, entry: Entry) -> Context:
+    def with_named(self, entry: CatalogEntry) -> Context:
         """The same with one more name."""
         return replace(self, named={**self.named, entry.name.lower(): entry})
 

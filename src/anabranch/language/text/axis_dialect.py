@@ -20,7 +20,7 @@ AXIS_WINDOWS: Final = {
 """Windows of the time axis, and how they are written."""
 
 
-class Reader(Protocol):
+class AxisParser(Protocol):
     """What is needed of a parser."""
 
     _curr: Token
@@ -41,7 +41,7 @@ class Reader(Protocol):
     def _wrong(self, what: str, token: Token, hint: str) -> Exception: ...
 
 
-def read_axis_window(reader: Reader, function: str) -> exp.Expr:
+def read_axis_window(reader: AxisParser, function: str) -> exp.Expr:
     """What stands in the parentheses of `HOPPING(...)` and its like, up to the last one."""
     first = reader._tokens[reader._index - 2]
     hint = f"write {AXIS_WINDOWS[function]}, then options: clip => 'full'"
@@ -83,7 +83,7 @@ def read_axis_window(reader: Reader, function: str) -> exp.Expr:
     return window
 
 
-def read_module(reader: Reader) -> exp.Expr:
+def read_module(reader: AxisParser) -> exp.Expr:
     """`name(stream [PARTITION BY ...], columns, window, parameters)`; the name is next."""
     first = reader._curr
     name = first.text
@@ -122,7 +122,7 @@ def read_module(reader: Reader) -> exp.Expr:
     return made
 
 
-def _partition(reader: Reader, hint: str) -> tuple[exp.Expr, ...]:
+def _partition(reader: AxisParser, hint: str) -> tuple[exp.Expr, ...]:
     """`PARTITION BY a`, or `PARTITION BY (a, b)`: a comma would begin the next argument."""
     if not reader._match(TokenType.PARTITION_BY):
         return ()
@@ -140,7 +140,7 @@ def _partition(reader: Reader, hint: str) -> tuple[exp.Expr, ...]:
     return tuple(found)
 
 
-def _word(reader: Reader, hint: str) -> str:
+def _word(reader: AxisParser, hint: str) -> str:
     """The value of an option: a text, a word, TRUE or FALSE."""
     word = reader._curr
     if word.token_type != TokenType.STRING and not word.text.replace("_", "").isalnum():

@@ -13,7 +13,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.expressions.functions.names import AGGREGATES, SCALARS, WINDOW_FUNCTIONS
 from anabranch.expressions.spark_text import OF_THEIR_OWN, Written
-from anabranch.language.text.axis_dialect import AXIS_WINDOWS, Reader, read_axis_window, read_module
+from anabranch.language.text.axis_dialect import (
+    AXIS_WINDOWS,
+    AxisParser,
+    read_axis_window,
+    read_module,
+)
 from anabranch.language.text.script import Script, Span
 from anabranch.language.text.stream_dialect import STREAM_FUNCTIONS, read_stream_function
 from anabranch.language.text.window_text import (
@@ -39,7 +44,7 @@ _BEGINS_STREAM: Final = (
 )
 
 
-def _axis_window(name: str, parser: Reader) -> exp.Expr:
+def _axis_window(name: str, parser: AxisParser) -> exp.Expr:
     return read_axis_window(parser, name)
 
 

@@ -31,7 +31,7 @@ TWO_STREAMS: Final = ("MAX_UNION", "STRICT_DIFFERENCE")
 _QUERY: Final = (TokenType.SELECT, TokenType.WITH)
 
 
-class Reader(Protocol):
+class StreamParser(Protocol):
     """What is needed of a parser."""
 
     _curr: Token
@@ -48,7 +48,7 @@ class Reader(Protocol):
     def _wrong(self, what: str, token: Token, hint: str) -> Exception: ...
 
 
-def read_stream_function(reader: Reader) -> exp.Expr | None:
+def read_stream_function(reader: StreamParser) -> exp.Expr | None:
     """A function of streams, if its name and a parenthesis are next."""
     first = reader._curr
     name = first.text.upper()
@@ -87,7 +87,7 @@ def read_stream_function(reader: Reader) -> exp.Expr | None:
     return made
 
 
-def _stream(reader: Reader, name: str, hint: str) -> exp.Expr:
+def _stream(reader: StreamParser, name: str, hint: str) -> exp.Expr:
     """A stream as in FROM, or a query, which needs no parentheses of its own here."""
     at = reader._curr
     if at.token_type in _QUERY:
@@ -102,7 +102,7 @@ def _stream(reader: Reader, name: str, hint: str) -> exp.Expr:
     return table
 
 
-def _argument(reader: Reader, hint: str) -> ArgumentText:
+def _argument(reader: StreamParser, hint: str) -> ArgumentText:
     at = reader._curr
     if at.token_type == TokenType.TIMESTAMP:
         reader._advance()

@@ -54,7 +54,7 @@ _DIGIT_OFFSET: Final = np.int64(1 << 47)
 
 @final
 @dataclass(frozen=True, slots=True)
-class Window:
+class DigitWindow:
     """The slots that are columns: `limbs` of them from exponent `lowest` on, the last one wide."""
 
     lowest: int
@@ -78,17 +78,17 @@ class Window:
         return np.where(offset >= top + TOP_BITS, above, inside)
 
 
-SUMS: Final = Window(-80, 3)
+SUMS: Final = DigitWindow(-80, 3)
 """Full digits from 4e-9 on, sums up to 9e12: prices, measurements, ratios."""
 
-SQUARES: Final = Window(-128, 5)
+SQUARES: Final = DigitWindow(-128, 5)
 """Squares of what has no bits below 2^-64."""
 
-WHOLE_SQUARES: Final = Window(0, 3)
+WHOLE_SQUARES: Final = DigitWindow(0, 3)
 """Squares of whole numbers."""
 
 
-def split(numbers: Floats, window: Window) -> Digits:
+def split(numbers: Floats, window: DigitWindow) -> Digits:
     """Floats in digits; NaN and infinities are counted in slots of their own."""
     digits = {slot: np.zeros(len(numbers), np.int64) for slot in range(window.limbs)}
     finite = np.isfinite(numbers)
@@ -104,7 +104,7 @@ def split(numbers: Floats, window: Window) -> Digits:
     return digits
 
 
-def _split_in_window(values: Floats, window: Window, digits: Digits) -> Ints:
+def _split_in_window(values: Floats, window: DigitWindow, digits: Digits) -> Ints:
     """Split what fits into the window; the rows that do not.
 
     Every step is exact: digits are cut off from the front, and scales are powers of two.
@@ -124,7 +124,7 @@ def _split_in_window(values: Floats, window: Window, digits: Digits) -> Ints:
     return np.flatnonzero(left)
 
 
-def split_squares(numbers: Floats, window: Window) -> Digits:
+def split_squares(numbers: Floats, window: DigitWindow) -> Digits:
     """The squares of floats in digits; of NaN and infinities, nothing.
 
     A number is m * 2^e with m = high * 2^27 + low, both of at most 26 bits and a sign, so that
@@ -142,7 +142,9 @@ def split_squares(numbers: Floats, window: Window) -> Digits:
     return digits
 
 
-def _place(digits: Digits, window: Window, rows: Ints, values: Floats, exponents: Ints) -> None:
+def _place(
+    digits: Digits, window: DigitWindow, rows: Ints, values: Floats, exponents: Ints
+) -> None:
     """Add values * 2^exponents to the digits of rows, one slot after the other from the front."""
     while True:
         some = np.flatnonzero(values)
@@ -162,7 +164,7 @@ def _place(digits: Digits, window: Window, rows: Ints, values: Floats, exponents
         values = values - taken
 
 
-def relieve(digits: Mapping[int, Ints], window: Window, rows: int) -> Digits:
+def relieve(digits: Mapping[int, Ints], window: DigitWindow, rows: int) -> Digits:
     """The same digits, so small that so many rows of them can be added up."""
     top = window.limbs - 1
     largest = float(np.abs(digits[top]).max(initial=0)) if len(digits[top]) else 0.0
@@ -173,7 +175,7 @@ def relieve(digits: Mapping[int, Ints], window: Window, rows: int) -> Digits:
     return {**digits, top: digits[top] & mask, RELIEF: digits.get(RELIEF, 0) + upper}
 
 
-def carry(digits: Mapping[int, Ints], window: Window) -> Digits:
+def carry(digits: Mapping[int, Ints], window: DigitWindow) -> Digits:
     """The one form of the same numbers: every digit lies within half the width of its slot.
 
     Digits that are balanced around 0 keep small numbers of either sign out of large slots. Slots

@@ -11,7 +11,7 @@ from typing import Final, final
 import numpy as np
 import numpy.typing as npt
 
-from anabranch.model.numbers.digits import ODD, RELIEF, Floats, Ints, Window
+from anabranch.model.numbers.digits import ODD, RELIEF, DigitWindow, Floats, Ints
 
 Limbs = list[Ints]
 Mask = npt.NDArray[np.bool_]
@@ -39,7 +39,7 @@ class Exact:
         return len(self.negative)
 
     @staticmethod
-    def of_digits(digits: Mapping[int, Ints], window: Window) -> Exact:
+    def of_digits(digits: Mapping[int, Ints], window: DigitWindow) -> Exact:
         """Sums in digits, which `carry` has put in order."""
         slots = sorted(slot for slot in digits if slot not in (*ODD, RELIEF))
         lowest = window.position(slots[0])

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.count_window import has_order
 from anabranch.algebra.join import Join
@@ -63,7 +63,7 @@ def compare_with_extreme(node: Node) -> Node | None:
     while name in node.left.schema.names:
         name += "_"
     call = AggregateCall(function=_LARGEST[kind], argument=value)
-    extreme = Aggregate(input=node.right, aggregates=((name, call),))
+    extreme = Aggregation(input=node.right, aggregates=((name, call),))
     both = pa.schema([*node.left.schema, *extreme.schema])
     condition = kind(
         this=parse_one(mine, dialect=DIALECT),

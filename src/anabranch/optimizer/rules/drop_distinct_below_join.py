@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.node import Node
 from anabranch.optimizer.duplicates import ignores_duplicates, without_distinct
@@ -19,7 +19,7 @@ def drop_distinct_below_join(node: Node) -> Node | None:
         case Distinct(input=x):
             found = without_distinct(x, joins=True)
             return None if found is None else replace(node, input=found)
-        case Aggregate(input=x) if ignores_duplicates(node):
+        case Aggregation(input=x) if ignores_duplicates(node):
             found = without_distinct(x, joins=True)
             return None if found is None else replace(node, input=found)
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.analysis.join_keys import JoinKeys
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.join import Join
@@ -26,7 +26,7 @@ def drop_hidden_distinct(node: Node) -> Node | None:
         case Distinct(input=x):
             found = without_distinct(x)
             return None if found is None else replace(node, input=found)
-        case Aggregate(input=x) if ignores_duplicates(node):
+        case Aggregation(input=x) if ignores_duplicates(node):
             found = without_distinct(x)
             return None if found is None else replace(node, input=found)
         case Join(kind="semi" | "anti") if not JoinKeys.of(node).left:

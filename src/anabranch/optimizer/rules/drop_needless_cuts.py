@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.forms.split import Split
@@ -12,7 +12,7 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.top_k import TopK
 
-_BLIND: Final = (Aggregate, Coalesce, Distinct, SetOperation, TopK)
+_BLIND: Final = (Aggregation, Coalesce, Distinct, SetOperation, TopK)
 """What is computed snapshot by snapshot and written anew."""
 
 

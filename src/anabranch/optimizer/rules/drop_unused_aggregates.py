@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.map import Map
 from anabranch.algebra.modules.apply_module import ApplyModule
@@ -30,7 +30,7 @@ def _below(node: Node, needed: frozenset[str]) -> Node | None:
         case Filter(input=x, predicate=p):
             below = _below(x, needed | p.columns)
             return None if below is None else filtered(below, [p])
-        case Aggregate(group_by=groups, aggregates=calls):
+        case Aggregation(group_by=groups, aggregates=calls):
             kept = tuple((name, call) for name, call in calls if name in needed)
             # One row says that there is something, even if nobody asks what.
             kept = kept if kept or groups else calls[:1]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
@@ -30,7 +30,7 @@ def prune_columns(node: Node) -> Node | None:
     anti-joins keeps what their predicates ask for.
     """
     match node:
-        case Aggregate(input=x):
+        case Aggregation(input=x):
             calls = (call.argument for _, call in node.aggregates)
             arguments = [argument for argument in calls if argument is not None]
             needed = columns_of(*(key for _, key in node.group_by), *arguments)

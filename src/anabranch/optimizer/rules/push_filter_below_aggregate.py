@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.node import Node
 from anabranch.expressions.rewriting import conjoin
@@ -18,7 +18,7 @@ def push_filter_below_aggregate(node: Node) -> Node | None:
     filter above a scalar aggregate decides about its one row.
     """
     match node:
-        case Filter(input=Aggregate(input=x, group_by=group) as aggregate, predicate=p) if group:
+        case Filter(input=Aggregation(input=x, group_by=group) as aggregate, predicate=p) if group:
             names = {name for name, _ in group}
             moving, staying = part(
                 p, lambda c: bool(c.columns) and c.columns <= names, same_rows=True

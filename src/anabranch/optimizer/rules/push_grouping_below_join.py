@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
@@ -27,27 +27,27 @@ def push_grouping_below_join(node: Node) -> Node | None:
     would be summed up more than once. The sums must not fail for rows without a partner.
     """
     match node:
-        case Aggregate(input=Map(input=Join(kind="inner"), columns=columns)):
+        case Aggregation(input=Map(input=Join(kind="inner"), columns=columns)):
             if plain_columns(columns) is None:
                 return None
             return _pushed(_without_map(node))
-        case Aggregate(input=Join(kind="inner")):
+        case Aggregation(input=Join(kind="inner")):
             return _pushed(node)
     return None
 
 
-def _without_map(node: Aggregate) -> Aggregate | None:
+def _without_map(node: Aggregation) -> Aggregation | None:
     """The same aggregate right above the join: a map in between only leaves columns out."""
     below = node.input
     assert isinstance(below, Map)
     if any(each.is_column != name for name, each in below.columns):
         return None
     found = rebuilt(node, below.inputs)
-    assert isinstance(found, Aggregate)
+    assert isinstance(found, Aggregation)
     return found
 
 
-def _pushed(node: Aggregate | None) -> Node | None:
+def _pushed(node: Aggregation | None) -> Node | None:
     if node is None:
         return None
     join = node.input
@@ -64,7 +64,7 @@ def _pushed(node: Aggregate | None) -> Node | None:
     return None
 
 
-def _over(node: Aggregate, join: Join, partners: dict[str, str], summed: str) -> Node | None:
+def _over(node: Aggregation, join: Join, partners: dict[str, str], summed: str) -> Node | None:
     """The aggregate over one side of the join; `partners` are its keys and those of the other."""
     side, other = (join.left, join.right) if summed == "left" else (join.right, join.left)
     groups = plain_columns(node.group_by)
@@ -91,7 +91,7 @@ def _over(node: Aggregate, join: Join, partners: dict[str, str], summed: str) ->
     return Map(input=joined, columns=columns)
 
 
-def _grouped(node: Aggregate, side: Node, keys: list[str]) -> Aggregate:
+def _grouped(node: Aggregation, side: Node, keys: list[str]) -> Aggregation:
     calls = tuple(
         (name, replace(call, argument=rebind(call.argument, side.schema)))
         if call.argument is not None
@@ -99,7 +99,7 @@ def _grouped(node: Aggregate, side: Node, keys: list[str]) -> Aggregate:
         for name, call in node.aggregates
     )
     columns = tuple((name, Expression.column(name, side.schema)) for name in keys)
-    return Aggregate(input=side, group_by=columns, aggregates=calls)
+    return Aggregation(input=side, group_by=columns, aggregates=calls)
 
 
 def _aliases(side: Node, keys: Iterable[str]) -> dict[str, str]:
@@ -114,6 +114,6 @@ def _aliases(side: Node, keys: Iterable[str]) -> dict[str, str]:
     return {name: key for name, key in found.items() if name not in set(keys)}
 
 
-def _overflows(node: Aggregate) -> bool:
+def _overflows(node: Aggregation) -> bool:
     """Whether a sum may become too large, which is an error."""
     return any(call.function == "sum" and str(call.type) != "double" for _, call in node.aggregates)

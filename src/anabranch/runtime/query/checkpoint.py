@@ -18,7 +18,7 @@ from anabranch.model.clock import INTEGERS, Clock, clock_of_log, log_of_clock
 from anabranch.runtime.query.rescale import Rescale, refuse_unfinished, rescaled, sweep_unfinished
 from anabranch.runtime.store.control import source_clocks
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.store.layout import Layout, changed_layout, first_layout
+from anabranch.runtime.store.layout import StateLayout, changed_layout, first_layout
 from anabranch.runtime.store.phases import reached
 
 _FORMAT: Final = 4
@@ -154,7 +154,7 @@ class Checkpoint:
             raise
         self.query: str = about["query"]
         self.shards: int = about["shards"]
-        self.layout = Layout.of_json(about["layout"])
+        self.layout = StateLayout.of_json(about["layout"])
         for place in (folder, Folder.at(self.plans), *self.outs):
             place.sweep()
 
@@ -209,7 +209,7 @@ class Checkpoint:
             )
         else:
             self._refuse_other_frames(known["sources"], now["sources"])
-            before = Layout.of_json(known["layout"])
+            before = StateLayout.of_json(known["layout"])
             layout = changed_layout(
                 before,
                 plan,
@@ -249,7 +249,7 @@ class Checkpoint:
             refuse_unfinished(self.plan, self.path)
         epoch = about["epoch"] + 1
         change = Rescale(before=before, after=shards, batch=batch, epoch=epoch)
-        layout = Layout.of_json(about["layout"])
+        layout = StateLayout.of_json(about["layout"])
         layout = rescaled(self.plan, layout, Folder.at(self.state), change)
         return {**about, "shards": shards, "epoch": epoch, "layout": layout.to_json()}
 

@@ -25,11 +25,11 @@ from anabranch.model.payload import rows_of
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.query.quarantine import told
-from anabranch.runtime.sinks.sinks import Begin, LinesSink, Result, Sink
+from anabranch.runtime.sinks.sinks import Begin, LinesSink, ShardResult, Sink
 from anabranch.runtime.sources.files.listing import demand_files
 from anabranch.runtime.sources.files.log_folder import write_part
 from anabranch.runtime.sources.files.lost_copies import LostCopies
-from anabranch.runtime.sources.files.planner import FilePlanner, Part
+from anabranch.runtime.sources.files.planner import FilePlanner, SourcePart
 from anabranch.runtime.sources.late import judge
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.folder import Folder
@@ -158,7 +158,7 @@ def _kept_clean(sink: Sink) -> AbstractContextManager[object]:
 
 def _arrived(
     sources: Mapping[str, FileSource],
-    parts: Iterable[Part],
+    parts: Iterable[SourcePart],
     promised: dict[str, Time],
     counts: dict[str, dict[str, int]],
 ) -> dict[str, EventBatch]:
@@ -189,7 +189,7 @@ def _arrived(
 
 def _copies(
     source: FileSource,
-    part: Part,
+    part: SourcePart,
     known: dict[str, dict[int, tuple[str, Time]]],
     counts: dict[str, dict[str, int]],
     lost: LostCopies,
@@ -207,11 +207,11 @@ def _copies(
     return EventBatch.concat([EventBatch.empty(with_copy(source.schema)), *rows])
 
 
-def _result(sink: Sink, batch: int, output: EventBatch, clock: Clock, last: int) -> Result:
+def _result(sink: Sink, batch: int, output: EventBatch, clock: Clock, last: int) -> ShardResult:
     head: dict[str, Any] = {"stable": int(output.stable), "stable_before": last, "files": []}
     if sink.delivery == "log" and len(output):
         head["files"] = [write_part(sink.out, batch, 0, output, clock=clock)]
-    return Result(0, json.loads(json.dumps(head)), as_rows(output) if len(output) else None)
+    return ShardResult(0, json.loads(json.dumps(head)), as_rows(output) if len(output) else None)
 
 
 def _metrics(

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anabranch.model.time import BEGINNING
-from anabranch.runtime.sinks.sinks import Result
+from anabranch.runtime.sinks.sinks import ShardResult
 
 _SUMS = ("rows_in", "rows_out", "state_rows", "state_bytes", "state_runs")
 
 
-def batch_metrics(batch: int, results: Sequence[Result], output: int = 0) -> dict[str, Any]:
+def batch_metrics(batch: int, results: Sequence[ShardResult], output: int = 0) -> dict[str, Any]:
     """The counters of all stages and sources in one batch, and of one output.
 
     Keys: `batch`, `stable`, `rows_in` (from all sources), `rows_out`, `late`, `adjusted`,
@@ -54,7 +54,7 @@ def batch_metrics(batch: int, results: Sequence[Result], output: int = 0) -> dic
     }
 
 
-def _rows_out(result: Result) -> int:
+def _rows_out(result: ShardResult) -> int:
     own: int = result.head["counters"][-1]["rows_out"]
     return own
 
@@ -63,7 +63,7 @@ def _total(sources: Mapping[str, Mapping[str, Any]], key: str) -> int:
     return sum(each[key] for each in sources.values())
 
 
-def _lag(sources: Mapping[str, Mapping[str, Any]], results: Sequence[Result]) -> int | None:
+def _lag(sources: Mapping[str, Mapping[str, Any]], results: Sequence[ShardResult]) -> int | None:
     """How far the output's stable point is behind that of the most advanced source."""
     ahead = [each["reached"] for each in sources.values() if each["reached"] > BEGINNING]
     stable = min(result.head["stable"] for result in results)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from anabranch.algebra.aggregate import Aggregate
+from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.join import Join
 from anabranch.algebra.node import Node
@@ -87,7 +87,7 @@ def _of_instants(node: Node, kept: Mapping[str, str]) -> Iterator[Note]:
                     where,
                     f"{_WINDOW_HINT}, on one side or both; the latest row is found by ASOF JOIN",
                 )
-            case Aggregate(group_by=keys, input=inner) if all(below):
+            case Aggregation(group_by=keys, input=inner) if all(below):
                 # Who groups by the time asks for instants.
                 if not any(key.is_column in time_columns(inner, kept) for _, key in keys):
                     yield Note(

@@ -15,7 +15,7 @@ from anabranch.kernels.modules.apply_module import ApplyModuleKernel
 from anabranch.kernels.plan.repartition import merged_stable, repartitioned
 from anabranch.kernels.plan.stage import PhysicalPlan, Stage
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.store.layout import Home, Layout
+from anabranch.runtime.store.layout import Home, StateLayout
 from anabranch.runtime.store.phases import reached
 from anabranch.runtime.store.state_store import Manifest, RunFile, ShardStore
 from anabranch.runtime.workers.job import is_spread
@@ -47,7 +47,9 @@ class Rescale:
     epoch: int
 
 
-def rescaled(plan: PhysicalPlan, layout: Layout, state: Folder, change: Rescale) -> Layout:
+def rescaled(
+    plan: PhysicalPlan, layout: StateLayout, state: Folder, change: Rescale
+) -> StateLayout:
     """Write the state of all stages anew, and say where it is; nothing that counts is touched."""
     began = time.perf_counter()
     _refuse_order(plan)

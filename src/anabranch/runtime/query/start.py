@@ -23,7 +23,7 @@ from anabranch.runtime.query.metrics import batch_metrics
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
 from anabranch.runtime.query.run import Committed, Execution, Run
 from anabranch.runtime.query.tables import store_tables
-from anabranch.runtime.sinks.sinks import Begin, Result, Sink
+from anabranch.runtime.sinks.sinks import Begin, ShardResult, Sink
 from anabranch.runtime.sources.files.copy_book import known_copies
 from anabranch.runtime.sources.spec import FileSource, Promise
 from anabranch.runtime.spark.file_source import read_files
@@ -257,7 +257,7 @@ def _committer(
             rows = frame.toArrow()
             if only_settle:
                 rows = settle(rows, job, batch)
-            results = Result.of_table(rows)
+            results = ShardResult.of_table(rows)
             reached("collected", batch)
             metrics = [batch_metrics(batch, results, output=n) for n in range(len(sinks))]
             quarantine.note(batch, [*failed_windows(metrics[0])])

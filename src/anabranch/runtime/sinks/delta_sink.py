@@ -22,7 +22,7 @@ from anabranch.runtime.elements.event_table import (
     event_changes,
     event_schema,
 )
-from anabranch.runtime.sinks.sinks import Begin, Keep, Result, Sink, promised_before, together
+from anabranch.runtime.sinks.sinks import Begin, Keep, ShardResult, Sink, promised_before, together
 
 
 def parse_delta(to: str) -> tuple[str, Keep]:
@@ -86,7 +86,7 @@ class DeltaSink(Sink):
                 "wrote the table",
             )
 
-    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Write the batch, if it is not there yet."""
         table = DeltaTable(self.path)
         done = table.transaction_version(self._begin.query)

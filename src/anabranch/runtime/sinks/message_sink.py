@@ -13,7 +13,7 @@ from anabranch.model.files.line_writer import element_lines, stable_line
 from anabranch.model.time import Time
 from anabranch.runtime.sinks.sinks import (
     Begin,
-    Result,
+    ShardResult,
     Sink,
     named_failures,
     promised_before,
@@ -51,7 +51,7 @@ class MessageSink(Sink):
         """Remember how elements are written."""
         self._begin = begin
 
-    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Send the elements of the batch, then its stable point if it has moved."""
         clock = self._begin.clock
         data = element_lines(together(results, self._begin.schema), clock=clock)

@@ -27,7 +27,7 @@ from anabranch.runtime.elements.event_table import (
     event_changes,
     event_schema,
 )
-from anabranch.runtime.sinks.sinks import Begin, Keep, Result, Sink, promised_before, together
+from anabranch.runtime.sinks.sinks import Begin, Keep, ShardResult, Sink, promised_before, together
 
 if TYPE_CHECKING:
     import psycopg
@@ -143,7 +143,7 @@ class PostgresSink(Sink):
                 cursor.execute(index.format(self._name(), sql.Identifier(TO)))
             cursor.execute(f"INSERT INTO {_PROGRESS} VALUES (%s, -1)", [begin.query])
 
-    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Write the batch, if it is not there yet."""
         rows = together(results, self._begin.schema).with_stable(stable)
         with self._transaction() as cursor:

@@ -34,7 +34,7 @@ Callback: TypeAlias = Callable[[pa.Table, int], object]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Result:
+class ShardResult:
     """What one shard of the last stage gave in a batch."""
 
     shard: int
@@ -42,11 +42,11 @@ class Result:
     rows: pa.RecordBatch | None
 
     @staticmethod
-    def of_table(table: pa.Table) -> list[Result]:
+    def of_table(table: pa.Table) -> list[ShardResult]:
         """The results that Spark collected, by shard."""
         blobs = table.column("blob").combine_chunks() if table.num_rows else []
         found = [
-            Result(
+            ShardResult(
                 shard.as_py(),
                 json.loads(head.as_py()),
                 from_blob(blob.as_buffer()) if blob.is_valid else None,
@@ -88,7 +88,7 @@ class Sink(ABC):
         """Get ready, for a new query or one that goes on."""
 
     @abstractmethod
-    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Take in a batch, all of it or nothing."""
 
     def close(self) -> None:  # noqa: B027 (most sinks hold nothing open)
@@ -128,7 +128,7 @@ class LogSink(Sink):
             )
         self.log.create(begin.schema, query=begin.query, clock=begin.clock, home=begin.home)
 
-    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """List the files."""
         files = [file for result in results for file in result.head.get("files", ())]
         self.log.commit(batch, stable, files)
@@ -177,7 +177,7 @@ class StreamFileSink(Sink):
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.touch()
 
-    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Cut the file back to the batches before, then append."""
         before = {"size": 0, "stable": int(BEGINNING)}
         if batch > self._first:
@@ -213,7 +213,7 @@ class NothingSink(Sink):
     def open(self, begin: Begin) -> None:
         """There is nothing to get ready."""
 
-    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """There is nothing to keep."""
 
 
@@ -230,7 +230,7 @@ class LinesSink(Sink):
         """Remember how times are written."""
         self._begin = begin
 
-    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Write the batch."""
         clock = self._begin.clock
         rows = together(results, self._begin.schema)
@@ -258,7 +258,7 @@ class MemorySink(Sink):
                 hint="its first part ended with the process that held it; write to a folder",
             )
 
-    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Keep the batch."""
         self._batches[batch] = together(results, self._schema).with_stable(stable)
 
@@ -284,7 +284,7 @@ class CallbackSink(Sink):
         self._begin = begin
         element_schema(begin.schema)
 
-    def commit(self, batch: int, stable: Time, results: Sequence[Result]) -> None:
+    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Call the function."""
         schema = self._begin.schema
         rows = together(results, schema).with_stable(stable)
@@ -309,7 +309,7 @@ def named_failures(function: Callable[..., object], where: str) -> Iterator[None
         ) from problem
 
 
-def promised_before(batch: int, begin: Begin, results: Sequence[Result]) -> Time:
+def promised_before(batch: int, begin: Begin, results: Sequence[ShardResult]) -> Time:
     """The stable point that a sink has been told of before a batch.
 
     The shards remember it, so that this is the same when a batch comes again; a sink that has
@@ -319,7 +319,7 @@ def promised_before(batch: int, begin: Begin, results: Sequence[Result]) -> Time
     return BEGINNING if batch <= begin.first else Time(min(said, default=int(BEGINNING)))
 
 
-def together(results: Sequence[Result], schema: pa.Schema) -> EventBatch:
+def together(results: Sequence[ShardResult], schema: pa.Schema) -> EventBatch:
     """The rows of all shards, in one order."""
     parts = [
         events_of(result.rows, schema, BEGINNING) for result in results if result.rows is not None

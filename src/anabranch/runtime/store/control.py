@@ -134,7 +134,7 @@ def _check_copy(verb: str, source: str, copy: Any, copies: Mapping[str, Sequence
 
 @final
 @dataclass(frozen=True, slots=True)
-class Note:
+class CommandStatus:
     """What became of a command: `waiting`, `taken` (in which entry of the plan) or `refused`."""
 
     name: str
@@ -185,17 +185,18 @@ class ControlFolder:
         self.folder.child(_TAKEN).write_json(f"{name}.json", said)
         self.folder.remove(f"{name}.json")
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[CommandStatus]:
         """Everything that was ever handed in, oldest first."""
         found = [
-            Note(name, "waiting", self.folder.read_json(f"{name}.json")) for name in self.waiting()
+            CommandStatus(name, "waiting", self.folder.read_json(f"{name}.json"))
+            for name in self.waiting()
         ]
         for status in (_TAKEN, _REFUSED):
             folder = self.folder.child(status)
             for name in folder.names():
                 said = folder.read_json(name) or {}
                 found.append(
-                    Note(
+                    CommandStatus(
                         name.removesuffix(".json"),
                         status,
                         said.get("content"),

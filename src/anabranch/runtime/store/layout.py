@@ -31,7 +31,7 @@ class Home:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StateLayout:
     """The homes of all stages, by name, and of all outputs, in order."""
 
     stages: Mapping[str, Home] = field(default_factory=dict)
@@ -45,18 +45,18 @@ class Layout:
         }
 
     @staticmethod
-    def of_json(content: Mapping[str, Any]) -> Layout:
+    def of_json(content: Mapping[str, Any]) -> StateLayout:
         """From plain values."""
-        return Layout(
+        return StateLayout(
             {name: Home(**home) for name, home in content["stages"].items()},
             tuple(Home(**home) for home in content["outputs"]),
         )
 
 
-def first_layout(plan: PhysicalPlan, query: str) -> Layout:
+def first_layout(plan: PhysicalPlan, query: str) -> StateLayout:
     """The layout of a query that begins."""
     prints = stage_fingerprints(plan)
-    return Layout(
+    return StateLayout(
         {name: Home(name, fingerprint) for name, fingerprint in prints.items()},
         tuple(
             Home(
@@ -70,8 +70,8 @@ def first_layout(plan: PhysicalPlan, query: str) -> Layout:
 
 
 def changed_layout(
-    old: Layout, plan: PhysicalPlan, query: str, *, known: Collection[str], batch: int
-) -> Layout:
+    old: StateLayout, plan: PhysicalPlan, query: str, *, known: Collection[str], batch: int
+) -> StateLayout:
     """The layout of a query that goes on with another plan, from a batch on.
 
     What computes the same from the same keeps its home. What is new begins with nothing; that has
@@ -112,7 +112,7 @@ def changed_layout(
         else:
             waiting.remove(home)
         outputs.append(home)
-    return Layout(stages, tuple(outputs))
+    return StateLayout(stages, tuple(outputs))
 
 
 def _refuse_history(plan: PhysicalPlan, kind: str, upstream: str) -> None:

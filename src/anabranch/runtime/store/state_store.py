@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import pyarrow as pa
 
 from anabranch.errors import EngineError
-from anabranch.kernels.contract.kernel import Run, Trace
+from anabranch.kernels.contract.kernel import SortedRun, Trace
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.store.folder import PARTIAL, Folder
 from anabranch.runtime.store.phases import reached
@@ -205,7 +205,7 @@ class ShardStore:
         return tuple(
             Trace(
                 {
-                    name: tuple(Run(_OPEN.get(self.folder, file), file.name) for file in runs)
+                    name: tuple(SortedRun(_OPEN.get(self.folder, file), file.name) for file in runs)
                     for name, runs in lists.items()
                 },
                 Time(stable),
@@ -229,7 +229,7 @@ class ShardStore:
         known = {file.name: file for file in before.files()} if before else {}
         written = 0
 
-        def store(run: Run) -> RunFile:
+        def store(run: SortedRun) -> RunFile:
             nonlocal written
             if run.name:
                 return known[run.name]

@@ -15,7 +15,7 @@ from anabranch.kernels.contract.kernel import with_copy
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.sources.files.lost_copies import LostCopies
-from anabranch.runtime.sources.files.planner import Part
+from anabranch.runtime.sources.files.planner import SourcePart
 from anabranch.runtime.sources.late import judge
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.workers.job import Job
@@ -24,7 +24,7 @@ from anabranch.runtime.workers.source_task import Outbox, Piece, read_pieces
 
 @final
 @dataclass(slots=True)
-class Tally:
+class CopyReport:
     """What was seen of a copy.
 
     `reached` is what it has promised with that; a copy that begins again has promised nothing.
@@ -49,12 +49,12 @@ class Tally:
 class CopyReader:
     """Reads a part of a source with copies, and keeps count of each of them."""
 
-    def __init__(self, source: FileSource, part: Part, promised: Mapping[int, Time]) -> None:
+    def __init__(self, source: FileSource, part: SourcePart, promised: Mapping[int, Time]) -> None:
         """`promised` is what copies had promised before the batch."""
         self._source = source
         self._part = part
         self.tallies = {
-            number: Tally(
+            number: CopyReport(
                 said["name"],
                 BEGINNING if said.get("restart") else promised.get(number, BEGINNING),
                 problem=said.get("problem"),
@@ -101,7 +101,7 @@ class CopyReader:
 
 
 def send_copies(
-    job: Job, source: FileSource, part: Part, batch: int, lost: LostCopies
+    job: Job, source: FileSource, part: SourcePart, batch: int, lost: LostCopies
 ) -> Iterator[pa.RecordBatch]:
     """Send one part of a source with copies to all shards that read it."""
     reader = CopyReader(source, part, job.promised_copies(source.name, batch))

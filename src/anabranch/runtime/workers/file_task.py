@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from anabranch.runtime.sources.files.earlier_parts import PartPromises
 from anabranch.runtime.sources.files.lost_copies import LostCopies
-from anabranch.runtime.sources.files.planner import FilePlanner, Part
+from anabranch.runtime.sources.files.planner import FilePlanner, SourcePart
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
@@ -61,7 +61,7 @@ class FileJob:
             others=self.others,
         )
 
-    def send(self, part: Part, batch: int, query: str) -> Iterator[pa.RecordBatch]:
+    def send(self, part: SourcePart, batch: int, query: str) -> Iterator[pa.RecordBatch]:
         """Read one part and pack it for the shards."""
         # Planning does not need the kernels, which take long to import.
         from anabranch.runtime.workers.copy_task import send_copies

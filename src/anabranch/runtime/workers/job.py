@@ -35,7 +35,7 @@ QUERY: Final = "{query}"
 
 @final
 @dataclass(frozen=True, slots=True)
-class Route:
+class Outlet:
     """A way out of a sender: an edge of a stage, and how that stage is sharded.
 
     With `by_event` all moves of one event go to one shard, of a stage that has no key of its own.
@@ -49,7 +49,7 @@ class Route:
     by_event: bool = False
 
 
-Deliver = Callable[[EventBatch, Route, int], dict[str, object]]
+Deliver = Callable[[EventBatch, Outlet, int], dict[str, object]]
 """Puts output where it belongs; it comes by a route, in a message. What became of it."""
 
 
@@ -121,7 +121,7 @@ class Job:
         most = self.most_shards(places)
         return min(most, self.tasks or most)
 
-    def goes_out_at_once(self, route: Route) -> bool:
+    def goes_out_at_once(self, route: Outlet) -> bool:
         """Whether what a source sends there is output as it is, so that the sender delivers it.
 
         What senders deliver is read in the order of source, part and message. If that is not the
@@ -154,10 +154,10 @@ class Job:
         routes = [route for name in names for route in self.routes(f"source:{name}")]
         return len(self.levels()) == 1 and all(map(self.goes_out_at_once, routes))
 
-    def routes(self, upstream: str) -> list[Route]:
+    def routes(self, upstream: str) -> list[Outlet]:
         """Where the rows of a source (`source:<name>`) or a stage (`stage:<name>`) go."""
         return [
-            Route(
+            Outlet(
                 target,
                 number,
                 self.shards_of(stage),
@@ -277,7 +277,7 @@ class Job:
         kind, _, name = edge.upstream.partition(":")
         return self.plan.sources[name] if kind == "source" else None
 
-    def _edge(self, route: Route) -> Edge:
+    def _edge(self, route: Outlet) -> Edge:
         return self.plan.stages[route.target].edges[route.edge]
 
 

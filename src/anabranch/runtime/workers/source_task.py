@@ -16,10 +16,10 @@ from anabranch.model.coarser import coarser
 from anabranch.model.elements import Stable
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.exchange import Parcel, pack
-from anabranch.runtime.sources.files.reader import Split, read_split
+from anabranch.runtime.sources.files.reader import FileSplit, read_split
 from anabranch.runtime.sources.late import judge, reached
 from anabranch.runtime.sources.spec import FileSource
-from anabranch.runtime.workers.job import Job, Route
+from anabranch.runtime.workers.job import Job, Outlet
 from anabranch.runtime.workers.stage_task import deliver_part
 
 PREPARE_FROM_ROWS: Final = 500_000
@@ -65,7 +65,7 @@ class Outbox:
         self.has_to_speak = False
         self._waiting.clear()
 
-    def _deliver(self, output: EventBatch, route: Route, number: int) -> dict[str, Any]:
+    def _deliver(self, output: EventBatch, route: Outlet, number: int) -> dict[str, Any]:
         sender = (route.edge, self._part, number)
         return deliver_part(self._job, route.target, self._batch, sender, output)
 
@@ -153,7 +153,7 @@ def without_order(came: Arrivals) -> Arrivals:
 
 
 def read_pieces(
-    source: FileSource, splits: Iterable[Split], columns: Sequence[str]
+    source: FileSource, splits: Iterable[FileSplit], columns: Sequence[str]
 ) -> Iterator[Piece]:
     """What files say, split by split, with these payload columns."""
     for split in splits:

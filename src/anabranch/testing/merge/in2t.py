@@ -19,7 +19,7 @@ from anabranch.testing.replica_view import Key, in_order
 
 @final
 @dataclass(slots=True)
-class _Node:
+class _KeyNode:
     """One event: its end as each input says it, and as the output does."""
 
     ends: dict[str, int] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class KeyedIndex(MergeIndex):
     """A node per payload and start, with an end per input (Chandramouli et al., algorithm R3)."""
 
     state: MergeState
-    nodes: dict[Key, _Node] = field(default_factory=dict)
+    nodes: dict[Key, _KeyNode] = field(default_factory=dict)
 
     def move(self, given: MergeInput, move: Move) -> None:
         """Remember what the input says; say it if the policies want that."""
@@ -40,7 +40,7 @@ class KeyedIndex(MergeIndex):
         if key not in self.nodes and move.start < self.state.stable:
             # It was there and is final.
             return
-        node = self.nodes.setdefault(key, _Node())
+        node = self.nodes.setdefault(key, _KeyNode())
         if move.end == move.start and given.name in node.ends:
             raise broken(
                 "R3",
@@ -94,10 +94,10 @@ class KeyedIndex(MergeIndex):
             if not node.ends and node.out is None:
                 del self.nodes[key]
 
-    def _holders(self, node: _Node) -> list[MergeInput]:
+    def _holders(self, node: _KeyNode) -> list[MergeInput]:
         return [each for each in self.state.joined() if each.name in node.ends]
 
-    def _insert(self, key: Key, node: _Node, acting: MergeInput | None) -> None:
+    def _insert(self, key: Key, node: _KeyNode, acting: MergeInput | None) -> None:
         """Say an event that is not there, if the policy for inserts wants it."""
         holders = self._holders(node)
         if node.out is not None or key[1] < self.state.stable or not holders:
@@ -118,7 +118,7 @@ class KeyedIndex(MergeIndex):
             assert source is not None
             self._set(key, node, node.ends[source.name])
 
-    def _follow(self, key: Key, node: _Node, acting: MergeInput) -> None:
+    def _follow(self, key: Key, node: _KeyNode, acting: MergeInput) -> None:
         """Say a change at once, if the policy for adjusts wants it."""
         eager = self.state.adjusts == "eager"
         if not eager and not (self.state.adjusts == "leading" and acting is self.state.leader):
@@ -127,13 +127,13 @@ class KeyedIndex(MergeIndex):
         if node.out is not None and not self._holders(node) and key[1] >= self.state.stable:
             self._set(key, node, None)
 
-    def _adjust(self, key: Key, node: _Node, end: int | None) -> None:
+    def _adjust(self, key: Key, node: _KeyNode, end: int | None) -> None:
         if node.out is None or end is None or end == node.out:
             return
         if self.state.may_move(key, end, node.out):
             self._set(key, node, end)
 
-    def _absent(self, key: Key, node: _Node, leading: MergeInput) -> int | None:
+    def _absent(self, key: Key, node: _KeyNode, leading: MergeInput) -> int | None:
         """The end of an event that the leading input does not have; None if it goes."""
         others = [each for each in self._holders(node) if each is not leading]
         if key[1] >= self.state.stable:
@@ -147,7 +147,7 @@ class KeyedIndex(MergeIndex):
         end = node.out if source is None else node.ends[source.name]
         return end if self.state.may_move(key, end) else node.out
 
-    def _set(self, key: Key, node: _Node, end: int | None) -> None:
+    def _set(self, key: Key, node: _KeyNode, end: int | None) -> None:
         start = key[1]
         self.state.emit(key, start if node.out is None else node.out, start if end is None else end)
         node.out = end

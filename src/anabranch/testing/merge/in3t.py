@@ -20,7 +20,7 @@ from anabranch.testing.replica_view import Key, in_order
 
 @final
 @dataclass(slots=True)
-class _Node:
+class _BagNode:
     """All events with one payload and start: how often each end is said, by whom."""
 
     ends: dict[str, Counter[int]] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class MultisetIndex(MergeIndex):
     """A node per payload and start, with a multiset of ends per input (algorithm R4)."""
 
     state: MergeState
-    nodes: dict[Key, _Node] = field(default_factory=dict)
+    nodes: dict[Key, _BagNode] = field(default_factory=dict)
 
     def move(self, given: MergeInput, move: Move) -> None:
         """Remember what the input says; say it if the policies want that."""
@@ -47,7 +47,7 @@ class MultisetIndex(MergeIndex):
         if key not in self.nodes and move.start < self.state.stable:
             # All of them were there and are final.
             return
-        node = self.nodes.setdefault(key, _Node())
+        node = self.nodes.setdefault(key, _BagNode())
         mine = node.ends.setdefault(given.name, Counter())
         if mine[move.end] > 0:
             mine[move.end] -= 1
@@ -89,7 +89,7 @@ class MultisetIndex(MergeIndex):
             if node.is_empty():
                 del self.nodes[key]
 
-    def _wanted(self, key: Key, node: _Node) -> int:
+    def _wanted(self, key: Key, node: _BagNode) -> int:
         """How many events with this payload and start the policy for inserts wants."""
         joined = self.state.joined()
         match self.state.inserts:
@@ -105,7 +105,9 @@ class MultisetIndex(MergeIndex):
                 counts = counts[needed - 1 : needed]
         return max(counts, default=0)
 
-    def _insert(self, key: Key, node: _Node, acting: MergeInput | None, move: Move | None) -> None:
+    def _insert(
+        self, key: Key, node: _BagNode, acting: MergeInput | None, move: Move | None
+    ) -> None:
         """Say events that are not there, if the policy for inserts wants them."""
         if key[1] < self.state.stable:
             return
@@ -123,7 +125,7 @@ class MultisetIndex(MergeIndex):
                 end = min(node.of(source) - node.out)
             self._set(key, node, None, end)
 
-    def _follow(self, key: Key, node: _Node, acting: MergeInput, move: Move) -> None:
+    def _follow(self, key: Key, node: _BagNode, acting: MergeInput, move: Move) -> None:
         """Say a change at once, if the policy for adjusts wants it."""
         eager = self.state.adjusts == "eager"
         if not eager and not (self.state.adjusts == "leading" and acting is self.state.leader):
@@ -133,14 +135,14 @@ class MultisetIndex(MergeIndex):
         while node.out.total() > most and key[1] >= self.state.stable:
             self._set(key, node, move.end if node.out[move.end] else max(node.out), None)
 
-    def _align(self, key: Key, node: _Node, said: Counter[int]) -> None:
+    def _align(self, key: Key, node: _BagNode, said: Counter[int]) -> None:
         """Give events ends that somebody says, as far as there are events with other ends."""
         lacking = [end for end in (said - node.out).elements() if self.state.may_move(key, end)]
         others = [end for end in (node.out - said).elements() if self.state.may_move(key, end)]
         for old, new in zip(sorted(others), sorted(lacking)):
             self._set(key, node, old, new)
 
-    def _level(self, key: Key, node: _Node, leading: MergeInput) -> None:
+    def _level(self, key: Key, node: _BagNode, leading: MergeInput) -> None:
         """The number of events becomes that of the leading input, and final."""
         said = node.of(leading)
         facts = [node.of(it).total() for it in self.state.joined() if key[1] < it.stable]
@@ -151,7 +153,7 @@ class MultisetIndex(MergeIndex):
         while node.out.total() < said.total():
             self._set(key, node, None, min(said - node.out))
 
-    def _completed(self, node: _Node, leading: MergeInput) -> Counter[int]:
+    def _completed(self, node: _BagNode, leading: MergeInput) -> Counter[int]:
         """What the leading input says, and where it lacks events, what others say of these."""
         said = _from(node.of(leading), self.state.stable)
         missing = _from(node.out, self.state.stable).total() - said.total()
@@ -165,7 +167,7 @@ class MultisetIndex(MergeIndex):
             missing -= len(more)
         return said
 
-    def _settle(self, key: Key, node: _Node, said: Counter[int], time: int) -> None:
+    def _settle(self, key: Key, node: _BagNode, said: Counter[int], time: int) -> None:
         """Events that end before the time get the ends that are said, the others later ones."""
         first = max(self.state.stable, key[1])
         for end in sorted(end for end in said if first <= end < time):
@@ -181,7 +183,7 @@ class MultisetIndex(MergeIndex):
                 later = [it for it in (said - node.out) if it >= time]
                 self._set(key, node, end, min(later, default=FOREVER))
 
-    def _set(self, key: Key, node: _Node, old: int | None, new: int | None) -> None:
+    def _set(self, key: Key, node: _BagNode, old: int | None, new: int | None) -> None:
         start = key[1]
         self.state.emit(key, start if old is None else old, start if new is None else new)
         if old is not None:

@@ -18,7 +18,7 @@ from anabranch.testing.merge.inputs import (
     StablePolicy,
 )
 from anabranch.testing.merge.ordered import OrderedIndex
-from anabranch.testing.physical import AnyElement, Element, Move, Stable, move_or_stable
+from anabranch.testing.physical import AnyElement, Element, KitStable, Move, move_or_stable
 from anabranch.testing.replica_forms import MergeCase
 
 
@@ -149,6 +149,6 @@ class MergeModel:
                 break
             self._index.freeze(leader, time)
             state.stable = time
-            state.out.append(Stable(time))
+            state.out.append(KitStable(time))
         said, state.out = state.out, []
         return said

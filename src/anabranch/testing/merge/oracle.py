@@ -9,11 +9,11 @@ from typing import Protocol
 from anabranch.model.payload import Payload
 from anabranch.model.time import FOREVER, format_time
 from anabranch.testing.compatible import MergeWatch
-from anabranch.testing.physical import AnyElement, Element, Stable, move_or_stable
+from anabranch.testing.physical import AnyElement, Element, KitStable, move_or_stable
 from anabranch.testing.replicas import MergeScript
 
 
-class Merge(Protocol):
+class WatchedMerge(Protocol):
     """What can be watched: each step returns what the merge says then."""
 
     def attach(self, name: str, from_time: int) -> Iterable[AnyElement]:
@@ -26,7 +26,9 @@ class Merge(Protocol):
         """An input says something."""
 
 
-def assert_merges(script: MergeScript, merge: Merge, *, laconic: bool = False) -> list[Element]:
+def assert_merges(
+    script: MergeScript, merge: WatchedMerge, *, laconic: bool = False
+) -> list[Element]:
     """Let a merge read copies of a stream, and compare after every element it says.
 
     After every element the output must be compatible with the inputs (`MergeWatch`). With every
@@ -62,7 +64,7 @@ def assert_merges(script: MergeScript, merge: Merge, *, laconic: bool = False) -
             said.append(each)
             watch.emit(each)
             wrong = [str(violation) for violation in watch.violations()]
-            if isinstance(each, Stable):
+            if isinstance(each, KitStable):
                 wrong += unsettled(watch, told)
             if wrong:
                 before = MergeScript(script.case, script.history, script.actions[:number])

@@ -23,11 +23,11 @@ from anabranch.model.time import FOREVER
 from anabranch.optimizer.driver import optimize
 from anabranch.testing.near import difference_from_engine
 from anabranch.testing.oracle import assert_agrees, meaning
-from anabranch.testing.physical import Element, Move, PhysicalStream, Stable
+from anabranch.testing.physical import Element, KitStable, Move, PhysicalStream
 from anabranch.testing.sql.from_clause import Registered
 from anabranch.testing.sql.instants import Instants
-from anabranch.testing.sql.queries import Script, scripts
-from anabranch.testing.sql.text import Column, Kind
+from anabranch.testing.sql.queries import DrawnScript, scripts
+from anabranch.testing.sql.text import DrawnColumn, Kind
 
 FIRST: Final = 0
 LAST: Final = 8
@@ -72,7 +72,7 @@ _KINDS: Final[dict[pa.DataType, Kind]] = {
 }
 REGISTERED: Final = {
     name: Registered(
-        columns=tuple(Column(field.name, _KINDS[field.type]) for field in source.schema),
+        columns=tuple(DrawnColumn(field.name, _KINDS[field.type]) for field in source.schema),
         points=source.only_points,
         endless=name in _ENDLESS,
     )
@@ -82,10 +82,10 @@ REGISTERED: Final = {
 
 @final
 @dataclass(frozen=True, slots=True)
-class Case:
+class SqlCase:
     """A script, what comes from each stream, and in which batches."""
 
-    script: Script
+    script: DrawnScript
     streams: Mapping[str, PhysicalStream]
     steps: Sequence[Mapping[str, EventBatch]]
 
@@ -95,11 +95,11 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, depth: int = 2) -> Case:
+def cases(draw: st.DrawFn, depth: int = 2) -> SqlCase:
     """Scripts with streams of a few rows."""
     script = draw(scripts(REGISTERED, depth))
     streams = {name: draw(small_streams(source)) for name, source in SOURCES.items()}
-    return Case(script, streams, draw(_rounds(streams)))
+    return SqlCase(script, streams, draw(_rounds(streams)))
 
 
 @st.composite
@@ -153,12 +153,12 @@ def _story(draw: st.DrawFn, row: Payload, source: Source) -> list[Move]:
 def _with_promises(draw: st.DrawFn, moves: Sequence[Move]) -> list[Element]:
     """Stable points in between, as far as what follows allows; the last one is for ever."""
     least = int(FOREVER)
-    found: list[Element] = [Stable(FOREVER)]
+    found: list[Element] = [KitStable(FOREVER)]
     for move in reversed(moves):
         least = min(least, move.start if move.end == move.start else min(move.end, move.new_end))
         found.append(move)
         if draw(st.integers(0, 3)) == 3:
-            found.append(Stable(least))
+            found.append(KitStable(least))
     return found[::-1]
 
 
@@ -182,7 +182,7 @@ def plan_of(script: str) -> Node:
 
 
 def assert_script_means_what_it_says(
-    case: Case, most: int | None = None, emit: Emission = "speculative"
+    case: SqlCase, most: int | None = None, emit: Emission = "speculative"
 ) -> None:
     """The plan means what the text says; so does the plan after all rules; so does its run.
 
@@ -210,7 +210,7 @@ def assert_script_means_what_it_says(
 
 def difference_from_text(
     found: LogicalStream,
-    script: Script,
+    script: DrawnScript,
     given: Mapping[str, LogicalStream],
     most: int | None = None,
 ) -> str:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from math import lcm
 from typing import Final, Literal, TypeAlias, final
 
-from anabranch.testing.sql.scope import Scalars, Scope, Visible
+from anabranch.testing.sql.scope import DrawnScope, Scalars, Visible
 from anabranch.testing.sql.text import (
     AxisSpec,
-    Column,
+    DrawnColumn,
     Either,
-    Entry,
+    FromEntry,
     Part,
     Query,
     Text,
@@ -35,7 +35,7 @@ _PLAIN_JOINS: Final = {"LEFT SEMI JOIN": "SEMI JOIN", "LEFT ANTI JOIN": "ANTI JO
 class Registered:
     """A stream that queries may read."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[DrawnColumn, ...]
     points: bool = False
     endless: bool = False
 
@@ -50,8 +50,8 @@ class Clause:
     """
 
     text: Text
-    scope: Scope
-    entries: tuple[Entry, ...]
+    scope: DrawnScope
+    entries: tuple[FromEntry, ...]
     shared: tuple[Visible, ...] = ()
     joins: tuple[str, ...] = ()
     conditions: tuple[Part, ...] = ()
@@ -80,7 +80,7 @@ class Sources:
         self.number += 1
         return f"{prefix}{self.number}"
 
-    def clause(self, depth: int, make: MakeQuery, around: Scope | None) -> Clause:
+    def clause(self, depth: int, make: MakeQuery, around: DrawnScope | None) -> Clause:
         """One to three entries, joined."""
         taken = {column.owner for column in around.columns} if around is not None else set[str]()
         before, self.around = self.around, taken
@@ -93,7 +93,7 @@ class Sources:
         self.around = before
         return replace(clause, conditions=tuple(self._equations(clause)))
 
-    def entry(self, depth: int, make: MakeQuery, taken: set[str]) -> Entry:
+    def entry(self, depth: int, make: MakeQuery, taken: set[str]) -> FromEntry:
         """A stream or a query, with a window or without."""
         pick, chance = self.scalars.pick, self.scalars.chance
         ways = ["stream"] * 6 + ["named"] * (3 if self.named else 0)
@@ -103,21 +103,21 @@ class Sources:
         if way == "stream":
             name = pick(list(self.streams))
             known = self.streams[name]
-            entry = Entry(name, None, known.columns, alias)
+            entry = FromEntry(name, None, known.columns, alias)
         elif way == "named":
             name = pick(list(self.named))
             query = self.named[name]
-            entry = Entry(query, name, query.columns, alias)
+            entry = FromEntry(query, name, query.columns, alias)
         else:
             query = make(depth - 1)
-            entry = Entry(query, None, query.columns, alias)
+            entry = FromEntry(query, None, query.columns, alias)
         entry = self._timed(entry)
         if way != "query" and name not in taken and entry.axis is None and chance(4):
             entry = replace(entry, alias=name, written=False)
             self.plain.add(name)
         return replace(entry, alias_last=chance(2))
 
-    def _timed(self, entry: Entry) -> Entry:
+    def _timed(self, entry: FromEntry) -> FromEntry:
         """The same entry with a window, as a stream of changes, or at fewer instants."""
         pick, chance = self.scalars.pick, self.scalars.chance
         facts = self._facts(entry)
@@ -134,7 +134,7 @@ class Sources:
             entry = replace(entry, granule=granule, coarsest=coarsest)
         return entry
 
-    def _window(self, entry: Entry) -> WindowSpec | None:
+    def _window(self, entry: FromEntry) -> WindowSpec | None:
         pick, chance = self.scalars.pick, self.scalars.chance
         facts = self._facts(entry)
         ways = ["range"] * 6 + ["none"] * (6 if not facts.points else 2) + ["slide"] * 2
@@ -163,20 +163,20 @@ class Sources:
                 return WindowSpec("ROWS", None, order_by=order)
         return None
 
-    def _with_axis(self, entry: Entry) -> Entry:
+    def _with_axis(self, entry: FromEntry) -> FromEntry:
         pick = self.scalars.pick
         function: Literal["TUMBLE", "HOP", "SESSION"] = pick(["TUMBLE", "HOP", "SESSION"])
         size, slide = pick([2, 3, 4]), pick([2, 3])
         by: tuple[str, ...] = ()
         if function == "SESSION" and self.scalars.chance(2):
             by = (pick([column.name for column in entry.columns]),)
-        bounds = (Column("window_start", "int"), Column("window_end", "int"))
+        bounds = (DrawnColumn("window_start", "int"), DrawnColumn("window_end", "int"))
         if any(column in entry.columns for column in bounds):
             return entry
         axis = AxisSpec(function, size, slide, by)
         return replace(entry, axis=axis, columns=(*entry.columns, *bounds))
 
-    def _facts(self, entry: Entry) -> Query:
+    def _facts(self, entry: FromEntry) -> Query:
         """What the rows of an entry are like."""
         base = entry.base
         if isinstance(base, str):
@@ -197,7 +197,7 @@ class Sources:
             facts = replace(facts, points=False, granules=facts.granules | {entry.granule})
         return facts
 
-    def alone(self, entry: Entry) -> Clause:
+    def alone(self, entry: FromEntry) -> Clause:
         """One entry and nothing else."""
         facts = self._facts(entry)
         return Clause(
@@ -209,7 +209,9 @@ class Sources:
             granules=facts.granules,
         )
 
-    def _with(self, clause: Clause, written: Text, entry: Entry, shared: list[Visible]) -> Clause:
+    def _with(
+        self, clause: Clause, written: Text, entry: FromEntry, shared: list[Visible]
+    ) -> Clause:
         facts = self._facts(entry)
         items = [*clause.entries, entry]
         names = {column.name for column in shared}
@@ -225,7 +227,7 @@ class Sources:
             granules=clause.granules | facts.granules,
         )
 
-    def _beside(self, clause: Clause, entry: Entry) -> Clause:
+    def _beside(self, clause: Clause, entry: FromEntry) -> Clause:
         """Behind a comma: as in Spark that binds no less than JOIN; WHERE connects most often."""
         written = text("{}{}{}", clause.text, Either(", ", " CROSS JOIN "), entry)
         joins = (*clause.joins, entry.alias)
@@ -237,11 +239,11 @@ class Sources:
         for alias in clause.joins:
             if not self.scalars.chance(5):
                 yield self.equation(
-                    Scope(tuple(each for each in columns if each.owner != alias)),
-                    Scope(tuple(each for each in columns if each.owner == alias)),
+                    DrawnScope(tuple(each for each in columns if each.owner != alias)),
+                    DrawnScope(tuple(each for each in columns if each.owner == alias)),
                 )
 
-    def equation(self, one: Scope, other: Scope) -> Part:
+    def equation(self, one: DrawnScope, other: DrawnScope) -> Part:
         """A column of each side, equal."""
         kinds = {column.kind for column in one.columns} & {column.kind for column in other.columns}
         if not kinds:
@@ -252,7 +254,7 @@ class Sources:
             sides.reverse()
         return text("{} = {}", *sides)
 
-    def _join(self, clause: Clause, entry: Entry) -> Clause:
+    def _join(self, clause: Clause, entry: FromEntry) -> Clause:
         """JOIN with ON or USING."""
         pick = self.scalars.pick
         kind = pick(_JOINS)
@@ -263,8 +265,8 @@ class Sources:
         if common and self.scalars.chance(3):
             return self._using(clause, entry, kind, word, common[: pick([1, 1, 2])])
         both = self._scope([*clause.entries, entry], clause.shared)
-        before = Scope(tuple(c for c in both.columns if c.owner != entry.alias))
-        side = Scope(tuple(c for c in both.columns if c.owner == entry.alias))
+        before = DrawnScope(tuple(c for c in both.columns if c.owner != entry.alias))
+        side = DrawnScope(tuple(c for c in both.columns if c.owner == entry.alias))
         condition = self.equation(before, side)
         match pick(["equation", "equation", "more", "other"]):
             case "more":
@@ -276,7 +278,7 @@ class Sources:
             return self._narrowed(clause, written, entry)
         return self._with(clause, written, entry, [])
 
-    def _narrowed(self, clause: Clause, written: Text, entry: Entry) -> Clause:
+    def _narrowed(self, clause: Clause, written: Text, entry: FromEntry) -> Clause:
         """The left side stays as it is."""
         facts = self._facts(entry)
         return replace(
@@ -287,14 +289,14 @@ class Sources:
             granules=clause.granules | facts.granules,
         )
 
-    def _common(self, clause: Clause, entry: Entry) -> list[Visible]:
+    def _common(self, clause: Clause, entry: FromEntry) -> list[Visible]:
         """Columns whose names mean one thing on either side."""
         names = {(column.name, column.kind) for column in entry.columns}
         columns = clause.scope.columns
         return [each for each in columns if each.bare and (each.name, each.kind) in names]
 
     def _using(
-        self, clause: Clause, entry: Entry, kind: str, word: Part, columns: list[Visible]
+        self, clause: Clause, entry: FromEntry, kind: str, word: Part, columns: list[Visible]
     ) -> Clause:
         names = ", ".join(column.name for column in columns)
         written = text(f"{{}} {{}} {{}} USING ({names})", clause.text, word, entry)
@@ -310,7 +312,7 @@ class Sources:
             shared.append(Visible(mine.name, mine.kind, "", meant))
         return self._with(clause, written, entry, shared)
 
-    def _scope(self, items: list[Entry], shared: tuple[Visible, ...]) -> Scope:
+    def _scope(self, items: list[FromEntry], shared: tuple[Visible, ...]) -> DrawnScope:
         """Columns of USING come first; the sides of them are still there under their owners."""
         found = list(shared)
         hidden = {column.name.lower() for column in shared}
@@ -332,7 +334,7 @@ class Sources:
                         bare=names[name] == 1 and name not in hidden,
                     )
                 )
-        return Scope(tuple(found))
+        return DrawnScope(tuple(found))
 
 
 def star(clause: Clause) -> list[Visible]:

@@ -8,20 +8,20 @@ from typing import Final, final
 
 from anabranch.testing.sql.from_clause import Clause, Sources
 from anabranch.testing.sql.nested import Nested
-from anabranch.testing.sql.scope import Scalars, Scope, Visible
-from anabranch.testing.sql.text import Column, Either, Kind, Part, Query, Text, joined, text
+from anabranch.testing.sql.scope import DrawnScope, Scalars, Visible
+from anabranch.testing.sql.text import DrawnColumn, Either, Kind, Part, Query, Text, joined, text
 
 _ROUGH: Final = ("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP", "STDDEV", "VARIANCE")
 
 
 @final
 @dataclass(slots=True)
-class Groups:
+class GroupDrawer:
     """Draws SELECT, GROUP BY and HAVING over a FROM clause."""
 
     scalars: Scalars
     sources: Sources
-    scope: Scope
+    scope: DrawnScope
     nested: Nested | None
     final: bool
 
@@ -38,7 +38,7 @@ class Groups:
         pick, chance = self.scalars.pick, self.scalars.chance
         drawn = [] if single else [self._key() for _ in range(pick([1, 1, 2, 0]))]
         keys = [(part, kind) for part, kind, _ in drawn]
-        known = Scope(tuple(column for _, _, column in drawn if column is not None))
+        known = DrawnScope(tuple(column for _, _, column in drawn if column is not None))
         items: list[tuple[Part, Kind]] = []
         written: list[Part] = []
         for part, kind in keys:
@@ -58,7 +58,7 @@ class Groups:
             way = pick(["text", "place", "alias"])
             shorter = {"text": part, "place": str(place + 1), "alias": names[place]}[way]
             written.append(Either(shorter, part))
-        columns = tuple(Column(name, kind) for name, (_, kind) in zip(names, items))
+        columns = tuple(DrawnColumn(name, kind) for name, (_, kind) in zip(names, items))
         listed = joined(", ", [text(f"{{}} AS {n}", part) for n, (part, _) in zip(names, items)])
         group: Part = text(" GROUP BY {}", joined(", ", written)) if written else ""
         having = self._having(keys, known, linked)
@@ -153,7 +153,7 @@ class Groups:
                     suffix = ""
         return text(shape + "{}", argument, suffix), kind
 
-    def _having(self, keys: list[tuple[Part, Kind]], known: Scope, linked: bool) -> Part:
+    def _having(self, keys: list[tuple[Part, Kind]], known: DrawnScope, linked: bool) -> Part:
         """A condition on groups, with a nested query at times, connected by keys."""
         if not self.scalars.chance(4):
             return ""

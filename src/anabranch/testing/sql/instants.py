@@ -11,7 +11,7 @@ import duckdb
 from anabranch.algebra.count_window import order_key
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import Payload, freeze
-from anabranch.testing.sql.text import AxisSpec, Entry, Query, WindowSpec, entries, plain
+from anabranch.testing.sql.text import AxisSpec, FromEntry, Query, WindowSpec, entries, plain
 
 Snapshots: TypeAlias = Mapping[int, Counter[Payload]]
 """What holds at each instant; nothing at instants that are not there."""
@@ -39,7 +39,7 @@ class Instants:
             name: {t: stream.snapshot(t) for t in self._span} for name, stream in streams.items()
         }
         self._answers: dict[int, tuple[Query, Snapshots]] = {}
-        self._tables: dict[int, tuple[Entry, str, Snapshots]] = {}
+        self._tables: dict[int, tuple[FromEntry, str, Snapshots]] = {}
         self._connection = duckdb.connect(config={"threads": 1})
         self._connection.execute("SET order_by_non_integer_literal = true")
 
@@ -80,7 +80,7 @@ class Instants:
 
         return run
 
-    def _table(self, entry: Entry) -> tuple[str, Snapshots]:
+    def _table(self, entry: FromEntry) -> tuple[str, Snapshots]:
         """A table in parentheses that has the rows of an entry at the instant `$1`."""
         if id(entry) not in self._tables:
             rows = self._rows(entry)
@@ -96,7 +96,7 @@ class Instants:
             self._tables[id(entry)] = (entry, table, rows)
         return self._tables[id(entry)][1:]
 
-    def _rows(self, entry: Entry) -> Snapshots:
+    def _rows(self, entry: FromEntry) -> Snapshots:
         """What an entry of FROM holds at every instant."""
         base = entry.base
         rows = self._streams[base] if isinstance(base, str) else self.answer(base)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
-from anabranch.testing.sql.scope import Scalars, Scope
+from anabranch.testing.sql.scope import DrawnScope, Scalars
 from anabranch.testing.sql.text import Kind, Part, Query, text
 
 
@@ -19,7 +19,7 @@ class Nested:
     select: Callable[..., Query]
     depth: int
 
-    def condition(self, scope: Scope) -> Part:
+    def condition(self, scope: DrawnScope) -> Part:
         """A condition that stands beside others, joined by AND."""
         pick = self.scalars.pick
         linked = self.scalars.chance(2)
@@ -58,7 +58,7 @@ class Nested:
         shape = f"{{}} {self.scalars.sign()} {{}}"
         return text(f"NOT {shape}" if self.scalars.chance(5) else shape, *sides)
 
-    def _inside(self, scope: Scope) -> Part:
+    def _inside(self, scope: DrawnScope) -> Part:
         """A nested query within OR or CASE."""
         link = "equation" if self.scalars.chance(2) else "none"
         kind: Kind = self.scalars.pick(["int", "text"])
@@ -78,12 +78,12 @@ class Nested:
                 return text("({} OR {})", part, other)
         return text("CASE WHEN {} THEN {} ELSE {} END", part, other, self.scalars.condition(scope))
 
-    def scalar(self, scope: Scope, kind: Kind) -> Part:
+    def scalar(self, scope: DrawnScope, kind: Kind) -> Part:
         """A nested query in place of a value."""
         link = "equation" if self.scalars.chance(2) else "none"
         inner = self.select(self.depth, kinds=[kind], around=scope, link=link, single=True)
         return text("({})", inner)
 
-    def _query(self, scope: Scope, kind: Kind | None, link: str) -> Query:
+    def _query(self, scope: DrawnScope, kind: Kind | None, link: str) -> Query:
         kinds = None if kind is None else [kind]
         return self.select(self.depth, kinds=kinds, around=scope, link=link)

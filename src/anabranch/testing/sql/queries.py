@@ -9,11 +9,11 @@ from typing import Final, Literal, final
 from hypothesis import strategies as st
 
 from anabranch.testing.sql.from_clause import Clause, Registered, Sources, star
-from anabranch.testing.sql.groups import Groups
+from anabranch.testing.sql.groups import GroupDrawer
 from anabranch.testing.sql.nested import Nested
-from anabranch.testing.sql.scope import Scalars, Scope, Visible
+from anabranch.testing.sql.scope import DrawnScope, Scalars, Visible
 from anabranch.testing.sql.text import (
-    Column,
+    DrawnColumn,
     Either,
     Kind,
     Part,
@@ -30,7 +30,7 @@ _KINDS: Final[tuple[Kind, ...]] = ("int", "text", "float", "int", "bool")
 
 @final
 @dataclass(frozen=True, slots=True)
-class Script:
+class DrawnScript:
     """Derived streams by name, and a query that may use them."""
 
     derived: tuple[tuple[str, Query], ...]
@@ -47,7 +47,7 @@ class Script:
 
 
 @st.composite
-def scripts(draw: st.DrawFn, streams: Mapping[str, Registered], depth: int = 2) -> Script:
+def scripts(draw: st.DrawFn, streams: Mapping[str, Registered], depth: int = 2) -> DrawnScript:
     """Scripts whose last statement is a query over some streams."""
     maker = Queries(Scalars(draw), Sources(Scalars(draw), streams))
     derived: list[tuple[str, Query]] = []
@@ -56,7 +56,7 @@ def scripts(draw: st.DrawFn, streams: Mapping[str, Registered], depth: int = 2) 
         name = maker.sources.fresh("d")
         maker.sources.named[name] = query
         derived.append((name, query))
-    return Script(tuple(derived), maker.query(depth, final=True))
+    return DrawnScript(tuple(derived), maker.query(depth, final=True))
 
 
 @final
@@ -85,7 +85,7 @@ class Queries:
         written, body = name, inner
         if self.scalars.chance(3):
             columns = tuple(
-                Column(self.sources.fresh("n"), column.kind) for column in inner.columns
+                DrawnColumn(self.sources.fresh("n"), column.kind) for column in inner.columns
             )
             names = ", ".join(column.name for column in columns)
             renamed = text(f"SELECT * FROM ({{}}) AS inside({names})", inner)
@@ -102,7 +102,7 @@ class Queries:
         *,
         final: bool = False,
         kinds: Sequence[Kind] | None = None,
-        around: Scope | None = None,
+        around: DrawnScope | None = None,
         link: Literal["none", "equation", "any"] = "none",
         single: bool = False,
     ) -> Query:
@@ -128,11 +128,11 @@ class Queries:
                 return replace(found, points=points)
         if grouped:
             deep = self._nested(depth) if depth > 0 else None
-            groups = Groups(self.scalars, self.sources, clause.scope, deep, final)
+            groups = GroupDrawer(self.scalars, self.sources, clause.scope, deep, final)
             return groups.query(clause, where, kinds, linked=link != "none", single=single)
         wanted = kinds or [pick(_KINDS) for _ in range(pick([1, 2, 2, 3]))]
         items: list[Part] = []
-        columns: list[Column] = []
+        columns: list[DrawnColumn] = []
         for kind in wanted:
             value: Part = self.scalars.value(kind, clause.scope)
             if depth > 0 and kind == "int" and link == "none" and chance(10):
@@ -150,26 +150,31 @@ class Queries:
         return query
 
     def _named(
-        self, value: Part, kind: Kind, scope: Scope, taken: set[str], columns: list[Column]
+        self,
+        value: Part,
+        kind: Kind,
+        scope: DrawnScope,
+        taken: set[str],
+        columns: list[DrawnColumn],
     ) -> Part:
         """A column of the result: with a new name, one that FROM has, or that of a column."""
         free = [column for column in scope.columns if column.name.lower() not in taken]
         if free and self.scalars.chance(6):
             column = self.scalars.pick(free)
-            columns.append(Column(column.name, kind))
+            columns.append(DrawnColumn(column.name, kind))
             if column.kind != kind:
                 return text(f"{{}} AS {column.name}", value)
             shown = self.scalars.column(column)
             return Either(shown, text(f"{{}} AS {column.name}", shown))
         name = self.sources.fresh("c")
-        columns.append(Column(name, kind))
+        columns.append(DrawnColumn(name, kind))
         return text(f"{{}} {self.scalars.pick(['AS ', ''])}{name}", value)
 
     def _nested(self, depth: int) -> Nested:
         return Nested(self.scalars, self.select, depth - 1)
 
     def _where(
-        self, clause: Clause, depth: int, around: Scope | None, link: str
+        self, clause: Clause, depth: int, around: DrawnScope | None, link: str
     ) -> tuple[Part, bool]:
         """WHERE with what connects the query; whether points stay known as points."""
         parts = list(clause.conditions)
@@ -187,7 +192,7 @@ class Queries:
         wrapped: list[Part] = [text("({})", p) if self.scalars.chance(4) else p for p in parts]
         return text(" WHERE {}", joined(" AND ", wrapped)), points
 
-    def _link(self, scope: Scope, around: Scope, link: str) -> Part:
+    def _link(self, scope: DrawnScope, around: DrawnScope, link: str) -> Part:
         """A column here compared with one of the query around."""
         kinds = {column.kind for column in scope.columns} & {c.kind for c in around.columns}
         owned = [column for column in around.columns if column.owner and column.kind in kinds]
@@ -211,7 +216,7 @@ class Queries:
             written = f"{clause.entries[0].alias}.*"
         meant = ", ".join(f"{column.meant} AS {column.name}" for column in columns)
         body = text("SELECT {} FROM {}{}", Either(written, meant), clause.text, where)
-        made = tuple(Column(column.name, column.kind) for column in columns)
+        made = tuple(DrawnColumn(column.name, column.kind) for column in columns)
         return Query(body, made, False, clause.endless, clause.granules)
 
     def _limited(self, query: Query) -> Query:
@@ -250,7 +255,7 @@ class Queries:
         rank = text("ROW_NUMBER() OVER ({}ORDER BY {})", by, joined(", ", order))
         k = pick([1, 2, 3])
         bound = pick([f"<= {k}", f"< {k + 1}", *(["= 1"] if k == 1 else [])])
-        wanted = tuple(Column(c.name, c.kind) for c in entry.columns)
+        wanted = tuple(DrawnColumn(c.name, c.kind) for c in entry.columns)
         facts = Query(text(""), wanted, False, clause.endless, clause.granules)
         if chance(2):
             shape = f"SELECT * FROM {{}}{{}} QUALIFY {{}} {bound}"
@@ -260,13 +265,15 @@ class Queries:
         names = ", ".join(column.name for column in wanted)
         more: Part = ""
         if chance(3):
-            scope = Scope(tuple(c for c in self._outside(alias, wanted).columns))
+            scope = DrawnScope(tuple(c for c in self._outside(alias, wanted).columns))
             more = text(" AND {}", self.scalars.condition(scope))
         shape = f"SELECT {names} FROM ({{}}) AS {alias} WHERE rank {bound}{{}}"
         return replace(facts, text=text(shape, inner, more))
 
-    def _outside(self, alias: str, columns: tuple[Column, ...]) -> Scope:
-        return Scope(tuple(Visible(c.name, c.kind, alias, f"{alias}.{c.name}") for c in columns))
+    def _outside(self, alias: str, columns: tuple[DrawnColumn, ...]) -> DrawnScope:
+        return DrawnScope(
+            tuple(Visible(c.name, c.kind, alias, f"{alias}.{c.name}") for c in columns)
+        )
 
     def _set_operation(self, depth: int) -> Query:
         """Two or three queries with the same kinds of columns."""

@@ -51,7 +51,7 @@ class Visible:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Scope:
+class DrawnScope:
     """The columns of a FROM clause."""
 
     columns: tuple[Visible, ...] = ()
@@ -91,7 +91,7 @@ class Scalars:
             written = written.upper()
         return Either(written, column.meant)
 
-    def value(self, kind: Kind, scope: Scope, depth: int = 1) -> Part:
+    def value(self, kind: Kind, scope: DrawnScope, depth: int = 1) -> Part:
         """An expression of a kind."""
         columns = scope.of([kind])
         ways = ["column"] * 6 if columns else []
@@ -109,7 +109,7 @@ class Scalars:
         made: Part = make[kind](scope, depth - 1)
         return made
 
-    def _choice(self, kind: Kind, scope: Scope, depth: int) -> Part:
+    def _choice(self, kind: Kind, scope: DrawnScope, depth: int) -> Part:
         one, other = self.value(kind, scope, depth), self.value(kind, scope, depth)
         match self.pick(["coalesce", "case", "case else", "nullif"]):
             case "coalesce":
@@ -121,7 +121,7 @@ class Scalars:
         condition = self.condition(scope, depth)
         return text("CASE WHEN {} THEN {} ELSE {} END", condition, one, other)
 
-    def _int(self, scope: Scope, depth: int) -> Part:
+    def _int(self, scope: DrawnScope, depth: int) -> Part:
         one = self.value("int", scope, depth)
         match self.pick(["+", "-", "%", "*", "abs", "length", "negative"]):
             case "%":
@@ -137,7 +137,7 @@ class Scalars:
             case sign:
                 return text(f"({{}} {sign} {{}})", one, self.value("int", scope, depth))
 
-    def _float(self, scope: Scope, depth: int) -> Part:
+    def _float(self, scope: DrawnScope, depth: int) -> Part:
         match self.pick(["+", "half", "cast", "int"]):
             case "half":
                 return text("{} / 2", self.value("int", scope, depth))
@@ -149,7 +149,7 @@ class Scalars:
         one, other = self.value("float", scope, depth), self.value("float", scope, depth)
         return text("CAST({} + {} AS DOUBLE)", one, other)
 
-    def _text(self, scope: Scope, depth: int) -> Part:
+    def _text(self, scope: DrawnScope, depth: int) -> Part:
         one = self.value("text", scope, depth)
         match self.pick(["upper", "||", "substring"]):
             case "upper":
@@ -158,7 +158,7 @@ class Scalars:
                 return text("({} || {})", one, self.value("text", scope, depth))
         return text("SUBSTRING({}, 1, 1)", one)
 
-    def condition(self, scope: Scope, depth: int = 1) -> Part:
+    def condition(self, scope: DrawnScope, depth: int = 1) -> Part:
         """Something that is true, false or unknown."""
         ways = ["compare"] * 4 + ["null", "between", "in", "like", "distinct"]
         if scope.of(["bool"]):
@@ -198,7 +198,7 @@ class Scalars:
                 return text(f"({{}}) {truth}", self.condition(scope, depth - 1))
         return self.comparison(scope, depth)
 
-    def comparison(self, scope: Scope, depth: int = 1) -> Part:
+    def comparison(self, scope: DrawnScope, depth: int = 1) -> Part:
         """Two values of one kind compared; ints with floats at times."""
         kind: Kind = self.pick(["int", "text", "int", "float"])
         other: Kind = "int" if kind == "float" and self.chance(4) else kind
@@ -211,11 +211,11 @@ class Scalars:
         """An operator that compares."""
         return self.pick(_COMPARISONS)
 
-    def _both(self, word: str, scope: Scope, depth: int) -> Text:
+    def _both(self, word: str, scope: DrawnScope, depth: int) -> Text:
         one, other = self.condition(scope, depth - 1), self.condition(scope, depth - 1)
         return text(f"({{}} {word} {{}})", one, other)
 
-    def _in_list(self, scope: Scope, depth: int) -> Part:
+    def _in_list(self, scope: DrawnScope, depth: int) -> Part:
         kind: Kind = self.pick(["int", "text"])
         listed: list[Any] = self.draw(
             st.lists(st.sampled_from([*LITERALS[kind], "NULL"]), min_size=1, max_size=3)

@@ -12,7 +12,7 @@ Kind = Literal["int", "float", "text", "bool"]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Column:
+class DrawnColumn:
     """A column of a query or a stream."""
 
     name: str
@@ -51,7 +51,7 @@ class Query:
     """
 
     text: Text
-    columns: tuple[Column, ...]
+    columns: tuple[DrawnColumn, ...]
     points: bool = False
     endless: bool = False
     granules: frozenset[int] = frozenset()
@@ -99,7 +99,7 @@ class AxisSpec:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class FromEntry:
     """One entry of FROM: where rows come from, and which of them count at an instant.
 
     Attributes:
@@ -118,7 +118,7 @@ class Entry:
 
     base: str | Query
     name: str | None
-    columns: tuple[Column, ...]
+    columns: tuple[DrawnColumn, ...]
     alias: str
     written: bool = True
     change: Literal["Istream", "Dstream", "Rstream"] | None = None
@@ -134,8 +134,8 @@ class Entry:
         return bool(self.change or self.axis or self.window) or self.granule > 1
 
 
-Part: TypeAlias = str | Text | Either | Query | Entry
-NameOf: TypeAlias = Callable[[Entry], str]
+Part: TypeAlias = str | Text | Either | Query | FromEntry
+NameOf: TypeAlias = Callable[[FromEntry], str]
 
 
 def granules_in(part: Part) -> frozenset[int]:
@@ -147,7 +147,7 @@ def granules_in(part: Part) -> frozenset[int]:
             return granules_in(part.ours)
         case Query():
             return granules_in(part.text)
-        case Entry():
+        case FromEntry():
             return granules_in(part.base) | ({part.granule} - {1})
     return frozenset()
 
@@ -182,7 +182,7 @@ def ours(part: Part) -> str:
             return ours(part.ours)
         case Query():
             return ours(part.text)
-        case Entry():
+        case FromEntry():
             return _entry(part)
 
 
@@ -197,13 +197,13 @@ def plain(part: Part, name_of: NameOf) -> str:
             return plain(part.plain, name_of)
         case Query():
             return plain(part.text, name_of)
-        case Entry(base=Query() as query) if not part.is_timed:
+        case FromEntry(base=Query() as query) if not part.is_timed:
             return f"({plain(query, name_of)}) AS {part.alias}"
-        case Entry():
+        case FromEntry():
             return f"{name_of(part)} AS {part.alias}"
 
 
-def entries(part: Part) -> list[Entry]:
+def entries(part: Part) -> list[FromEntry]:
     """The entries of FROM that plain SQL needs a table for."""
     match part:
         case str():
@@ -214,13 +214,13 @@ def entries(part: Part) -> list[Entry]:
             return entries(part.plain)
         case Query():
             return entries(part.text)
-        case Entry(base=Query() as query) if not part.is_timed:
+        case FromEntry(base=Query() as query) if not part.is_timed:
             return entries(query)
-        case Entry():
+        case FromEntry():
             return [part]
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: FromEntry) -> str:
     if isinstance(entry.base, str):
         shown = entry.base
     elif entry.name is not None:

@@ -16,7 +16,7 @@ from anabranch.runtime.sources.files.copies import (
     misfit,
 )
 from anabranch.runtime.sources.files.lost_copies import LostCopies
-from anabranch.runtime.sources.files.reader import Split, read_split
+from anabranch.runtime.sources.files.reader import FileSplit, read_split
 from anabranch.runtime.sources.files.units import (
     START,
     Position,
@@ -31,7 +31,7 @@ from anabranch.runtime.store.folder import Folder
 
 @final
 @dataclass(frozen=True, slots=True)
-class Copy:
+class PlannedCopy:
     """A copy as plans know it.
 
     Attributes:
@@ -66,7 +66,7 @@ class Taken:
 
     units: list[Unit] = field(default_factory=list)
     after: dict[str, Position] = field(default_factory=dict)
-    changed: dict[str, Copy] = field(default_factory=dict)
+    changed: dict[str, PlannedCopy] = field(default_factory=dict)
     restarts: list[int] = field(default_factory=list)
     announced: dict[str, int | None] = field(default_factory=dict)
 
@@ -78,7 +78,7 @@ class CopyBook:
         """Know nothing yet."""
         self._source = source
         self._lost = lost
-        self._copies: dict[str, Copy] = {}
+        self._copies: dict[str, PlannedCopy] = {}
         self._positions: dict[str, Position] = {}
         self._frozen: dict[str, int] | None = None
 
@@ -98,7 +98,7 @@ class CopyBook:
 
     def apply(self, copies: Mapping[str, list[Any]], after: Mapping[str, list[int]]) -> None:
         """Take over what a plan says."""
-        self._copies.update({name: Copy(*content) for name, content in copies.items()})
+        self._copies.update({name: PlannedCopy(*content) for name, content in copies.items()})
         self._positions.update({name: Position(*at) for name, at in after.items()})
 
     def freeze(self) -> None:
@@ -126,7 +126,7 @@ class CopyBook:
             there = {name: path for name, path in there.items() if name in self._frozen}
         known = dict(self._copies)
         for name in there:
-            known.setdefault(name, Copy(len(known)))
+            known.setdefault(name, PlannedCopy(len(known)))
         cursors: dict[str, _Cursor] = {}
         for name, copy in known.items():
             now = copy
@@ -154,8 +154,8 @@ class CopyBook:
             return {}
 
     def _look(
-        self, name: str, copy: Copy, path: Path | None, taken: Taken
-    ) -> tuple[Copy, _Cursor | None]:
+        self, name: str, copy: PlannedCopy, path: Path | None, taken: Taken
+    ) -> tuple[PlannedCopy, _Cursor | None]:
         """What a copy is now, and how to read on in it if that can be done."""
         if path is None:
             return replace(copy, problem="it is gone"), None
@@ -182,10 +182,10 @@ class CopyBook:
                 taken.announced[name] = found.since
             at = START
         size = found.size if self._frozen is None else min(found.size, self._frozen[name])
-        now = Copy(copy.number, found.identity)
+        now = PlannedCopy(copy.number, found.identity)
         return now, _Cursor(name, copy.number, path, replace(found, size=size), at)
 
-    def _begins(self, name: str, copy: Copy, found: Measured) -> bool:
+    def _begins(self, name: str, copy: PlannedCopy, found: Measured) -> bool:
         """Whether a copy is new, was made anew, or can be read again after all."""
         at = self._positions.get(name, START)
         if copy.identity != found.identity or found.size < at.place:
@@ -194,7 +194,7 @@ class CopyBook:
         if note is None:
             return False
         try:
-            for _ in read_split(self._source, Split(*note["split"]), self._source.schema.names):
+            for _ in read_split(self._source, FileSplit(*note["split"]), self._source.schema.names):
                 pass
         except AnabranchError:
             return False

@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError
 from anabranch.errors import StreamError
 from anabranch.runtime.sources.files.delta_rows import KIND, Change
 from anabranch.runtime.sources.files.parquet_times import StartStatistics
-from anabranch.runtime.sources.files.reader import Split
+from anabranch.runtime.sources.files.reader import FileSplit
 from anabranch.runtime.sources.files.units import Position, Unit
 from anabranch.runtime.sources.spec import FileSource, Shape
 
@@ -219,7 +219,7 @@ def _units(
             if last:
                 ends = index + 1 == len(files)
                 following = Position(after) if ends else Position(before, 1 + (index + 1) * _GROUPS)
-            split = Split(
+            split = FileSplit(
                 file.path,
                 each,
                 each + 1 if rows else 0,

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from anabranch.model.coarser import chronon_of_time
 from anabranch.model.time import BEGINNING, Time, subtract_saturating
 from anabranch.runtime.sources.files.delta_rows import KIND
-from anabranch.runtime.sources.files.reader import Split, read_times
+from anabranch.runtime.sources.files.reader import FileSplit, read_times
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.folder import Folder
 
@@ -24,7 +24,7 @@ class UnreadPart:
 
     entry: int
     index: int
-    splits: tuple[Split, ...]
+    splits: tuple[FileSplit, ...]
 
 
 @final
@@ -40,7 +40,9 @@ class Earlier:
     promised: Time = BEGINNING
     unread: tuple[UnreadPart, ...] = ()
 
-    def then(self, source: FileSource, entry: int, index: int, splits: Sequence[Split]) -> Earlier:
+    def then(
+        self, source: FileSource, entry: int, index: int, splits: Sequence[FileSplit]
+    ) -> Earlier:
         """The same for whoever comes behind one more part."""
         if not promises_within(source):
             return self
@@ -101,7 +103,7 @@ def promises_within(source: FileSource) -> bool:
     return is_judged and (source.promise.delay is not None or bool(holds_stables))
 
 
-def _known(source: FileSource, split: Split) -> Time | None:
+def _known(source: FileSource, split: FileSplit) -> Time | None:
     """What a piece promises, as far as that can be told without reading it."""
     if not split.path:
         stable = Time(split.stable if split.stable is not None else BEGINNING)
@@ -115,7 +117,7 @@ def _known(source: FileSource, split: Split) -> Time | None:
     return subtract_saturating(chronon_of_time(Time(split.latest), source.promise.step), delay)
 
 
-def _read(source: FileSource, split: Split) -> Time:
+def _read(source: FileSource, split: FileSplit) -> Time:
     """What a piece promises, by reading its times."""
     latest, stable = read_times(source, split)
     delay = source.promise.delay

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 from urllib.parse import quote
 
-from anabranch.runtime.sources.files.reader import Split
+from anabranch.runtime.sources.files.reader import FileSplit
 from anabranch.runtime.store.folder import Folder
 
 _LOST: Final = "lost"
@@ -23,7 +23,7 @@ class LostCopies:
 
     folder: Folder
 
-    def add(self, source: str, copy: int, split: Split, problem: str) -> None:
+    def add(self, source: str, copy: int, split: FileSplit, problem: str) -> None:
         """Something of a copy could not be read."""
         content = {"split": split.to_json(), "problem": problem}
         self._place.write_json(_name(source, copy), content)

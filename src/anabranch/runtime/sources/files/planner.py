@@ -15,7 +15,7 @@ from anabranch.runtime.sources.files.delta_table import last_version, new_delta_
 from anabranch.runtime.sources.files.earlier_parts import Earlier, PartPromises, promises_within
 from anabranch.runtime.sources.files.listing import list_files
 from anabranch.runtime.sources.files.lost_copies import LostCopies
-from anabranch.runtime.sources.files.reader import WHOLE, Split
+from anabranch.runtime.sources.files.reader import WHOLE, FileSplit
 from anabranch.runtime.sources.files.units import (
     START,
     Position,
@@ -48,7 +48,7 @@ def _now() -> int:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Part:
+class SourcePart:
     """The work of one task: some splits of a source, and whether the source ends in this batch.
 
     Where `passed` is said there are no splits: so many microseconds have gone by. `commands` are
@@ -59,7 +59,7 @@ class Part:
 
     source: str
     number: int
-    splits: tuple[Split, ...]
+    splits: tuple[FileSplit, ...]
     ends: bool
     passed: int | None = None
     commands: tuple[Mapping[str, Any], ...] = ()
@@ -148,9 +148,9 @@ class FilePlanner:
             self._control.take(name, Command(**content), self._last)
         return self._last
 
-    def parts(self, start: int, end: int) -> list[Part]:
+    def parts(self, start: int, end: int) -> list[SourcePart]:
         """The work between two offsets."""
-        work: list[Part] = []
+        work: list[SourcePart] = []
         numbers: Counter[str] = Counter()
         sources = {source.name: source for source in self._sources}
         earlier: dict[str, Earlier] = {}
@@ -166,12 +166,12 @@ class FilePlanner:
                 )
             for name, parts in entry["parts"].items():
                 for place, part in enumerate(parts):
-                    splits = tuple(Split(*split) for split in part)
+                    splits = tuple(FileSplit(*split) for split in part)
                     copies = self._copies_of(name, splits, entry, first=place == 0)
                     ends = name in entry["ended"]
                     before = earlier.get(name, Earlier())
                     work.append(
-                        Part(name, numbers[name], splits, ends, copies=copies, earlier=before)
+                        SourcePart(name, numbers[name], splits, ends, copies=copies, earlier=before)
                     )
                     numbers[name] += 1
                     if name in sources:
@@ -180,12 +180,14 @@ class FilePlanner:
             commands += entry.get("control", {}).values()
             commands += entry.get("announced", ())
         if commands:
-            work.append(Part("", CONTROL, (), ends=False, commands=tuple(commands)))
-        work += [Part(name, CLOCK, (), ends=False, passed=time) for name, time in passed.items()]
+            work.append(SourcePart("", CONTROL, (), ends=False, commands=tuple(commands)))
+        work += [
+            SourcePart(name, CLOCK, (), ends=False, passed=time) for name, time in passed.items()
+        ]
         return work
 
     def _copies_of(
-        self, name: str, splits: Iterable[Split], entry: Mapping[str, Any], *, first: bool
+        self, name: str, splits: Iterable[FileSplit], entry: Mapping[str, Any], *, first: bool
     ) -> dict[int, dict[str, Any]]:
         """The copies that a part is about; what has become of the others is told by the first."""
         if name not in self._books:

@@ -42,7 +42,7 @@ _STABLE: Final = re.compile(rb'^.*"stable".*$', re.MULTILINE)
 
 @final
 @dataclass(frozen=True, slots=True)
-class Split:
+class FileSplit:
     """A piece of a file: row groups of Parquet, bytes of text (whole lines), or all of it.
 
     `number` is that of its first row or line; `stable` is what a log says about the time after
@@ -73,7 +73,7 @@ class Split:
         return [*plain, [list(each) for each in self.values], self.change, self.latest]
 
 
-def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iterator[Arrivals]:
+def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> Iterator[Arrivals]:
     """The arrivals in a split, with these payload columns.
 
     Raises:
@@ -106,7 +106,7 @@ def read_split(source: FileSource, split: Split, columns: Sequence[str]) -> Iter
         number += rows.num_rows
 
 
-def read_times(source: FileSource, split: Split) -> tuple[Time, Time]:
+def read_times(source: FileSource, split: FileSplit) -> tuple[Time, Time]:
     """The largest start and the largest stable point in a split; only what tells these is read.
 
     Raises:
@@ -142,7 +142,7 @@ def _lines_with_stables(data: bytes) -> bytes:
     return b"\n".join(_STABLE.findall(data))
 
 
-def _form(source: FileSource, split: Split) -> FileForm:
+def _form(source: FileSource, split: FileSplit) -> FileForm:
     """What a split holds; copies of a stream may have different forms."""
     if not source.copies:
         return source.form
@@ -167,7 +167,7 @@ def _pruned(came: Arrivals, schema: pa.Schema) -> Arrivals:
     )
 
 
-def _parquet(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _parquet(split: FileSplit, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
     try:
         file = pq.ParquetFile(split.path, memory_map=True, coerce_int96_timestamp_unit="us")
         there = file.schema_arrow
@@ -185,7 +185,7 @@ def _parquet(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
     yield from _batches(table)
 
 
-def _delta(split: Split, stored: pa.Schema, shape: Shape) -> Iterator[pa.RecordBatch]:
+def _delta(split: FileSplit, stored: pa.Schema, shape: Shape) -> Iterator[pa.RecordBatch]:
     try:
         file = pq.ParquetFile(split.path, memory_map=True, coerce_int96_timestamp_unit="us")
         groups = range(split.first, split.last)
@@ -194,7 +194,7 @@ def _delta(split: Split, stored: pa.Schema, shape: Shape) -> Iterator[pa.RecordB
         _unreadable(split.path, problem)
 
 
-def _json(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _json(split: FileSplit, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
     data = _bytes(split)
     if not data.strip():
         return
@@ -209,7 +209,7 @@ def _json(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays(columns, schema=stored)
 
 
-def _csv(split: Split, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _csv(split: FileSplit, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
     if _is_blank(split.path):
         return
     options = pcsv.ConvertOptions(
@@ -274,7 +274,7 @@ def _array(table: pa.Table, name: str) -> pa.Array:
     return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
-def _bytes(split: Split) -> bytes:
+def _bytes(split: FileSplit) -> bytes:
     try:
         if split.last == WHOLE:
             with pa.input_stream(split.path, compression="detect") as stream:
@@ -312,7 +312,7 @@ def _unreadable(path: str, problem: Exception) -> NoReturn:
     ) from None
 
 
-def _name_line(data: bytes, stored: pa.Schema, split: Split, problem: Exception) -> NoReturn:
+def _name_line(data: bytes, stored: pa.Schema, split: FileSplit, problem: Exception) -> NoReturn:
     """Find the first line that is to blame."""
     for number, line in enumerate(data.split(b"\n"), split.number):
         if not line.strip():

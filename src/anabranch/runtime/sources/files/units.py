@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from anabranch.errors import StreamError
 from anabranch.runtime.sources.files.listing import LOG, is_compressed
 from anabranch.runtime.sources.files.parquet_times import StartStatistics
-from anabranch.runtime.sources.files.reader import WHOLE, Split
+from anabranch.runtime.sources.files.reader import WHOLE, FileSplit
 from anabranch.runtime.sources.spec import FileForm, Shape
 
 BLOCK_BYTES: Final = 4 << 20
@@ -42,7 +42,7 @@ class Unit:
     """A piece of work of about so many rows, and where its file stands after it."""
 
     file: str
-    splits: tuple[Split, ...]
+    splits: tuple[FileSplit, ...]
     rows: int
     after: Position
 
@@ -65,7 +65,7 @@ def new_units(
         return _row_groups(file, at, shape)
     if form == "csv" or is_compressed(file):
         # The number of rows is a guess: nobody has looked into the file yet.
-        return iter([_unit(Split(str(file), 0, WHOLE), 1 + size // 64, Position(WHOLE))])
+        return iter([_unit(FileSplit(str(file), 0, WHOLE), 1 + size // 64, Position(WHOLE))])
     return _lines(file, size, at)
 
 
@@ -76,8 +76,8 @@ def new_log_units(root: Path, size: int, at: Position) -> Iterator[Unit]:
     """
     for number in range(at.place, size):
         entry: dict[str, Any] = json.loads((root / LOG / f"{number}.json").read_text())
-        splits = [Split(str(root / part["name"]), 0, WHOLE) for part in entry["files"]]
-        splits.append(Split("", 0, 0, stable=entry["stable"]))
+        splits = [FileSplit(str(root / part["name"]), 0, WHOLE) for part in entry["files"]]
+        splits.append(FileSplit("", 0, 0, stable=entry["stable"]))
         rows = sum(part["rows"] for part in entry["files"])
         yield Unit(str(root), tuple(splits), rows, Position(number + 1))
 
@@ -88,7 +88,7 @@ def log_size(root: Path) -> int:
     return max(numbers, default=-1) + 1
 
 
-def _unit(split: Split, rows: int, after: Position) -> Unit:
+def _unit(split: FileSplit, rows: int, after: Position) -> Unit:
     return Unit(split.path, (split,), rows, after)
 
 
@@ -108,7 +108,7 @@ def _row_groups(file: Path, at: Position, shape: Shape | None) -> Iterator[Unit]
         is_last = group + 1 == metadata.num_row_groups
         after = Position(WHOLE if is_last else group + 1, number + rows)
         latest = statistics.latest(group)
-        yield _unit(Split(str(file), group, group + 1, number, latest=latest), rows, after)
+        yield _unit(FileSplit(str(file), group, group + 1, number, latest=latest), rows, after)
         number += rows
 
 
@@ -134,7 +134,7 @@ def _lines(file: Path, size: int, at: Position) -> Iterator[Unit]:
                 return
             lines = rest.count(b"\n", 0, cut) + (rest[cut - 1 : cut] != b"\n")
             after = Position(place + cut, number + rest.count(b"\n", 0, cut))
-            yield _unit(Split(str(file), place, place + cut, number), lines, after)
+            yield _unit(FileSplit(str(file), place, place + cut, number), lines, after)
             place, number, rest = after.place, after.number, rest[cut:]
 
 
@@ -158,19 +158,19 @@ def first_lines(unit: Unit, rows: int) -> Unit:
     for _ in range(rows):
         end = text.index(b"\n", end) + 1
     after = Position(split.first + end, split.number + rows)
-    return _unit(Split(split.path, split.first, after.place, split.number), rows, after)
+    return _unit(FileSplit(split.path, split.first, after.place, split.number), rows, after)
 
 
 def share_units(
     units: Sequence[Unit], parts: int, *, together: bool, least: int = 1
-) -> list[list[Split]]:
+) -> list[list[FileSplit]]:
     """Neighbours stay together, and if wanted files; parts get about the same number of rows.
 
     None is made for less than `least` rows, but for the first.
     """
     total = sum(unit.rows for unit in units)
     parts = min(parts, max(1, total // least))
-    shared: list[list[Split]] = []
+    shared: list[list[FileSplit]] = []
     count = 0
     last = ""
     for unit in units:
@@ -184,7 +184,7 @@ def share_units(
     return shared
 
 
-def _append(splits: list[Split], split: Split) -> None:
+def _append(splits: list[FileSplit], split: FileSplit) -> None:
     """Add a split, as the continuation of the last one where it is that."""
     last = splits[-1] if splits else None
     if last and split.path and last.path == split.path and last.last == split.first > 0:
