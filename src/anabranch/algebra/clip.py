@@ -42,6 +42,11 @@ class Clip(Unary):
         return FOREVER if self.end is None else self.end
 
     @property
+    def remembers(self) -> bool:
+        """No: each row leaves by itself."""
+        return False
+
+    @property
     def properties(self) -> Properties:
         """Those of the input."""
         return self.input.properties.loosened()

@@ -33,6 +33,11 @@ class Filter(Unary):
             )
 
     @property
+    def remembers(self) -> bool:
+        """No: each row leaves by itself."""
+        return False
+
+    @property
     def properties(self) -> Properties:
         """Those of the input."""
         return self.input.properties

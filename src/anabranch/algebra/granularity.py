@@ -30,6 +30,11 @@ class Granularity(Unary):
             )
 
     @property
+    def remembers(self) -> bool:
+        """No: each row leaves by itself."""
+        return False
+
+    @property
     def properties(self) -> Properties:
         """Those of the input, but a sampled point holds for a whole granule."""
         known = self.input.properties

@@ -38,6 +38,11 @@ class Map(Unary):
         return pa.schema([(name, expression.type) for name, expression in self.columns])
 
     @property
+    def remembers(self) -> bool:
+        """No: each row leaves by itself."""
+        return False
+
+    @property
     def properties(self) -> Properties:
         """Those of the input: lifetimes are not touched, but payloads may become equal."""
         known = self.input.properties

@@ -110,6 +110,11 @@ class Node(ABC):
         """The meaning: the output's snapshots, given the inputs' snapshots."""
 
     @property
+    def remembers(self) -> bool:
+        """Whether it keeps rows from one batch to the next, so that it has state."""
+        return True
+
+    @property
     def clock(self) -> Clock | None:
         """How the stream counts time: as its inputs do; None where its rows hold always."""
         return next((each for node in self.inputs if (each := node.clock) is not None), None)

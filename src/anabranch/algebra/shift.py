@@ -33,6 +33,11 @@ class Shift(Unary):
             )
 
     @property
+    def remembers(self) -> bool:
+        """No: each row leaves by itself."""
+        return False
+
+    @property
     def properties(self) -> Properties:
         """Those of the input; a point at the end of time stays open when it is moved away."""
         known = self.input.properties

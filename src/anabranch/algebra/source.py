@@ -69,6 +69,11 @@ class Source(Node):
         return Clock(self.chronon or 1 if self.timestamps else self.chronon, self.timestamps)
 
     @property
+    def remembers(self) -> bool:
+        """No: rows come from outside."""
+        return False
+
+    @property
     def properties(self) -> Properties:
         """What the owner of the source declares."""
         return Properties(

@@ -96,6 +96,11 @@ class TimeWindow(Unary):
         return with_columns(self.input, self.columns)
 
     @property
+    def remembers(self) -> bool:
+        """No: each row leaves by itself."""
+        return False
+
+    @property
     def properties(self) -> Properties:
         """Insert-only if the input is; points only where nothing is held at all."""
         known = self.input.properties

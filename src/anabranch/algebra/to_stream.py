@@ -49,6 +49,11 @@ class ToStream(Unary):
         return self.kind == "deletions" and self.anchor == "last_valid"
 
     @property
+    def remembers(self) -> bool:
+        """Yes, but for the snapshots of points: each of these is its own only snapshot."""
+        return not (self.kind == "snapshots" and self.input.properties.only_points)
+
+    @property
     def properties(self) -> Properties:
         """Points; what begins where another one ends withdraws the end, or the beginning."""
         known = self.input.properties

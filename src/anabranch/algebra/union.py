@@ -43,6 +43,11 @@ class Union(Node):
         return self.inputs[0].schema
 
     @property
+    def remembers(self) -> bool:
+        """No: rows pass through."""
+        return False
+
+    @property
     def properties(self) -> Properties:
         """What holds for all inputs."""
         each = [node.properties for node in self.inputs]

@@ -43,6 +43,11 @@ class WeightedWindow(Unary):
         return pa.schema([*self.input.schema, pa.field(self.weight, pa.int64())])
 
     @property
+    def remembers(self) -> bool:
+        """No: each row leaves by itself."""
+        return False
+
+    @property
     def properties(self) -> Properties:
         """Nothing: a longer lifetime changes weights."""
         return Properties()

@@ -31,6 +31,11 @@ class Split(Unary):
             )
 
     @property
+    def remembers(self) -> bool:
+        """Not over points, which are as short as pieces can be."""
+        return not self.input.properties.only_points
+
+    @property
     def properties(self) -> Properties:
         """Points stay points; any other lifetime may be open, and cutting it further adjusts it."""
         return split_properties(self.input.properties)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.node import Node
-from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import UNBOUNDED, TimeWindow
-from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
-from anabranch.kernels.contract.kernel import Stateless
-from anabranch.kernels.plan.catalog import kernel_of
 
 
 def _forgets_nothing(node: Node) -> bool:
@@ -28,7 +24,7 @@ def refuse_unbounded(node: Node, *, allow: bool) -> None:
     if allow:
         return
     for above in node.walk():
-        if isinstance(above, Source | Union) or isinstance(kernel_of(above), Stateless):
+        if not above.remembers:
             continue
         for below in above.walk():
             if _forgets_nothing(below):

@@ -14,9 +14,6 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.source import Source
 from anabranch.algebra.top_k import TopK
-from anabranch.algebra.union import Union
-from anabranch.kernels.contract.kernel import Stateless
-from anabranch.kernels.plan.catalog import kernel_of
 from anabranch.language.bind.as_of import holds_one_instant, time_columns
 from anabranch.runtime.sources.spec import FileSource
 
@@ -154,10 +151,7 @@ def _never_promises(sources: Mapping[str, Any], name: str) -> bool:
 
 
 def _remembers(node: Node) -> bool:
-    return any(
-        not isinstance(each, Source | Union) and not isinstance(kernel_of(each), Stateless)
-        for each in node.walk()
-    )
+    return any(each.remembers for each in node.walk())
 
 
 def _kept(sources: Mapping[str, Any]) -> dict[str, str]:
