@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.kernels.columns import grouped as columns
-from anabranch.kernels.contract.kernel import ID, SortedRun
-from anabranch.kernels.trace.runs import TIME, with_times
+from anabranch.kernels.contract.column_names import ID, TIME
+from anabranch.kernels.contract.kernel import SortedRun
+from anabranch.kernels.trace.runs import with_times
 from anabranch.kernels.trace.timeline import Lanes
 from anabranch.kernels.trace.timeline_rows import COUNT, REMOVED, fetch, live_rows, merger, trimmer
 from anabranch.model.time import FOREVER, Time

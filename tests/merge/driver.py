@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.source import Source
-from anabranch.kernels.contract.kernel import COPY, Progress, Trace
+from anabranch.kernels.contract.column_names import COPY
+from anabranch.kernels.contract.kernel import Progress, Trace
 from anabranch.kernels.merge.copies import Copies, InputState
 from anabranch.kernels.merge.merge import COPIES, MergeKernel
 from anabranch.model.payload import Payload

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.algebra.node import Node
+from anabranch.kernels.contract.packed_events import unpack_events
 from anabranch.kernels.plan.compile import Emission, PhysicalPlan, compile_plan
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
@@ -27,7 +28,7 @@ from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home, StateLayout
 from anabranch.runtime.workers.job import Delivery, Job
 from anabranch.runtime.workers.source_task import Piece, send_commands, send_source, send_time
-from anabranch.runtime.workers.stage_task import events_of, ordered, run_level
+from anabranch.runtime.workers.stage_task import ordered, run_level
 
 Parts = Mapping[str, Sequence[EventBatch]]
 
@@ -174,7 +175,9 @@ class ShardedRunner:
     def _output(self, number: int, results: Sequence[ShardResult]) -> EventBatch:
         stable = Time(min(result.head["stable"] for result in results))
         schema = self.job.plan.stages[self.job.plan.outputs[number]].schema
-        found = [events_of(each.rows, schema, stable) for each in results if each.rows is not None]
+        found = [
+            unpack_events(each.rows, schema, stable) for each in results if each.rows is not None
+        ]
         return ordered(EventBatch.concat([EventBatch.empty(schema, stable), *found]))
 
     def _level(self, places: tuple[int, ...], rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

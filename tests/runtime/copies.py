@@ -12,15 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.source import Source
-from anabranch.kernels.contract.kernel import (
-    COPY,
-    ID,
-    Arrived,
-    Progress,
-    Stateful,
-    Trace,
-    with_copy,
-)
+from anabranch.kernels.contract.column_names import COPY, ID
+from anabranch.kernels.contract.kernel import Arrived, Progress, Stateful, Trace, with_copy
 from anabranch.kernels.contract.routing import BY_ID, Routing
 from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage
 from anabranch.model.batch import EventBatch

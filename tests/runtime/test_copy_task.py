@@ -12,14 +12,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.runtime.copies import (
-    SCHEMA,
-    append_lines,
-    append_log,
-    copies_source,
-    point,
-    shown_plan,
-)
+from tests.runtime.copies import SCHEMA, append_lines, append_log, copies_source, point, shown_plan
 
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
@@ -27,7 +20,8 @@ from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError, StreamError
 from anabranch.expressions.expression import Expression
-from anabranch.kernels.contract.kernel import COPY, Progress
+from anabranch.kernels.contract.column_names import COPY
+from anabranch.kernels.contract.kernel import Progress
 from anabranch.kernels.plan import local_runner
 from anabranch.kernels.plan.compile import compile_plan
 from anabranch.model.batch import EventBatch

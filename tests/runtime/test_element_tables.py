@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from anabranch import Engine
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError, StreamError
+from anabranch.kernels.contract.packed_events import pack_events
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.elements import Adjust, Element, Insert, Stable, batch_of
@@ -28,7 +29,6 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import Place, element_schema, element_table
 from anabranch.runtime.sinks.delta_sink import DeltaSink
 from anabranch.runtime.sinks.sinks import Begin, ShardResult
-from anabranch.runtime.workers.stage_task import as_rows
 from anabranch.testing import PhysicalStream
 from anabranch.testing.strategies import batchings, payload_schemas, streams
 
@@ -163,7 +163,7 @@ def opened(path: Path, keep: Any, *, fresh: bool = True, clock: Clock = INTEGERS
 
 
 def results(batch: EventBatch, before: Time) -> list[ShardResult]:
-    rows = as_rows(batch) if len(batch) else None
+    rows = pack_events(batch) if len(batch) else None
     return [ShardResult(0, {"stable_before": int(before)}, rows)]
 
 

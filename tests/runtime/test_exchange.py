@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.kernels.contract.kernel import ID
+from anabranch.kernels.contract.column_names import ID
 from anabranch.runtime.elements import exchange
 from anabranch.runtime.elements.exchange import Parcel, address, gather, pack, split, unpack
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.errors import EngineError, OperatorError, PlanError, StreamError
+from anabranch.kernels.contract.packed_events import pack_events
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
 from anabranch.model.files.stream_file import read_batches
@@ -23,7 +24,6 @@ from anabranch.runtime.sinks.sinks import (
 )
 from anabranch.runtime.sources.files.log_folder import LogFolder, write_part
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.workers.stage_task import as_rows
 
 SCHEMA = pa.schema([("k", pa.int64())])
 
@@ -41,7 +41,7 @@ def batch(*rows: tuple[int, int, int, int]) -> EventBatch:
 
 
 def shipped(*batches: EventBatch) -> list[ShardResult]:
-    return [ShardResult(shard, {}, as_rows(each)) for shard, each in enumerate(batches)]
+    return [ShardResult(shard, {}, pack_events(each)) for shard, each in enumerate(batches)]
 
 
 FIRST = batch((1, 3, 3, 9), (2, 1, 1, FOREVER))

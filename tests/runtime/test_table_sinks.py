@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.runtime.postgres import postgres_server
 
 from anabranch.errors import EngineError, PlanError
+from anabranch.kernels.contract.packed_events import pack_events
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.elements import Adjust, Insert, batch_of
@@ -26,7 +27,6 @@ from anabranch.runtime.elements.event_table import event_changes
 from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.sinks.sinks import Begin, ShardResult, Sink
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.workers.stage_task import as_rows
 from anabranch.testing.strategies import batchings, streams
 
 SCHEMA = pa.schema([("k", pa.int64()), ("name", pa.string())])
@@ -118,7 +118,7 @@ def results(batch: EventBatch) -> list[ShardResult]:
         ShardResult(
             shard,
             {},
-            as_rows(EventBatch(rows, batch.start[at], batch.end[at], batch.new_end[at])),
+            pack_events(EventBatch(rows, batch.start[at], batch.end[at], batch.new_end[at])),
         )
         for shard, (rows, at) in enumerate(zip(parts, bounds))
     ]

@@ -25,7 +25,8 @@ from anabranch.kernels.aggregate.results import Results
 from anabranch.kernels.columns.combining import combine
 from anabranch.kernels.columns.grouped import Ints, Mask, mostly_different
 from anabranch.kernels.columns.sum_lanes import SumLane
-from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END, START
+from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.per_window import has_window_end
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
@@ -42,22 +43,12 @@ from anabranch.kernels.trace.event_trace import event_rows, events_merger
 from anabranch.kernels.trace.output import changed_events
 from anabranch.kernels.trace.ranked_events import ranked_merger
 from anabranch.kernels.trace.runs import add_run
-from anabranch.kernels.trace.timeline import (
-    CHECK,
-    LaneMoves,
-    Lanes,
-    TimelineRevision,
-    revise,
-    settle,
-)
+from anabranch.kernels.trace.timeline import LaneMoves, Lanes, TimelineRevision, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.time import BEGINNING, Time
 
 Runs = dict[str, tuple[SortedRun, ...]]
-START: Final = "__start"
-END: Final = "__end"
-NEW_END: Final = "__new_end"
 TIMELINE: Final = "timeline"
 
 

@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from anabranch.kernels.aggregate.measures import Measure
 from anabranch.kernels.columns.grouped import Ids, is_first
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import ID
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.contract.routing import marked
 from anabranch.kernels.trace.timeline import LaneMoves, Lanes, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT

@@ -14,9 +14,9 @@ from anabranch.kernels.aggregate.measures import Measure, Measures
 from anabranch.kernels.columns.codes import code_of, has_code
 from anabranch.kernels.columns.extremes import Codec
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, positions_of
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import END, ID, TIME
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.trace.coverage import Coverage
-from anabranch.kernels.trace.event_trace import END
 from anabranch.kernels.trace.ranked_events import (
     VALUE,
     Asked,
@@ -26,7 +26,7 @@ from anabranch.kernels.trace.ranked_events import (
     unknown_event,
     walk,
 )
-from anabranch.kernels.trace.runs import TIME, search
+from anabranch.kernels.trace.runs import search
 from anabranch.kernels.trace.timeline import LaneMoves, TimelineRevision
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.time import BEGINNING, Time

@@ -13,9 +13,10 @@ from anabranch.errors import StreamError
 from anabranch.kernels.aggregate.measures import Measures
 from anabranch.kernels.columns.extremes import NONE, Codec, cover_max
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask
+from anabranch.kernels.contract.column_names import END, TIME
 from anabranch.kernels.contract.kernel import SortedRun
-from anabranch.kernels.trace.event_trace import END, events_over, events_schema
-from anabranch.kernels.trace.runs import TIME, search
+from anabranch.kernels.trace.event_trace import events_over, events_schema
+from anabranch.kernels.trace.runs import search
 from anabranch.kernels.trace.timeline import LaneMoves, Lanes, TimelineRevision, revise
 from anabranch.kernels.trace.timeline_rows import COUNT
 

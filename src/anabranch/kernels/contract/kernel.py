@@ -5,19 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, final
+from typing import Any, final
 
 import pyarrow as pa
 
+from anabranch.kernels.contract.column_names import COPY
 from anabranch.kernels.contract.routing import Route, Routing
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
-
-ID: Final = "__id"
-"""The column of a prepared batch that says to which key a row belongs (uint64)."""
-
-COPY: Final = "__copy"
-"""The last column of rows from a source with copies: the number of the copy (int32)."""
 
 
 def with_copy(schema: pa.Schema) -> pa.Schema:

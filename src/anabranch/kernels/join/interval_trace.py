@@ -16,19 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns.grouped import Ids, Ints, order_by_id_and_time, positions_of
-from anabranch.kernels.contract.kernel import ID, SortedRun
-from anabranch.kernels.trace.event_trace import END, add_up
-from anabranch.kernels.trace.runs import TIME, Merge, search, slices, with_times
+from anabranch.kernels.contract.column_names import CLASS, END, ID, JOIN_ROW_CHECK, ROW, TIME
+from anabranch.kernels.contract.kernel import SortedRun
+from anabranch.kernels.trace.event_trace import add_up
+from anabranch.kernels.trace.runs import Merge, search, slices, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
 from anabranch.model.time import FOREVER, Time
-
-CLASS: Final = "__class"
-ROW: Final = "__row"
-"""A hash of the payload that tells the events of one key apart; not there if none ever goes."""
-
-ROW_CHECK: Final = f"{ROW}.check"
-"""A second one."""
 
 _ENDLESS: Final = 40
 BLOCK_ROWS: Final = 1 << 20
@@ -100,7 +94,7 @@ def interval_merger(stable: Time) -> Merge:
 
 def _hashes(rows: pa.RecordBatch) -> list[str]:
     """The columns that tell the events of one key apart, where there are any."""
-    return [name for name in (ROW, ROW_CHECK) if name in rows.schema.names]
+    return [name for name in (ROW, JOIN_ROW_CHECK) if name in rows.schema.names]
 
 
 def overlapping(

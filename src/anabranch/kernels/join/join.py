@@ -15,7 +15,18 @@ from anabranch.algebra.join import Join
 from anabranch.expressions.expression import Expression, evaluate_all
 from anabranch.kernels.columns.grouped import Ints, order_by_id
 from anabranch.kernels.columns.stretches import near_stretches
-from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.column_names import (
+    CHECK,
+    END,
+    ID,
+    JOIN_ROW_CHECK,
+    JOINS,
+    KEY,
+    NEW_END,
+    ROW,
+    START,
+)
+from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import (
@@ -27,13 +38,7 @@ from anabranch.kernels.contract.routing import (
     by_payload,
     marked,
 )
-from anabranch.kernels.join.interval_trace import (
-    ROW,
-    ROW_CHECK,
-    interval_merger,
-    interval_rows,
-    overlapping,
-)
+from anabranch.kernels.join.interval_trace import interval_merger, interval_rows, overlapping
 from anabranch.kernels.join.pairs import JoinedPairs, SideMoves, pair, payload_of
 from anabranch.kernels.multiplicity.multiplicity import (
     OutputRows,
@@ -42,21 +47,11 @@ from anabranch.kernels.multiplicity.multiplicity import (
     forget,
     revise_multiplicity,
 )
-from anabranch.kernels.trace.event_trace import END
 from anabranch.kernels.trace.runs import add_run
-from anabranch.kernels.trace.timeline import CHECK
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.netting import net
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import BEGINNING, Time, add_saturating
-
-START: Final = "__start"
-NEW_END: Final = "__new_end"
-KEY: Final = "__key"
-"""The hash of the join key, where rows travel by another one."""
-
-JOINS: Final = "__joins"
-"""Whether a row has a key at all: NULL equals nothing."""
 
 _SIDES: Final = ("left", "right")
 _EXIST: Final = "exist."
@@ -196,7 +191,7 @@ class JoinKernel(Stateful):
         only_key = side == 1 and self._only_exists
         fields = hashes(ID)
         if self._hashes_rows(side) and not only_key:
-            fields += hashes(ROW, ROW_CHECK)
+            fields += hashes(ROW, JOIN_ROW_CHECK)
         fields += hashes(KEY) if self.broadcast else []
         fields += hashes(CHECK) if self._checked else []
         fields += [(JOINS, pa.bool_())] if self._keeps(side) else []
@@ -230,14 +225,14 @@ class JoinKernel(Stateful):
         only_key = side == 1 and self._only_exists
         if self._hashes_rows(side) and not only_key:
             columns[ROW] = pa.array(stable_hash(values, len(batch)))
-            columns[ROW_CHECK] = pa.array(stable_hash(values, len(batch), salt=1))
+            columns[JOIN_ROW_CHECK] = pa.array(stable_hash(values, len(batch), salt=1))
         if self.broadcast:
             columns[KEY] = columns[ID]
             if side not in self.broadcast:
                 columns[ID] = columns.get(ROW) or pa.array(stable_hash(values, len(batch)))
-        if self.route is not None and ROW_CHECK in columns:
-            columns[ROW_CHECK] = pa.array(
-                marked(columns[ID].to_numpy(), columns[ROW_CHECK].to_numpy())
+        if self.route is not None and JOIN_ROW_CHECK in columns:
+            columns[JOIN_ROW_CHECK] = pa.array(
+                marked(columns[ID].to_numpy(), columns[JOIN_ROW_CHECK].to_numpy())
             )
         if self._checked:
             columns[CHECK] = pa.array(key_checks(parts, len(batch)))
@@ -385,7 +380,7 @@ class JoinKernel(Stateful):
         rows = concat_rows(
             [moves.values, *(each.select(moves.values.schema.names) for each in pairs)]
         )
-        check = rows.column(ROW_CHECK).to_numpy()
+        check = rows.column(JOIN_ROW_CHECK).to_numpy()
         steps = Steps(
             ids=rows.column(ROW).to_numpy(),
             check=check,

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns.grouped import Ids, Ints
-from anabranch.kernels.trace.event_trace import END
-from anabranch.kernels.trace.runs import TIME
+from anabranch.kernels.contract.column_names import END, TIME
 from anabranch.kernels.trace.timeline_rows import COUNT
 
 

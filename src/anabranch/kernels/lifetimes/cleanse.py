@@ -10,20 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.forms.cleanse import Cleanse
-from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.column_names import CHECK, END, ID, TIME
+from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.packed_events import payload_of, unpack_events
 from anabranch.kernels.contract.routing import Routing, by_payload
 from anabranch.kernels.lifetimes.final import FinalKernel
-from anabranch.kernels.lifetimes.packed_events import (
-    concat_where,
-    pack,
-    packed_schema,
-    payload_of,
-    run_of,
-    unpack,
-)
-from anabranch.kernels.trace.event_trace import END, add_up, events_merger
-from anabranch.kernels.trace.runs import TIME, add_run
-from anabranch.kernels.trace.timeline import CHECK
+from anabranch.kernels.lifetimes.packed_events import concat_where, pack, packed_schema, run_of
+from anabranch.kernels.trace.event_trace import add_up, events_merger
+from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
@@ -79,7 +73,7 @@ class CleanseKernel(Stateful):
         if self.node.cut:
             return FinalKernel(self.schema).step(trace, arrived, stable)
         (rows,) = arrived
-        fresh = run_of(rows, unpack(rows, self.schema, stable))
+        fresh = run_of(rows, unpack_events(rows, self.schema, stable))
         held = trace.runs.get("events", ())
         runs = (*held, SortedRun(fresh))
         least = self._least_open(runs, stable)

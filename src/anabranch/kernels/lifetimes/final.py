@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import final
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END, START, TIME
+from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids
-from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
+from anabranch.kernels.contract.packed_events import pack_events, packed_schema, payload_names
 from anabranch.kernels.contract.routing import Routing, by_payload
-from anabranch.kernels.trace.event_trace import END, add_up, event_rows, events_merger
-from anabranch.kernels.trace.runs import TIME, add_run
-from anabranch.kernels.trace.timeline import CHECK
+from anabranch.kernels.trace.event_trace import add_up, event_rows, events_merger
+from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time
-
-_START: Final = "__start"
-_NEW_END: Final = "__new_end"
 
 
 @final
@@ -55,36 +52,25 @@ class FinalKernel(Stateful):
     def prepared_schema(self, side: int = 0) -> pa.Schema:
         """Events with both hashes of their payload."""
         del side
-        times = numbers(_START, END, _NEW_END)
-        return pa.schema([*hashes(ID, CHECK), *times, *keyed(self.payload.types)])
+        return packed_schema(self.payload, hashed=(ID, CHECK))
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with the hash of their payload."""
         del side
         columns = list(batch.payload.columns)
-        given: dict[str, pa.Array | np.ndarray] = {
-            ID: key_ids(columns, len(batch)),
-            CHECK: key_checks(columns, len(batch)),
-            _START: batch.start,
-            END: batch.end,
-            _NEW_END: batch.new_end,
-            **{f"key{position}": column for position, column in enumerate(columns)},
-        }
-        return assemble(self.prepared_schema(), given)
+        ids, checks = key_ids(columns, len(batch)), key_checks(columns, len(batch))
+        return pack_events(batch, hashed={ID: ids, CHECK: checks})
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Hold what arrived; release what lies between the old and the new stable point."""
         (rows,) = arrived
         held = trace.runs.get("events", ())
-        values = [
-            (name, rows.column(name))
-            for name in (CHECK, *(f"key{place}" for place in range(len(self.payload))))
-        ]
+        values = [(name, rows.column(name)) for name in (CHECK, *payload_names(self.payload))]
         fresh = event_rows(
             rows.column(ID).to_numpy(),
-            rows.column(_START).to_numpy(),
+            rows.column(START).to_numpy(),
             rows.column(END).to_numpy(),
-            rows.column(_NEW_END).to_numpy(),
+            rows.column(NEW_END).to_numpy(),
             values,
         )
         output = self._release((*held, SortedRun(fresh)), trace.stable, stable)

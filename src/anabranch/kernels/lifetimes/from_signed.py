@@ -11,8 +11,10 @@ import pyarrow as pa
 from anabranch.algebra.forms.from_signed import FromSigned, no_sign, too_long
 from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import Ids, Ints, is_first, positions_of
-from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.column_names import CHECK, ID, TIME
+from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
+from anabranch.kernels.contract.packed_events import payload_names, payload_of
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import (
     BY_CHECK,
@@ -22,7 +24,7 @@ from anabranch.kernels.contract.routing import (
     is_own,
     routed_checks,
 )
-from anabranch.kernels.lifetimes.packed_events import concat_where, payload_names, payload_of
+from anabranch.kernels.lifetimes.packed_events import concat_where
 from anabranch.kernels.multiplicity.multiplicity import (
     Runs,
     Steps,
@@ -31,8 +33,7 @@ from anabranch.kernels.multiplicity.multiplicity import (
     revise_levels,
     routes_of,
 )
-from anabranch.kernels.trace.runs import TIME
-from anabranch.kernels.trace.timeline import CHECK, LaneMoves, Lanes, revise, settle
+from anabranch.kernels.trace.timeline import LaneMoves, Lanes, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT, REMOVED, newest_rows
 from anabranch.model.batch import EventBatch, take_rows
 from anabranch.model.payload import payloads, show_payload

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import Ints
-from anabranch.kernels.contract.kernel import ID
-from anabranch.kernels.multiplicity.multiplicity import END, NEW_END, Runs
-from anabranch.kernels.trace.timeline import CHECK, LaneMoves, Lanes, revise, settle
+from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END
+from anabranch.kernels.multiplicity.multiplicity import Runs
+from anabranch.kernels.trace.timeline import LaneMoves, Lanes, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.time import FOREVER, Time
 

@@ -1,4 +1,4 @@
-"""Moves in the form in which they go through an exchange, and back."""
+"""Moves with both hashes of their payload, and runs of a multiset of events made of them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.contract.kernel import ID
+from anabranch.kernels.contract.column_names import CHECK, ID
+from anabranch.kernels.contract.packed_events import payload_names
 from anabranch.kernels.lifetimes.final import FinalKernel
-from anabranch.kernels.trace.event_trace import END, event_rows
-from anabranch.kernels.trace.timeline import CHECK
+from anabranch.kernels.trace.event_trace import event_rows
 from anabranch.model.batch import EventBatch
-from anabranch.model.time import Time
-
-_TIMES = ("__start", END, "__new_end")
 
 
 def pack(batch: EventBatch) -> pa.RecordBatch:
@@ -25,23 +22,6 @@ def pack(batch: EventBatch) -> pa.RecordBatch:
 def packed_schema(payload: pa.Schema) -> pa.Schema:
     """The columns of such moves."""
     return FinalKernel(payload).prepared_schema()
-
-
-def unpack(rows: pa.RecordBatch, schema: pa.Schema, stable: Time) -> EventBatch:
-    """The moves as they were."""
-    start, end, new_end = (rows.column(name).to_numpy() for name in _TIMES)
-    return EventBatch(payload_of(rows, schema), start, end, new_end, stable)
-
-
-def payload_of(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The user's columns."""
-    columns = [rows.column(name) for name in payload_names(schema)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def payload_names(schema: pa.Schema) -> list[str]:
-    """What the user's columns are called on the way."""
-    return [f"key{place}" for place in range(len(schema))]
 
 
 def run_of(rows: pa.RecordBatch, moves: EventBatch) -> pa.RecordBatch:

@@ -14,19 +14,13 @@ from anabranch.algebra.forms.split import Split
 from anabranch.algebra.to_stream import ToStream
 from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import positions_of
-from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Stateless, Trace
+from anabranch.kernels.contract.column_names import CHECK, ID, TIME
+from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Stateless, Trace
+from anabranch.kernels.contract.packed_events import payload_of, unpack_events
 from anabranch.kernels.contract.routing import Routing, by_payload
-from anabranch.kernels.lifetimes.packed_events import (
-    concat_where,
-    pack,
-    packed_schema,
-    payload_of,
-    run_of,
-    unpack,
-)
+from anabranch.kernels.lifetimes.packed_events import concat_where, pack, packed_schema, run_of
 from anabranch.kernels.trace.event_trace import add_up, events_merger
-from anabranch.kernels.trace.runs import TIME, add_run
-from anabranch.kernels.trace.timeline import CHECK
+from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
 from anabranch.model.time import FOREVER, Time, TimeArray, add_saturating
@@ -114,7 +108,7 @@ class SplitKernel(Stateful):
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Cut what came at the old stable point, then all that is open up to the new one."""
         (rows,) = arrived
-        moves = unpack(rows, self.schema, stable)
+        moves = unpack_events(rows, self.schema, stable)
         held, before = trace.runs.get("open", ()), trace.stable
         fresh = run_of(rows, _open_parts(moves))
         parts = [

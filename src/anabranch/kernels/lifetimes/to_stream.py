@@ -13,9 +13,9 @@ from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.kernels.columns.grouped import Ints
 from anabranch.kernels.contract.kernel import Arrived, Stateful, Trace
+from anabranch.kernels.contract.packed_events import payload_names
 from anabranch.kernels.contract.routing import Routing
 from anabranch.kernels.lifetimes.jumps import Jumps, changed_points, revise_jumps
-from anabranch.kernels.lifetimes.packed_events import payload_names
 from anabranch.kernels.multiplicity.multiplicity import MultiplicityKernel, forget
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time

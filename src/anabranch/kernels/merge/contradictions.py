@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import Ints, Mask
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import ID
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.payload import Payload, payloads, show_payload

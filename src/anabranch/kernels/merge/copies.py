@@ -9,7 +9,8 @@ from typing import Any, Final, Literal, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.contract.kernel import ID, Progress, SortedRun
+from anabranch.kernels.contract.column_names import ID
+from anabranch.kernels.contract.kernel import Progress, SortedRun
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 Status = Literal["joining", "joined", "left", "quarantined"]

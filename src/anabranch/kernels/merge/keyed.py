@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import MergePolicy
 from anabranch.kernels.columns.grouped import Ints, Mask, is_first
+from anabranch.kernels.contract.column_names import TIME
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.merge.contradictions import Contradiction, describe
 from anabranch.kernels.merge.nodes import (
@@ -31,7 +32,7 @@ from anabranch.kernels.merge.nodes import (
     version_rows,
     versions_merger,
 )
-from anabranch.kernels.trace.runs import TIME, add_run
+from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
 

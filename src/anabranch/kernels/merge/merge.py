@@ -12,19 +12,16 @@ import pyarrow as pa
 from anabranch.algebra.merge import ORDERED, Merge
 from anabranch.algebra.node import clock_of
 from anabranch.algebra.source import Source
-from anabranch.kernels.contract.kernel import (
-    COPY,
-    ID,
-    Arrived,
-    Progress,
-    SortedRun,
-    Stateful,
-    Trace,
-)
+from anabranch.kernels.contract.column_names import CHECK, COPY, ID, TIMES
+from anabranch.kernels.contract.kernel import Arrived, Progress, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import ids_and_checks, key_ids
-from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
+from anabranch.kernels.contract.packed_events import (
+    pack_events,
+    packed_schema,
+    payload_names,
+    payload_of,
+)
 from anabranch.kernels.contract.routing import BY_CHECK, EVERYWHERE, Routing, by_id_or
-from anabranch.kernels.lifetimes.packed_events import payload_names, payload_of
 from anabranch.kernels.merge.contradictions import Note, contradiction, report_run
 from anabranch.kernels.merge.copies import Copies
 from anabranch.kernels.merge.keyed import Lead, MergeResult, Runs, step_keyed
@@ -38,7 +35,6 @@ from anabranch.kernels.merge.ordered import (
     refuse_twice,
     step_ordered,
 )
-from anabranch.kernels.trace.timeline import CHECK
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
 from anabranch.model.time import BEGINNING, FOREVER, Time
@@ -46,7 +42,6 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 COPIES: Final = "copies"
 REPORT: Final = "report"
 WAITING: Final = "waiting"
-_TIMES: Final = ("__start", "__end", "__new_end")
 
 
 @final
@@ -101,8 +96,7 @@ class MergeKernel(Stateful):
     def prepared_schema(self, side: int = 0) -> pa.Schema:
         """Events with what tells them apart, and the numbers of their copies."""
         del side
-        own = [*hashes(ID, CHECK), *numbers(COPY, *_TIMES)]
-        return pa.schema([*own, *keyed(self.schema.types)])
+        return packed_schema(self.schema, hashed=(ID, CHECK), counted=(COPY,))
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """The moves with what tells them apart, and who says so."""
@@ -116,17 +110,8 @@ class MergeKernel(Stateful):
             ids, check = key_ids([pa.array(batch.start)], rows), np.zeros(rows, np.uint64)
         else:
             ids, check = ids_and_checks(columns, rows)
-        arrays = {
-            ID: pa.array(ids),
-            CHECK: pa.array(check),
-            COPY: pa.array(copy),
-            **{
-                name: pa.array(times)
-                for name, times in zip(_TIMES, (batch.start, batch.end, batch.new_end), strict=True)
-            },
-        }
-        names = payload_names(self.schema)
-        return assemble(self.prepared_schema(), {**arrays, **dict(zip(names, columns))})
+        moves = batch.with_payload(batch.payload.select(self.schema.names))
+        return pack_events(moves, hashed={ID: ids, CHECK: check}, counted={COPY: copy})
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """All inputs have come equally far."""
@@ -267,7 +252,7 @@ class MergeKernel(Stateful):
         """
         column, heard, promised = copies.columns(before)
         number = rows.column(COPY)
-        start, end, new_end = (rows.column(name) for name in _TIMES)
+        start, end, new_end = (rows.column(name) for name in TIMES)
         bound = promised[number]
         fine = start >= bound
         if not fine.all():
@@ -287,7 +272,7 @@ class MergeKernel(Stateful):
         if self._by_order:
             rows, held = self._those_who_wait(runs, rows, copies, heard)
         ids, check, number = rows.column(ID), rows.column(CHECK), rows.column(COPY)
-        start, end, new_end = (rows.column(name) for name in _TIMES)
+        start, end, new_end = (rows.column(name) for name in TIMES)
         came = Elements(ids, check, start, end, new_end, column[number], rows.payload)
         return replace(copies, each=each), came, held
 
@@ -328,7 +313,7 @@ class _Rows:
     def of(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> _Rows:
         columns = {
             name: np.concatenate([part.column(name).to_numpy() for part in parts])
-            for name in (ID, CHECK, COPY, *_TIMES)
+            for name in (ID, CHECK, COPY, *TIMES)
         }
         return _Rows(columns, Payloads(tuple(payload_of(part, schema) for part in parts)))
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import final
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.merge import MergePolicy
 from anabranch.kernels.columns.grouped import Ints, Mask, is_first, order_by_place_and_time
+from anabranch.kernels.contract.column_names import END
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.merge.contradictions import describe
 from anabranch.kernels.merge.keyed import NODES, OUT, PAYLOADS, Lead, MergeResult, Runs
@@ -36,8 +37,6 @@ from anabranch.kernels.merge.nodes import (
 from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER
-
-END: Final = "__end"
 
 
 @final

@@ -23,10 +23,10 @@ from anabranch.kernels.columns.grouped import (
     order_by_time,
     positions_of,
 )
-from anabranch.kernels.contract.kernel import ID, SortedRun
-from anabranch.kernels.lifetimes.packed_events import payload_names
-from anabranch.kernels.trace.runs import TIME, Merge, Slices, add_run, with_times
-from anabranch.kernels.trace.timeline import CHECK
+from anabranch.kernels.contract.column_names import CHECK, ID, TIME
+from anabranch.kernels.contract.kernel import SortedRun
+from anabranch.kernels.contract.packed_events import payload_names
+from anabranch.kernels.trace.runs import Merge, Slices, add_run, with_times
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.time import BEGINNING, Time
 

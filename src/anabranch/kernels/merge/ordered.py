@@ -23,12 +23,11 @@ from anabranch.kernels.columns.grouped import (
     is_first,
     native,
 )
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import CHECK, END, ID, KEY, TIME
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.merge.copies import Copies, InputState
 from anabranch.kernels.merge.keyed import MergeResult, Runs
 from anabranch.kernels.merge.nodes import Elements
-from anabranch.kernels.trace.runs import TIME
-from anabranch.kernels.trace.timeline import CHECK
 from anabranch.model.batch import EventBatch
 from anabranch.model.payload import payloads, show_payload
 from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
@@ -203,7 +202,7 @@ def refuse_twice(runs: Runs, came: Elements, copies: Copies) -> tuple[SortedRun,
     Raises:
         StreamError: An input has two elements of one payload and start, with different ends.
     """
-    names = (ID, CHECK, TIME, "__end", "__key")
+    names = (ID, CHECK, TIME, END, KEY)
     keys = np.array([copy.key for copy in copies.heard], np.int64)
     columns = [came.ids, came.check, came.start, came.new_end, keys[came.column]]
     held = [run.rows for run in runs.get(SAID, ())]

@@ -13,7 +13,8 @@ from anabranch.algebra.analysis.liveliness import settles_with_input
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.kernels.columns.grouped import Mask, is_first, is_in_place, order_by_id_and_time
-from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.column_names import END, ID, NEW_STOP, START, STOP, TIME, WEND
+from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.routing import BY_ID, EVERYWHERE, Routing
 from anabranch.kernels.modules.failures import report_of
 from anabranch.kernels.modules.grid_windows import grid_line, grid_plan, horizon_of
@@ -24,12 +25,10 @@ from anabranch.kernels.modules.made_windows import (
     open_since,
     span_plan,
 )
-from anabranch.kernels.modules.window_bags import WEND, Keep, negative, numbers, sorted_rows
+from anabranch.kernels.modules.window_bags import Keep, negative, numbers, sorted_rows
 from anabranch.kernels.modules.window_change import Change, Known, change_windows
-from anabranch.kernels.modules.window_events import NEW_STOP, START, STOP, WindowLayout, Windows
+from anabranch.kernels.modules.window_events import WindowLayout, Windows
 from anabranch.kernels.modules.window_planning import Frontier, WindowPlan
-from anabranch.kernels.trace.event_trace import END
-from anabranch.kernels.trace.runs import TIME
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time

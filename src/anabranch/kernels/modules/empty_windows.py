@@ -10,7 +10,8 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.kernels.columns.grouped import Ints, is_first
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import END, ID, TIME
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.modules.axis_grid import first_open, windows_over
 from anabranch.kernels.modules.failures import Failures, no_members
 from anabranch.kernels.modules.module_windows import States, ask_all
@@ -18,8 +19,6 @@ from anabranch.kernels.modules.window_answers import WindowResults
 from anabranch.kernels.modules.window_bags import numbers, sorted_rows
 from anabranch.kernels.modules.window_events import WindowLayout, Windows
 from anabranch.kernels.modules.window_planning import Frontier
-from anabranch.kernels.trace.event_trace import END
-from anabranch.kernels.trace.runs import TIME
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.time import BEGINNING, FOREVER, Time
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import clock_of
 from anabranch.kernels.columns.grouped import Ints
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import ID, TIME
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.modules.module_windows import Failure
 from anabranch.kernels.modules.window_events import WindowLayout, WindowMembers, Windows, no_pairs
-from anabranch.kernels.trace.runs import TIME
 from anabranch.model.batch import no_rows, take_rows
 from anabranch.model.payload import Payload, payloads, show_payload
 

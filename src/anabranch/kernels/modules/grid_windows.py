@@ -11,13 +11,11 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.kernels.columns.grouped import group_max, group_starts, is_first
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import END, ID, NEW_STOP, START, STOP, TIME
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.modules.axis_grid import first_open, windows_over
 from anabranch.kernels.modules.window_bags import numbers
 from anabranch.kernels.modules.window_events import (
-    NEW_STOP,
-    START,
-    STOP,
     WindowLayout,
     WindowMembers,
     Windows,
@@ -33,8 +31,6 @@ from anabranch.kernels.modules.window_planning import (
     refuse_mixed,
     visible,
 )
-from anabranch.kernels.trace.event_trace import END
-from anabranch.kernels.trace.runs import TIME
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.time import BEGINNING, FOREVER, Time
 

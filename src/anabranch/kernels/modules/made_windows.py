@@ -11,9 +11,10 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import CountByStart, Snapshot
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, positions_of
+from anabranch.kernels.contract.column_names import END, TIME, WEND
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.modules.axis_spans import Spans, spans_of
-from anabranch.kernels.modules.window_bags import WEND, numbers
+from anabranch.kernels.modules.window_bags import numbers
 from anabranch.kernels.modules.window_events import (
     WindowLayout,
     WindowMembers,
@@ -29,8 +30,6 @@ from anabranch.kernels.modules.window_planning import (
     seen_until,
     visible,
 )
-from anabranch.kernels.trace.event_trace import END
-from anabranch.kernels.trace.runs import TIME
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.time import FOREVER, Time
 

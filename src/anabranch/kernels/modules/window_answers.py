@@ -12,14 +12,14 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import clock_of
 from anabranch.kernels.columns.grouped import Ints
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import ID, ROW, SINCE, TIME, UNTIL, WEND
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.contract.keys import ids_and_checks
 from anabranch.kernels.modules.failures import Failures
 from anabranch.kernels.modules.module_windows import Failure, Said
-from anabranch.kernels.modules.window_bags import ROW, WEND, numbers
-from anabranch.kernels.modules.window_events import SINCE, UNTIL, WindowLayout, Windows
+from anabranch.kernels.modules.window_bags import numbers
+from anabranch.kernels.modules.window_events import WindowLayout, Windows
 from anabranch.kernels.modules.window_planning import mixed_hash
-from anabranch.kernels.trace.runs import TIME
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time

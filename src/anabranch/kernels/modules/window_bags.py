@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import final
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_in_place, order_by_id_and_time
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import END, ID, TIME
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.trace import runs as run_sizes
-from anabranch.kernels.trace.event_trace import END, add_up, events_schema
-from anabranch.kernels.trace.runs import TIME, Slices, add_run, take_ranges, with_times
+from anabranch.kernels.trace.event_trace import add_up, events_schema
+from anabranch.kernels.trace.runs import Slices, add_run, take_ranges, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
 from anabranch.model.time import FOREVER, Time
-
-WEND: Final = "__window_end"
-ROW: Final = "__row"
-ROW_CHECK: Final = "__row_check"
 
 Keep = Callable[[pa.RecordBatch], Mask]
 """Which rows still matter."""

@@ -12,7 +12,8 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.kernels.columns.grouped import Mask
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import END, ID, MEMBERS, TIME, WEND
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.modules.empty_windows import empty_windows
 from anabranch.kernels.modules.failures import Failures, no_members
 from anabranch.kernels.modules.module_windows import ask_all
@@ -23,12 +24,10 @@ from anabranch.kernels.modules.window_answers import (
     moves,
     within_bounds,
 )
-from anabranch.kernels.modules.window_bags import WEND, negative, numbers, sorted_rows
-from anabranch.kernels.modules.window_events import MEMBERS, WindowLayout, Windows
+from anabranch.kernels.modules.window_bags import negative, numbers, sorted_rows
+from anabranch.kernels.modules.window_events import WindowLayout, Windows
 from anabranch.kernels.modules.window_planning import Frontier, WindowPlan, seen_until
 from anabranch.kernels.modules.window_states import Held, current_states, group_keys, update_states
-from anabranch.kernels.trace.event_trace import END
-from anabranch.kernels.trace.runs import TIME
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.netting import net
 from anabranch.model.time import FOREVER

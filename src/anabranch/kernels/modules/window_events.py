@@ -13,21 +13,25 @@ from anabranch.algebra.modules.apply_module import ApplyModule, Call
 from anabranch.algebra.modules.module import Window
 from anabranch.expressions.expression import Expression, evaluate_all
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, order_by_id_and_time
-from anabranch.kernels.contract.kernel import ID
+from anabranch.kernels.contract.column_names import (
+    CHECK,
+    ID,
+    MEMBERS,
+    NEW_STOP,
+    ROW,
+    ROW_CHECK,
+    SINCE,
+    START,
+    STOP,
+    UNTIL,
+    WEND,
+)
 from anabranch.kernels.contract.keys import ids_and_checks, key_checks, key_ids, needs_check
 from anabranch.kernels.modules.answers import WindowEvents
-from anabranch.kernels.modules.window_bags import ROW, ROW_CHECK, WEND, Bag
+from anabranch.kernels.modules.window_bags import Bag
 from anabranch.kernels.trace.runs import search, slices
-from anabranch.kernels.trace.timeline import CHECK
 from anabranch.model.batch import EventBatch
 from anabranch.model.numbers.hashing import stable_hash
-
-START: Final = "__start"
-STOP: Final = "__stop"
-NEW_STOP: Final = "__new_stop"
-SINCE: Final = "__since"
-UNTIL: Final = "__until"
-MEMBERS: Final = "__members"
 
 
 @final

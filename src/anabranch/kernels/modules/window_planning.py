@@ -13,10 +13,9 @@ from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import Session, Snapshot
 from anabranch.errors import EngineError, StreamError
 from anabranch.kernels.columns.grouped import Ids, Ints
+from anabranch.kernels.contract.column_names import CHECK, TIME
 from anabranch.kernels.modules.window_bags import numbers
 from anabranch.kernels.modules.window_events import WindowLayout, WindowMembers, Windows
-from anabranch.kernels.trace.runs import TIME
-from anabranch.kernels.trace.timeline import CHECK
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.time import BEGINNING, FOREVER, Time, add_saturating
 

@@ -11,20 +11,19 @@ import pyarrow as pa
 
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.kernels.columns.grouped import Ints, Mask
+from anabranch.kernels.contract.column_names import END, MEMBERS, WEND
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.contract.keys import ids_and_checks
 from anabranch.kernels.modules.failures import Failures
 from anabranch.kernels.modules.module_windows import States, advance
-from anabranch.kernels.modules.window_bags import WEND, negative, numbers, sorted_rows
+from anabranch.kernels.modules.window_bags import negative, numbers, sorted_rows
 from anabranch.kernels.modules.window_events import (
-    MEMBERS,
     WindowLayout,
     WindowMembers,
     Windows,
     put_together,
 )
 from anabranch.kernels.modules.window_planning import WindowPlan, ends_of, until_of
-from anabranch.kernels.trace.event_trace import END
 from anabranch.model.batch import no_rows
 from anabranch.model.time import BEGINNING, add_saturating
 

@@ -23,7 +23,8 @@ from anabranch.kernels.columns.grouped import (
     order_by_id,
     positions_of,
 )
-from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END
+from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.per_window import has_window_end
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
@@ -37,21 +38,12 @@ from anabranch.kernels.contract.routing import (
     routed_checks,
 )
 from anabranch.kernels.trace.output import changed_events
-from anabranch.kernels.trace.timeline import (
-    CHECK,
-    LaneMoves,
-    Lanes,
-    TimelineRevision,
-    revise,
-    settle,
-)
+from anabranch.kernels.trace.timeline import LaneMoves, Lanes, TimelineRevision, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import BEGINNING, Time
 
-END: Final = "__end"
-NEW_END: Final = "__new_end"
 RIGHT: Final = "right"
 """The lane that counts the second input; COUNT counts both."""
 

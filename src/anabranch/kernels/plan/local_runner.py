@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.algebra.node import Node
-from anabranch.kernels.contract.kernel import COPY, Trace
+from anabranch.kernels.contract.column_names import COPY
+from anabranch.kernels.contract.kernel import Trace
 from anabranch.kernels.plan.compile import Emission, compile_plan
 from anabranch.kernels.plan.stage import Copies
 from anabranch.model.batch import EventBatch, concat_rows

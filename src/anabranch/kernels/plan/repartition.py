@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns.grouped import Ids, Ints
-from anabranch.kernels.contract.kernel import ID, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.column_names import CHECK, ID, SUM
+from anabranch.kernels.contract.kernel import SortedRun, Stateful, Trace
+from anabranch.kernels.contract.packed_events import payload_of
 from anabranch.kernels.contract.routing import shard_of
-from anabranch.kernels.lifetimes.packed_events import payload_of
-from anabranch.kernels.row_windows.element_trace import SUM
 from anabranch.kernels.trace.runs import TIMES
-from anabranch.kernels.trace.timeline import CHECK
 from anabranch.kernels.trace.timeline_rows import COUNT
 
 Pieces = list[pa.RecordBatch | None]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.source import Source
+from anabranch.kernels.contract.column_names import ID
 from anabranch.kernels.contract.kernel import (
-    ID,
     Arrived,
     Kernel,
     Progress,
@@ -21,7 +21,8 @@ from anabranch.kernels.contract.kernel import (
     Trace,
     with_copy,
 )
-from anabranch.kernels.contract.prepared import check_prepared, hashes, keyed, numbers
+from anabranch.kernels.contract.packed_events import pack_events, packed_schema, unpack_events
+from anabranch.kernels.contract.prepared import check_prepared
 from anabranch.model.batch import EventBatch
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import Time
@@ -30,8 +31,6 @@ StageState = tuple[Trace, ...]
 
 Copies = Mapping[int, tuple[str, Time]]
 """The copies of a source by number: what they are called, and what each has promised."""
-
-_TIMES: Final = ("__start", "__end", "__new_end")
 
 
 @final
@@ -80,7 +79,10 @@ class Stage:
             batch = step.apply(batch)
         side = self.edges[edge].side
         if self._head is None:
-            rows = _pack_events(batch, by_event=by_event)
+            ids = np.zeros(len(batch), np.uint64)
+            if by_event:
+                ids = stable_hash([*batch.payload.columns, pa.array(batch.start)], len(batch))
+            rows = pack_events(batch, hashed={ID: ids})
         else:
             rows = self._head.prepare(batch, side)
         return self.check(edge, rows)
@@ -89,8 +91,7 @@ class Stage:
         """The columns that all senders of an edge give, whatever their rows are."""
         if self._head is not None:
             return self._head.prepared_schema(self.edges[edge].side)
-        fields = [*hashes(ID), *numbers(*_TIMES)]
-        return pa.schema([*fields, *keyed(self._arriving_schema().types)])
+        return packed_schema(self._arriving_schema(), hashed=(ID,))
 
     def check(self, edge: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of an edge, which have the columns that were declared for it.
@@ -161,7 +162,7 @@ class Stage:
             after.append(trace)
             kernels = kernels[1:]
         else:
-            batch = _unpack_events(arrived[0], self._arriving_schema(), progress.least)
+            batch = unpack_events(arrived[0], self._arriving_schema(), progress.least)
         for kernel in kernels:
             if isinstance(kernel, Stateful):
                 where = f"stage {self.name}, inside: {kernel.label}"
@@ -184,29 +185,6 @@ class Stage:
     def _arriving_schema(self) -> pa.Schema:
         chain = self.edges[0].chain
         return chain[-1].schema if chain else self.schema
-
-
-def _pack_events(batch: EventBatch, *, by_event: bool) -> pa.RecordBatch:
-    ids = np.zeros(len(batch), np.uint64)
-    if by_event:
-        ids = stable_hash([*batch.payload.columns, pa.array(batch.start)], len(batch))
-    columns = {
-        ID: pa.array(ids),
-        **{
-            name: pa.array(times)
-            for name, times in zip(_TIMES, (batch.start, batch.end, batch.new_end), strict=True)
-        },
-    }
-    for place, column in enumerate(batch.payload.columns):
-        columns[f"key{place}"] = column
-    return pa.RecordBatch.from_pydict(columns)
-
-
-def _unpack_events(rows: pa.RecordBatch, schema: pa.Schema, stable: Time) -> EventBatch:
-    columns = [rows.column(f"key{place}") for place in range(len(schema))]
-    payload = pa.RecordBatch.from_arrays(columns, schema=schema)
-    start, end, new_end = (rows.column(name).to_numpy() for name in _TIMES)
-    return EventBatch(payload, start, end, new_end, stable)
 
 
 @final

@@ -20,22 +20,20 @@ from anabranch.kernels.columns.grouped import (
     order_by_id_and_time,
     positions_of,
 )
-from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END, TIME
+from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, numbers
 from anabranch.kernels.contract.routing import Routing, by_payload, like
 from anabranch.kernels.row_windows.element_trace import ElementLayout, add_elements, forget
 from anabranch.kernels.row_windows.renumber import ElementRevision, changed_lifetimes, revise
 from anabranch.kernels.stateless.time_window import MOST_LAYERS
-from anabranch.kernels.trace.runs import TIME, column
-from anabranch.kernels.trace.timeline import CHECK
+from anabranch.kernels.trace.runs import column
 from anabranch.model.batch import EventBatch, take_rows
 from anabranch.model.netting import net
 from anabranch.model.payload import payloads, show_payload
 from anabranch.model.time import FOREVER, Time
 
-END: Final = "__end"
-NEW_END: Final = "__new_end"
 ELEMENTS: Final = "elements"
 TIES: Final = "ties"
 _FAR: Final = 2**60

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, is_last, positions_of
+from anabranch.kernels.contract.column_names import SUM
 from anabranch.kernels.contract.kernel import SortedRun
-from anabranch.kernels.row_windows.element_trace import SUM, ElementLayout
+from anabranch.kernels.row_windows.element_trace import ElementLayout
 from anabranch.kernels.trace.runs import Slices, column
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import no_rows

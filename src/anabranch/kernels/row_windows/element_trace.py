@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import final
 
 import numpy as np
 import pyarrow as pa
@@ -23,17 +23,14 @@ from anabranch.kernels.columns.grouped import (
     is_first,
     order_by_id_and_time,
 )
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import CHECK, ID, SUM, TIME
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.row_windows.tie_order import sort_elements
 from anabranch.kernels.trace import runs as run_sizes
-from anabranch.kernels.trace.runs import TIME, Merge, add_run, with_times
-from anabranch.kernels.trace.timeline import CHECK
+from anabranch.kernels.trace.runs import Merge, add_run, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
 from anabranch.model.time import FOREVER, Time
-
-SUM: Final = "__sum"
-"""The counts of a run added up to and with each row: what is before a row need not be read."""
 
 
 @final

@@ -17,12 +17,11 @@ from anabranch.kernels.columns.grouped import (
     order_by_id_and_time,
     order_by_place_and_time,
 )
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import CHECK, ID, TIME
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.row_windows.element_fetch import fetch
 from anabranch.kernels.row_windows.element_trace import ElementLayout, refuse_collisions
 from anabranch.kernels.row_windows.tie_order import sort_elements
-from anabranch.kernels.trace.runs import TIME
-from anabranch.kernels.trace.timeline import CHECK
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.time import FOREVER
 

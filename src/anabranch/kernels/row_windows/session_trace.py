@@ -23,11 +23,12 @@ from anabranch.kernels.columns.grouped import (
     is_last,
     order_by_id_and_time,
 )
-from anabranch.kernels.contract.kernel import ID, SortedRun
-from anabranch.kernels.lifetimes.packed_events import concat_where, payload_names
+from anabranch.kernels.contract.column_names import CHECK, END, ID, ROW, ROW_CHECK, TIME
+from anabranch.kernels.contract.kernel import SortedRun
+from anabranch.kernels.contract.packed_events import payload_names
+from anabranch.kernels.lifetimes.packed_events import concat_where
 from anabranch.kernels.trace import runs as run_sizes
 from anabranch.kernels.trace.event_trace import (
-    END,
     add_up,
     event_rows,
     events_merger,
@@ -35,7 +36,6 @@ from anabranch.kernels.trace.event_trace import (
     events_schema,
 )
 from anabranch.kernels.trace.runs import (
-    TIME,
     Merge,
     Slices,
     add_run,
@@ -45,14 +45,9 @@ from anabranch.kernels.trace.runs import (
     take_ranges,
     with_times,
 )
-from anabranch.kernels.trace.timeline import CHECK
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
 from anabranch.model.time import FOREVER, Duration, Time, add_saturating
-
-ROW: Final = "__row"
-ROW_CHECK: Final = "__row_check"
-"""Two hashes of a payload: points of one instant with both equal are copies."""
 
 FIRST_LOOK_ROWS: Final = 64
 """So many of the earliest rows are added up at first."""

@@ -14,14 +14,13 @@ from anabranch.algebra.session_window import SessionWindow
 from anabranch.errors import StreamError
 from anabranch.expressions.expression import evaluate_all
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask
-from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.column_names import CHECK, ID, ROW, ROW_CHECK, TIME
+from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
+from anabranch.kernels.contract.packed_events import payload_of
 from anabranch.kernels.contract.routing import Routing, by_payload, like
-from anabranch.kernels.lifetimes.packed_events import payload_of
 from anabranch.kernels.row_windows.element_trace import refuse_collisions
 from anabranch.kernels.row_windows.session_trace import (
-    ROW,
-    ROW_CHECK,
     SessionLayout,
     Sessions,
     add_points,
@@ -32,8 +31,6 @@ from anabranch.kernels.row_windows.session_trace import (
     touched,
 )
 from anabranch.kernels.stateless.window_columns import with_bounds
-from anabranch.kernels.trace.runs import TIME
-from anabranch.kernels.trace.timeline import CHECK
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch, no_rows, take_rows
 from anabranch.model.netting import net

@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from anabranch.kernels.columns.grouped import Ids, Ints, is_first, merge_order, positions_of
 from anabranch.kernels.columns.pile import PilePart
-from anabranch.kernels.contract.kernel import ID, SortedRun
-from anabranch.kernels.trace.event_trace import END, event_rows, events_schema
-from anabranch.kernels.trace.runs import TIME, Merge, Slices, column, with_times
+from anabranch.kernels.contract.column_names import END, ID, NUMBER, TIME
+from anabranch.kernels.contract.kernel import SortedRun
+from anabranch.kernels.trace.event_trace import event_rows, events_schema
+from anabranch.kernels.trace.runs import Merge, Slices, column, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.time import Time
 
-NUMBER: Final = "__number"
 _ODD: Final = tuple(np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F))
 
 

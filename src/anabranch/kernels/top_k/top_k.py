@@ -15,7 +15,8 @@ from anabranch.expressions.expression import evaluate_all
 from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, order_by_id
 from anabranch.kernels.columns.pile import Pile, PilePart
-from anabranch.kernels.contract.kernel import ID, Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.column_names import END, ID, NEW_END, ROW, ROW_CHECK, START, TIME
+from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import Routing, by_payload
@@ -36,7 +37,6 @@ from anabranch.kernels.top_k.memberships import (
 )
 from anabranch.kernels.top_k.row_order import rank_rows
 from anabranch.kernels.top_k.sweep import sweep
-from anabranch.kernels.trace.event_trace import END as EVENT_END
 from anabranch.kernels.trace.event_trace import (
     event_rows,
     events_merger,
@@ -44,17 +44,10 @@ from anabranch.kernels.trace.event_trace import (
     events_schema,
 )
 from anabranch.kernels.trace.ranked_events import unknown_event
-from anabranch.kernels.trace.runs import TIME, add_run
+from anabranch.kernels.trace.runs import add_run
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.time import BEGINNING, FOREVER, Time
-
-START: Final = "__start"
-END: Final = "__end"
-NEW_END: Final = "__new_end"
-ROW: Final = "__row"
-ROW_CHECK: Final = "__row_check"
-"""Two hashes of a payload: rows that agree in both are copies."""
 
 BEST: Final = "best"
 EVENTS: Final = "events"
@@ -246,7 +239,7 @@ class TopKKernel(Stateful):
             owner=lost.owner[range_],
             code=ranked.code[len(owner) - len(range_) :],
             low=np.maximum(alive.column(TIME).to_numpy(), lost.low[range_]),
-            high=np.minimum(alive.column(EVENT_END).to_numpy(), lost.high[range_]),
+            high=np.minimum(alive.column(END).to_numpy(), lost.high[range_]),
             count=count,
         )
         return ranked, self._compare(best, moves, ranked.code, Alive(cut, range_, lost.owner))

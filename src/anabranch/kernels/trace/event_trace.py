@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +15,12 @@ from anabranch.kernels.columns.grouped import (
     order_by_id_and_time,
     order_by_place_and_time,
 )
-from anabranch.kernels.contract.kernel import ID, SortedRun
-from anabranch.kernels.trace.runs import TIME, Merge, Slices, take_ranges, with_times
+from anabranch.kernels.contract.column_names import END, ID, TIME
+from anabranch.kernels.contract.kernel import SortedRun
+from anabranch.kernels.trace.runs import Merge, Slices, take_ranges, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
 from anabranch.model.time import Time
-
-END: Final = "__end"
 
 
 def events_schema(values: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:

@@ -19,10 +19,10 @@ from anabranch.kernels.columns.grouped import (
     merge_order,
     order_by_id_and_time,
 )
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import END, ID, TIME
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.trace.coverage import Coverage
-from anabranch.kernels.trace.event_trace import END
-from anabranch.kernels.trace.runs import TIME, Merge, Slices, take_ranges, with_times
+from anabranch.kernels.trace.runs import Merge, Slices, take_ranges, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
 from anabranch.model.time import Time

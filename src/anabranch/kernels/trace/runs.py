@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.columns.grouped import Ids, Ints, is_in_place, positions_of
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import ID, TIME
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.model.time import FOREVER, Time
 
-TIME: Final = "__time"
 MERGE_ALL_UP_TO_ROWS: Final = 4_096
 """Traces up to this many rows are merged at every step: then they hold just what matters."""
 

@@ -13,27 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import final
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import EngineError
 from anabranch.kernels.columns import grouped as columns
-from anabranch.kernels.columns.grouped import (
-    Ids,
-    Ints,
-    Mask,
-    next_marked,
-)
+from anabranch.kernels.columns.grouped import Ids, Ints, Mask, next_marked
 from anabranch.kernels.columns.sum_lanes import SumLane
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import CHECK, ID, TIME
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.trace.places import Places, endpoints, lane_at, weave
-from anabranch.kernels.trace.runs import TIME, with_times
+from anabranch.kernels.trace.runs import with_times
 from anabranch.kernels.trace.timeline_rows import COUNT, REMOVED, add_rows, fetch
 from anabranch.model.time import FOREVER, Time
-
-CHECK: Final = "__check"
 
 
 @final

@@ -23,9 +23,9 @@ from anabranch.kernels.columns.grouped import (
     next_marked,
     order_by_id_and_time,
 )
-from anabranch.kernels.contract.kernel import ID, SortedRun
+from anabranch.kernels.contract.column_names import ID, TIME
+from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.trace.runs import (
-    TIME,
     Merge,
     Slices,
     Trim,

@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.contract.kernel import ID
+from anabranch.kernels.contract.column_names import ID
 from anabranch.kernels.contract.routing import shard_of
 from anabranch.model.batch import concat_rows
 

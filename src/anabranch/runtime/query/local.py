@@ -16,6 +16,7 @@ import pyarrow as pa
 from anabranch.algebra.node import Node, clock_of
 from anabranch.errors import PlanError
 from anabranch.kernels.contract.kernel import with_copy
+from anabranch.kernels.contract.packed_events import pack_events
 from anabranch.kernels.plan.compile import Emission
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
@@ -36,7 +37,7 @@ from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.workers.copy_task import CopyReader
 from anabranch.runtime.workers.own_settings import own_settings
 from anabranch.runtime.workers.source_task import read_pieces
-from anabranch.runtime.workers.stage_task import as_rows, netted, ordered
+from anabranch.runtime.workers.stage_task import netted, ordered
 
 
 @final
@@ -211,7 +212,9 @@ def _result(sink: Sink, batch: int, output: EventBatch, clock: Clock, last: int)
     head: dict[str, Any] = {"stable": int(output.stable), "stable_before": last, "files": []}
     if sink.delivery == "log" and len(output):
         head["files"] = [write_part(sink.out, batch, 0, output, clock=clock)]
-    return ShardResult(0, json.loads(json.dumps(head)), as_rows(output) if len(output) else None)
+    return ShardResult(
+        0, json.loads(json.dumps(head)), pack_events(output) if len(output) else None
+    )
 
 
 def _metrics(

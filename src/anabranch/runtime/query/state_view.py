@@ -8,7 +8,7 @@ from typing import Final, final
 import pyarrow.compute as pc
 
 from anabranch.errors import StreamError
-from anabranch.kernels.trace.runs import TIME
+from anabranch.kernels.contract.column_names import TIME
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.query.checkpoint import Facts, read_facts
 from anabranch.runtime.store.folder import Folder

@@ -13,6 +13,7 @@ from typing import IO, Any, Literal, TypeAlias, final
 import pyarrow as pa
 
 from anabranch.errors import AnabranchError, EngineError, OperatorError, PlanError
+from anabranch.kernels.contract.packed_events import unpack_events
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.files.line_writer import element_lines, stable_line
@@ -23,7 +24,7 @@ from anabranch.runtime.elements.exchange import from_blob
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.workers.job import Delivery
-from anabranch.runtime.workers.stage_task import events_of, ordered
+from anabranch.runtime.workers.stage_task import ordered
 
 Keep: TypeAlias = Literal["log", "current", "history"]
 """What a table holds: every element; the events that are not over; every event."""
@@ -322,6 +323,8 @@ def promised_before(batch: int, begin: Begin, results: Sequence[ShardResult]) ->
 def together(results: Sequence[ShardResult], schema: pa.Schema) -> EventBatch:
     """The rows of all shards, in one order."""
     parts = [
-        events_of(result.rows, schema, BEGINNING) for result in results if result.rows is not None
+        unpack_events(result.rows, schema, BEGINNING)
+        for result in results
+        if result.rows is not None
     ]
     return ordered(EventBatch.concat(parts)) if parts else EventBatch.empty(schema)

@@ -14,7 +14,8 @@ from pyspark import cloudpickle
 
 from anabranch.algebra.source import Source
 from anabranch.errors import OperatorError, PlanError
-from anabranch.kernels.contract.kernel import COPY, Stateful
+from anabranch.kernels.contract.column_names import COPY
+from anabranch.kernels.contract.kernel import Stateful
 from anabranch.kernels.plan.interest import interest
 from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage
 from anabranch.model.batch import EventBatch, no_rows

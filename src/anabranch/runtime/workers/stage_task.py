@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.contract.kernel import Arrived, Trace
+from anabranch.kernels.contract.packed_events import pack_events
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, FOREVER, Time
@@ -272,20 +273,6 @@ def _deliver(
             said["files"].append(file)
         reached("part written", batch)
     elif len(output) and delivery != "nothing":
-        rows = as_rows(output)
+        rows = pack_events(output)
     target = len(job.plan.stages) + number
     yield Parcel(shard=shard, target=target, edge=0, part=shard, head=said, rows=rows)
-
-
-def as_rows(batch: EventBatch) -> pa.RecordBatch:
-    """The form in which results reach the driver."""
-    times = [pa.array(times) for times in (batch.start, batch.end, batch.new_end)]
-    names = ["__start", "__end", "__new_end", *batch.schema.names]
-    return pa.RecordBatch.from_arrays([*times, *batch.payload.columns], names=names)
-
-
-def events_of(rows: pa.RecordBatch, schema: pa.Schema, stable: Time) -> EventBatch:
-    """What `ship` sent."""
-    start, end, new_end = (rows.column(place).to_numpy() for place in range(3))
-    payload = pa.RecordBatch.from_arrays(rows.columns[3:], schema=schema)
-    return EventBatch(payload, start, end, new_end, stable)

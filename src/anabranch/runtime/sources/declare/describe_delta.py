@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError, StreamError
+from anabranch.kernels.contract.column_names import END, NEW_END
 from anabranch.model.clock import INTEGERS, MICROSECONDS
 from anabranch.model.files.stream_parquet import plain_type
 from anabranch.runtime.sources.declare.declared import Declared, leaf_of
@@ -20,7 +21,7 @@ from anabranch.runtime.sources.declare.rows_shape import (
     shape_of,
 )
 from anabranch.runtime.sources.files.declared_columns import no_column
-from anabranch.runtime.sources.files.delta_rows import END, KIND, NEW_END, OWN
+from anabranch.runtime.sources.files.delta_rows import KIND, OWN
 from anabranch.runtime.sources.files.delta_table import DELTA_LOG, delta_schema
 from anabranch.runtime.sources.spec import ARRIVAL, ELEMENTS, FileSource, Shape
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from anabranch.kernels.contract.column_names import END, NEW_END
 from anabranch.runtime.sources.rows import instants
 from anabranch.runtime.sources.spec import Shape
 
@@ -17,8 +18,6 @@ Change: TypeAlias = Literal["", "delete", "feed"]
 """What rows of a file are: rows of the table, rows taken out of it, or rows that say which."""
 
 KIND: Final = "__kind"
-END: Final = "__end"
-NEW_END: Final = "__new_end"
 OWN: Final = pa.schema([(KIND, pa.string()), (END, pa.int64()), (NEW_END, pa.int64())])
 """The columns that make elements of changes; no file has them."""
 
