@@ -18,7 +18,7 @@ import pyarrow as pa
 from anabranch.kernels.aggregate import measures
 from anabranch.kernels.columns import combining
 from anabranch.kernels.columns.grouped import Floats, Ints, Mask
-from anabranch.kernels.trace import places, timeline
+from anabranch.kernels.trace import breakpoints, timeline
 from anabranch.model.numbers.compiled import FLOATS, INTS, MASK, compiled
 
 
@@ -93,8 +93,8 @@ def _plain_lane(
     held: Floats,
     source: Ints,
     weight: Floats,
-    end_place: Ints,
-    new_end_place: Ints,
+    end_index: Ints,
+    new_end_index: Ints,
     first: Mask,
     touched: Mask,
 ) -> tuple[Floats, Floats]:
@@ -102,32 +102,34 @@ def _plain_lane(
     length = len(source)
     old, new = np.empty(length, np.float64), np.zeros(length, np.float64)
     for move in range(len(weight)):
-        new[end_place[move]] += weight[move]
-        new[new_end_place[move]] -= weight[move]
+        new[end_index[move]] += weight[move]
+        new[new_end_index[move]] -= weight[move]
     total = 0.0
-    for place in range(length):
-        if first[place]:
+    for index in range(length):
+        if first[index]:
             total = 0.0
-        total += new[place]
-        was = held[source[place]] if source[place] >= 0 else 0.0
-        old[place] = was
-        new[place] = was + total if touched[place] else was
+        total += new[index]
+        was = held[source[index]] if source[index] >= 0 else 0.0
+        old[index] = was
+        new[index] = was + total if touched[index] else was
     return old, new
 
 
-def _lane_at(held: Any, weight: Any, at: places.Places) -> Any:
+def _lane_at(held: Any, weight: Any, at: breakpoints.Breakpoints) -> Any:
     if weight.dtype != np.float64:
-        return places.lane_at(held, weight, at)
+        return breakpoints.lane_at(held, weight, at)
     held = held.astype(np.float64, copy=False)
-    return _plain_lane(held, at.source, weight, at.end, at.new_end, at.first, at.touched)
+    return _plain_lane(
+        held, at.source, weight, at.end_index, at.new_end_index, at.first, at.touched
+    )
 
 
 @contextmanager
 def plain_sums() -> Iterator[None]:
     """Within this, sums of doubles are plain ones."""
 
-    def total_lane(place: int | str) -> PlainLane:
-        return PlainLane(f"total{place}")
+    def total_lane(index: int | str) -> PlainLane:
+        return PlainLane(f"total{index}")
 
     def added_up(values: Any, group: Ints, groups: int) -> Any:
         if values.dtype == np.float64:

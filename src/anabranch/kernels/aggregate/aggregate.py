@@ -331,11 +331,11 @@ class AggregateKernel(Stateful):
             lanes = [name for name, _ in measure.statistic_lanes()]
             old_values |= {name: revision.old_values(name) for name in lanes}
         old_there, new_there = revision.old[COUNT] > 0, revision.new[COUNT] > 0
-        both = revision.known & revision.old_row & new_row & old_there & new_there
+        both = revision.complete & revision.old_row & new_row & old_there & new_there
         results = Results(self.measures, revision, old_values, new_values)
         same = results.same(np.flatnonzero(both))
         changes = changed_events(revision, new_row, old_there, new_there, same)
-        places, is_old = changes.places, changes.is_old
+        places, is_old = changes.positions, changes.is_old
         count = len(self.node.group_by)
         rows = pa.array(revision.move[places])
         columns = [arrived.column(f"key{place}").take(rows) for place in range(count)]

@@ -149,7 +149,7 @@ def _of_batch(
 ) -> Coverage:
     """What a batch adds at some places of a revision, and what it takes away."""
     rows, values = _present(measure, arrived)
-    low, high = revision.low_place[rows], revision.high_place[rows]
+    low, high = revision.low_index[rows], revision.high_index[rows]
     sign = np.where(moves.new_end[rows] > moves.end[rows], 1, -1)
     codes = code_of(values, measure.ranked)
     group = _groups(revision)

@@ -84,11 +84,11 @@ def find_peaks(
         # Inside a range that lost its extreme, events may begin and end where no row was needed.
         revision = revise(timeline, lanes, _with_places(moves, ids[owner], starts, ends))
         peaks, lost = _overlay(revision, measures, moves, arrived, rows)
-        low_place = _locate(revision, ids[owner], starts)
-        high_place = _locate(revision, ids[owner], ends)
+        low_index = _locate(revision, ids[owner], starts)
+        high_index = _locate(revision, ids[owner], ends)
         for name, codec in peaks.codecs.items():
             codes = codec.encode(rows.column(_value_name(name)))
-            covered = cover_max(len(revision.ids), low_place, high_place, codes)
+            covered = cover_max(len(revision.ids), low_index, high_index, codes)
             peaks.new[name] = np.where(lost, covered, peaks.new[name])
     if not measures.counting:
         there = np.zeros(len(revision.ids), np.bool_)
@@ -111,7 +111,7 @@ def _overlay(
 ) -> tuple[Peaks, Mask]:
     """Raise the lanes by what came; mark the places whose extreme went away."""
     count = arrived.num_rows
-    low, high = revision.low_place[:count], revision.high_place[:count]
+    low, high = revision.low_index[:count], revision.high_index[:count]
     grows = moves.new_end[:count] > moves.end[:count]
     shrinks = moves.new_end[:count] < moves.end[:count]
     there = revision.old[COUNT] > 0

@@ -26,30 +26,30 @@ def merge_order(ids: Ids, times: Ints, cuts: Ints) -> Ints:
         merged = np.empty(count + left_over + 1, np.int64)
         merged[0] = 0
         for number in range(count):
-            place = parts[2 * number]
-            first, stop = place, parts[2 * number + 1]
+            out = parts[2 * number]
+            first, stop = out, parts[2 * number + 1]
             second, end = stop, parts[2 * number + 2]
             while first < stop and second < end:
                 a, b = order[first], order[second]
                 if ids[b] < ids[a] or (ids[b] == ids[a] and times[b] < times[a]):
-                    other[place] = b
+                    other[out] = b
                     second += 1
                 else:
-                    other[place] = a
+                    other[out] = a
                     first += 1
-                place += 1
+                out += 1
             while first < stop:
-                other[place] = order[first]
+                other[out] = order[first]
                 first += 1
-                place += 1
+                out += 1
             while second < end:
-                other[place] = order[second]
+                other[out] = order[second]
                 second += 1
-                place += 1
+                out += 1
             merged[number + 1] = end
         if left_over:
-            for place in range(parts[-2], parts[-1]):
-                other[place] = order[place]
+            for out in range(parts[-2], parts[-1]):
+                other[out] = order[out]
             merged[-1] = parts[-1]
         order, other = other, order
         parts = merged
@@ -243,12 +243,12 @@ def recent(ids: Ids, times: Ints, uncertain: Ids, stable: int) -> Ints:
     The run itself tells when they end, except for the `uncertain` keys, given in order.
     """
     found = np.empty(len(ids), np.int64)
-    size, place = 0, 0
+    size, cursor = 0, 0
     for row in range(len(ids)):
         if row + 1 < len(ids) and times[row + 1] < stable and ids[row + 1] == ids[row]:
-            while place < len(uncertain) and uncertain[place] < ids[row]:
-                place += 1
-            if place == len(uncertain) or uncertain[place] != ids[row]:
+            while cursor < len(uncertain) and uncertain[cursor] < ids[row]:
+                cursor += 1
+            if cursor == len(uncertain) or uncertain[cursor] != ids[row]:
                 continue
         found[size] = row
         size += 1
@@ -274,9 +274,9 @@ def survivors(
     size = len(order)
     key, latest = np.uint64(0), 0
     of_key, until, open_ = size, forever, True
-    for place in range(len(order) - 1, -1, -1):
-        row = order[place]
-        if place == len(order) - 1 or ids[row] != key:
+    for index in range(len(order) - 1, -1, -1):
+        row = order[index]
+        if index == len(order) - 1 or ids[row] != key:
             if whole and size < of_key and counts[kept[size]] == 0:
                 size += 1  # a gap that begins a key
             key, of_key, until, open_ = ids[row], size, forever, True
@@ -317,23 +317,23 @@ def meet(
     """
     gone, shared = np.zeros(len(times), np.bool_), np.zeros(len(begins), np.bool_)
     for key in range(len(begins)):
-        row, place, stop = begins[key], low[key], high[key]
+        row, other, stop = begins[key], low[key], high[key]
         last = begins[key + 1] if key + 1 < len(begins) else len(times)
-        shared[key] = place < stop and other_times[place] <= times[last - 1]
+        shared[key] = other < stop and other_times[other] <= times[last - 1]
         if not newer or not shared[key]:
             continue
         end = stop
-        while place < end:
-            middle = (place + end) >> 1
+        while other < end:
+            middle = (other + end) >> 1
             if other_times[middle] < times[row]:
-                place = middle + 1
+                other = middle + 1
             else:
                 end = middle
-        while row < last and times[row] < stable and place < stop:
-            if other_times[place] < times[row]:
-                place += 1
+        while row < last and times[row] < stable and other < stop:
+            if other_times[other] < times[row]:
+                other += 1
             else:
-                gone[row] = other_times[place] == times[row] and other_counts[place] == removed
+                gone[row] = other_times[other] == times[row] and other_counts[other] == removed
                 row += 1
     return gone, shared
 

@@ -23,32 +23,32 @@ def _merge_sort(times: Ints, moves: Ints, length: int) -> None:
                 continue
             for row in range(width):
                 times_too[row], moves_too[row] = times[begin + row], moves[begin + row]
-            first, second, place = 0, middle, begin
+            first, second, out = 0, middle, begin
             while first < width:
                 if second < stop and times[second] < times_too[first]:
-                    times[place], moves[place] = times[second], moves[second]
+                    times[out], moves[out] = times[second], moves[second]
                     second += 1
                 else:
-                    times[place], moves[place] = times_too[first], moves_too[first]
+                    times[out], moves[out] = times_too[first], moves_too[first]
                     first += 1
-                place += 1
+                out += 1
         width *= 2
 
 
 @compiled(INTS, INTS, INT, INT, OWN_INTS, OWN_INTS)
-def _sort_some(values: Ints, by_id: Ints, first: int, last: int, times: Ints, moves: Ints) -> None:
+def _sort_ends(values: Ints, by_id: Ints, first: int, last: int, times: Ints, moves: Ints) -> None:
     """Some of the ends by time; ends that came together are nearly in order as a rule."""
     left = _SHIFTS * (last - first)
     for row in range(last - first):
         move = by_id[first + row]
         time = values[move]
-        place = row
+        slot = row
         if left >= 0:
-            while place and times[place - 1] > time:
-                times[place], moves[place] = times[place - 1], moves[place - 1]
-                place -= 1
+            while slot and times[slot - 1] > time:
+                times[slot], moves[slot] = times[slot - 1], moves[slot - 1]
+                slot -= 1
                 left -= 1
-        times[place], moves[place] = time, move
+        times[slot], moves[slot] = time, move
     if left < 0:
         _merge_sort(times, moves, last - first)
 
@@ -87,10 +87,10 @@ def endpoints(
                 move,
             )
         else:
-            _sort_some(end, by_id, first, last, old_times, old_moves)
-            _sort_some(new_end, by_id, first, last, new_times, new_moves)
+            _sort_ends(end, by_id, first, last, old_times, old_moves)
+            _sort_ends(new_end, by_id, first, last, new_times, new_moves)
         old = new = cover = 0
-        for place in range(2 * first, 2 * last):
+        for index in range(2 * first, 2 * last):
             at_new = old == size or (new < size and new_times[new] < old_times[old])
             if at_new:
                 move, time = new_moves[new], new_times[new]
@@ -98,14 +98,14 @@ def endpoints(
             else:
                 move, time = old_moves[old], old_times[old]
                 old += 1
-            if place == 2 * first or (cover == 0 and time != times[place - 1]):
+            if index == 2 * first or (cover == 0 and time != times[index - 1]):
                 island += 1
                 keys[island], low[island], movers[island] = key, time, by_id[first]
             high[island] = time
             if end[move] != new_end[move]:
                 cover += 1 if (end[move] < new_end[move]) != at_new else -1
-            entries[place] = move + count if at_new else move
-            owners[place], times[place], covers[place] = key, time, cover
+            entries[index] = move + count if at_new else move
+            owners[index], times[index], covers[index] = key, time, cover
         first = last
     found = island + 1
     islands = keys[:found], low[:found], high[:found], movers[:found]
@@ -135,18 +135,18 @@ def resolve(
     before, after = np.full(count, -1), np.full(count, -1)
     size = 0
     waiting = -1
-    place = 0
+    index = 0
     for island in range(count):
         same_key = island > 0 and ids[island] == ids[island - 1]
-        begin = place
+        begin = index
         nearest = -1
-        while place < len(order) and owner[order[place]] == island:
-            row = order[place]
+        while index < len(order) and owner[order[index]] == island:
+            row = order[index]
             if times[row] >= low[island]:
                 break
-            place += 1
-            if place < len(order):
-                following = order[place]
+            index += 1
+            if index < len(order):
+                following = order[index]
                 if owner[following] == island and times[following] == times[row]:
                     continue
             if counts[row] != removed:
@@ -163,11 +163,11 @@ def resolve(
                 found[size] = nearest
                 is_before[size] = True
                 size += 1
-        while place < len(order) and owner[order[place]] == island:
-            row = order[place]
-            place += 1
-            if place < len(order):
-                following = order[place]
+        while index < len(order) and owner[order[index]] == island:
+            row = order[index]
+            index += 1
+            if index < len(order):
+                following = order[index]
                 if owner[following] == island and times[following] == times[row]:
                     continue
             if counts[row] == removed:
@@ -179,8 +179,8 @@ def resolve(
             elif waiting < 0:
                 waiting = row
                 after[island] = row
-        if place == begin and place < len(order) and owner[order[place]] == island:
-            place += 1
+        if index == begin and index < len(order) and owner[order[index]] == island:
+            index += 1
     if waiting >= 0:
         found[size] = waiting
         size += 1
@@ -210,22 +210,22 @@ def weave(
     at, when = np.empty(length, np.uint64), np.empty(length, np.int64)
     first, last = np.zeros(length, np.bool_), np.zeros(length, np.bool_)
     touched, old_row = np.zeros(length, np.bool_), np.zeros(length, np.bool_)
-    known, source = np.zeros(length, np.bool_), np.empty(length, np.int64)
+    complete, source = np.zeros(length, np.bool_), np.empty(length, np.int64)
     move = np.empty(length, np.int64)
-    held_place = np.empty(held, np.int64)
-    end_place, new_end_place = np.empty(moved, np.int64), np.empty(moved, np.int64)
+    held_index = np.empty(held, np.int64)
+    end_index, new_end_index = np.empty(moved, np.int64), np.empty(moved, np.int64)
     here, group, cover, latest, least = -1, 0, 0, -1, moved
-    row = place = 0
-    while row < held or place < len(entries):
+    row = entry = 0
+    while row < held or entry < len(entries):
         from_held = row < held and (
-            place == len(entries)
-            or held_ids[row] < ids[place]
-            or (held_ids[row] == ids[place] and held_times[row] <= times[place])
+            entry == len(entries)
+            or held_ids[row] < ids[entry]
+            or (held_ids[row] == ids[entry] and held_times[row] <= times[entry])
         )
         if from_held:
             key, time = held_ids[row], held_times[row]
         else:
-            key, time = ids[place], times[place]
+            key, time = ids[entry], times[entry]
         if here < 0 or key != at[here] or time != when[here]:
             if here >= 0:
                 touched[here] = cover > 0 and when[here] != forever
@@ -241,20 +241,20 @@ def weave(
             at[here], when[here] = key, time
         if from_held:
             old_row[here] = True
-            known[here] |= sure[row]
-            held_place[row] = here
+            complete[here] |= sure[row]
+            held_index[row] = here
             latest = row
             row += 1
             continue
-        known[here] = True
-        cover = covers[place]
-        number = entries[place]
+        complete[here] = True
+        cover = covers[entry]
+        number = entries[entry]
         if number < moved:
-            end_place[number] = here
+            end_index[number] = here
             least = min(least, number)
         else:
-            new_end_place[number - moved] = here
-        place += 1
+            new_end_index[number - moved] = here
+        entry += 1
     if here >= 0:
         touched[here] = cover > 0 and when[here] != forever
         source[here] = latest
@@ -269,12 +269,12 @@ def weave(
         last[:size],
         touched[:size],
         old_row[:size],
-        known[:size],
+        complete[:size],
         source[:size],
         move[:size],
-        held_place,
-        end_place,
-        new_end_place,
+        held_index,
+        end_index,
+        new_end_index,
     )
 
 
@@ -283,8 +283,8 @@ def lane(
     held: Ints,
     source: Ints,
     weight: Ints,
-    end_place: Ints,
-    new_end_place: Ints,
+    end_index: Ints,
+    new_end_index: Ints,
     first: Mask,
     touched: Mask,
 ) -> tuple[Ints, Ints]:
@@ -292,16 +292,16 @@ def lane(
     length = len(source)
     old, new = np.empty(length, np.int64), np.zeros(length, np.int64)
     for move in range(len(weight)):
-        new[end_place[move]] += weight[move]
-        new[new_end_place[move]] -= weight[move]
+        new[end_index[move]] += weight[move]
+        new[new_end_index[move]] -= weight[move]
     total = 0
-    for place in range(length):
-        if first[place]:
+    for index in range(length):
+        if first[index]:
             total = 0
-        total += new[place]
-        was = held[source[place]] if source[place] >= 0 else 0
-        old[place] = was
-        new[place] = was + total if touched[place] else was
+        total += new[index]
+        was = held[source[index]] if source[index] >= 0 else 0
+        old[index] = was
+        new[index] = was + total if touched[index] else was
     return old, new
 
 
@@ -310,7 +310,7 @@ def boundaries(
     differs: Mask,
     first: Mask,
     count: Ints,
-    known: Mask,
+    complete: Mask,
     touched: Mask,
     old_row: Mask,
     times: Ints,
@@ -318,12 +318,12 @@ def boundaries(
 ) -> Mask:
     """Where revised timelines have rows; `differs` marks places that are not as those before."""
     result = np.empty(len(differs), np.bool_)
-    for place in range(len(differs)):
-        if touched[place] or (place and touched[place - 1] and not first[place]):
-            different = count[place] != 0 if first[place] else differs[place]
-            result[place] = different and known[place] and times[place] != forever
+    for index in range(len(differs)):
+        if touched[index] or (index and touched[index - 1] and not first[index]):
+            different = count[index] != 0 if first[index] else differs[index]
+            result[index] = different and complete[index] and times[index] != forever
         else:
-            result[place] = old_row[place]
+            result[index] = old_row[index]
     return result
 
 
@@ -331,7 +331,7 @@ def boundaries(
 def changes(
     times: Ints,
     last: Mask,
-    known: Mask,
+    complete: Mask,
     old_row: Mask,
     new_row: Mask,
     old_there: Mask,
@@ -341,11 +341,11 @@ def changes(
 ) -> tuple[Ints, Mask, Ints, Ints, Ints]:
     """Moves of output events, see `output.changed_events`; from the end, as ends lie behind."""
     room = 0
-    for place in range(len(times)):
-        if known[place]:
-            room += old_row[place] and old_there[place]
-            room += new_row[place] and new_there[place]
-    places, is_old = np.empty(room, np.int64), np.empty(room, np.bool_)
+    for index in range(len(times)):
+        if complete[index]:
+            room += old_row[index] and old_there[index]
+            room += new_row[index] and new_there[index]
+    rows, is_old = np.empty(room, np.int64), np.empty(room, np.bool_)
     start, end, new_end = (
         np.empty(room, np.int64),
         np.empty(room, np.int64),
@@ -353,28 +353,28 @@ def changes(
     )
     size = room
     old_end = now_end = forever
-    for place in range(len(times) - 1, -1, -1):
-        time = times[place]
-        if last[place]:
+    for index in range(len(times) - 1, -1, -1):
+        time = times[index]
+        if last[index]:
             old_end = now_end = forever
-        was = known[place] and old_row[place] and old_there[place]
-        now = known[place] and new_row[place] and new_there[place]
-        if was and now and same[place]:
+        was = complete[index] and old_row[index] and old_there[index]
+        now = complete[index] and new_row[index] and new_there[index]
+        if was and now and same[index]:
             if old_end != now_end:
                 size -= 1
-                places[size], is_old[size], start[size] = place, False, time
+                rows[size], is_old[size], start[size] = index, False, time
                 end[size], new_end[size] = old_end, now_end
         else:
             if now:
                 size -= 1
-                places[size], is_old[size], start[size] = place, False, time
+                rows[size], is_old[size], start[size] = index, False, time
                 end[size], new_end[size] = time, now_end
             if was:
                 size -= 1
-                places[size], is_old[size], start[size] = place, True, time
+                rows[size], is_old[size], start[size] = index, True, time
                 end[size], new_end[size] = old_end, time
-        if old_row[place]:
+        if old_row[index]:
             old_end = time
-        if new_row[place]:
+        if new_row[index]:
             now_end = time
-    return places[size:], is_old[size:], start[size:], end[size:], new_end[size:]
+    return rows[size:], is_old[size:], start[size:], end[size:], new_end[size:]

@@ -49,16 +49,16 @@ def _part(function: _Function) -> _Function:
 
 
 @_part
-def _occupy(tree: Mask, size: int, place: int) -> None:
-    node = size + place
+def _occupy(tree: Mask, size: int, rank: int) -> None:
+    node = size + rank
     while node and not tree[node]:
         tree[node] = True
         node >>= 1
 
 
 @_part
-def _vacate(tree: Mask, size: int, place: int) -> None:
-    node = size + place
+def _vacate(tree: Mask, size: int, rank: int) -> None:
+    node = size + rank
     tree[node] = False
     node >>= 1
     while node and not (tree[2 * node] or tree[2 * node + 1]):
@@ -89,9 +89,9 @@ def _last(tree: Mask, size: int) -> int:
 
 
 @_part
-def _following(tree: Mask, size: int, place: int) -> int:
+def _following(tree: Mask, size: int, rank: int) -> int:
     """The next place of a set, or -1."""
-    node = size + place
+    node = size + rank
     while node > 1 and (node & 1 or not tree[node + 1]):
         node >>= 1
     if node <= 1:
@@ -103,9 +103,9 @@ def _following(tree: Mask, size: int, place: int) -> int:
 
 
 @_part
-def _preceding(tree: Mask, size: int, place: int) -> int:
+def _preceding(tree: Mask, size: int, rank: int) -> int:
     """The place of a set before this one, or -1."""
-    node = size + place
+    node = size + rank
     while node > 1 and not (node & 1 and tree[node - 1]):
         node >>= 1
     if node <= 1:
@@ -117,14 +117,14 @@ def _preceding(tree: Mask, size: int, place: int) -> int:
 
 
 @_part
-def _note(state: _State, place: int, more: int) -> None:
+def _note(state: _State, rank: int, more: int) -> None:
     """So many more rows of a place are among the first k than before the batch."""
     edge, change, noted, is_noted = state[0], state[3], state[4], state[5]
-    if not is_noted[place]:
-        is_noted[place] = True
-        noted[edge[_NOTED]] = place
+    if not is_noted[rank]:
+        is_noted[rank] = True
+        noted[edge[_NOTED]] = rank
         edge[_NOTED] += 1
-    change[place] += more
+    change[rank] += more
 
 
 @_part
@@ -146,17 +146,17 @@ def _fill(k: int, state: _State, size: int) -> None:
 
 
 @_part
-def _come(k: int, state: _State, size: int, place: int, copies: int) -> None:
+def _come(k: int, state: _State, size: int, rank: int, copies: int) -> None:
     """Rows come alive; those that they push behind the first k leave them."""
     edge, alive, tree = state[0], state[1], state[2]
-    if not alive[place]:
-        _occupy(tree, size, place)
-    alive[place] += copies
-    if place >= edge[_LAST]:
+    if not alive[rank]:
+        _occupy(tree, size, rank)
+    alive[rank] += copies
+    if rank >= edge[_LAST]:
         _fill(k, state, size)
         return
     edge[_INSIDE] += copies
-    _note(state, place, copies)
+    _note(state, rank, copies)
     while edge[_INSIDE] > k:
         last = edge[_LAST]
         less = min(edge[_INSIDE] - k, edge[_COPIES])
@@ -170,23 +170,23 @@ def _come(k: int, state: _State, size: int, place: int, copies: int) -> None:
 
 
 @_part
-def _go(k: int, state: _State, size: int, place: int, copies: int) -> None:
+def _go(k: int, state: _State, size: int, rank: int, copies: int) -> None:
     """Rows are alive no more; others take their places among the first k."""
     edge, alive, tree = state[0], state[1], state[2]
-    alive[place] -= copies
-    if not alive[place]:
-        _vacate(tree, size, place)
+    alive[rank] -= copies
+    if not alive[rank]:
+        _vacate(tree, size, rank)
     last = edge[_LAST]
-    if place > last:
+    if rank > last:
         return
     less = copies
-    if place == last:
+    if rank == last:
         # Of equal rows those behind the first k go first.
-        less = max(edge[_COPIES] - alive[place], 0)
+        less = max(edge[_COPIES] - alive[rank], 0)
         edge[_COPIES] -= less
     edge[_INSIDE] -= less
-    _note(state, place, -less)
-    if place == last and not edge[_COPIES]:
+    _note(state, rank, -less)
+    if rank == last and not edge[_COPIES]:
         last = _preceding(tree, size, last)
         edge[_LAST] = last
         edge[_COPIES] = alive[last] if last >= 0 else 0
@@ -283,42 +283,42 @@ def sweep(
                     break
                 spot += 1
                 weight = -count[row] if entry >= length else count[row]
-                place = code[row] - base
+                rank = code[row] - base
                 if row < held:
-                    old[place] += weight
+                    old[rank] += weight
                     total += weight
-                    _note(state, place, -weight)
+                    _note(state, rank, -weight)
                 elif row < held + moved:
-                    new[place] += weight
+                    new[rank] += weight
                 else:
-                    more[place] += weight
-                there = old[place] + new[place]
+                    more[rank] += weight
+                there = old[rank] + new[rank]
                 if shrinks[group]:
-                    if (old[place] > 0) != old_tree[size + place]:
-                        if old[place] > 0:
-                            _occupy(old_tree, size, place)
+                    if (old[rank] > 0) != old_tree[size + rank]:
+                        if old[rank] > 0:
+                            _occupy(old_tree, size, rank)
                         else:
-                            _vacate(old_tree, size, place)
-                    if (there < 0) != below_tree[size + place]:
+                            _vacate(old_tree, size, rank)
+                    if (there < 0) != below_tree[size + rank]:
                         if there < 0:
-                            _occupy(below_tree, size, place)
+                            _occupy(below_tree, size, rank)
                         else:
-                            _vacate(below_tree, size, place)
+                            _vacate(below_tree, size, rank)
                 # Of a row that is not among the first k, only what the batch brings is known.
-                there = max(there, more[place], 0)
-                if there > alive[place]:
-                    _come(k, state, size, place, there - alive[place])
-                elif there < alive[place]:
-                    _go(k, state, size, place, alive[place] - there)
+                there = max(there, more[rank], 0)
+                if there > alive[rank]:
+                    _come(k, state, size, rank, there - alive[rank])
+                elif there < alive[rank]:
+                    _go(k, state, size, rank, alive[rank] - there)
             for number in range(edge[_NOTED]):
-                place = noted[number]
-                is_noted[place] = False
-                if change[place]:
+                rank = noted[number]
+                is_noted[rank] = False
+                if change[rank]:
                     if found == len(codes):
                         codes, times, changes = _longer(codes), _longer(times), _longer(changes)
-                    codes[found], times[found] = base + place, now
-                    changes[found] = change[place]
-                    change[place] = 0
+                    codes[found], times[found] = base + rank, now
+                    changes[found] = change[rank]
+                    change[rank] = 0
                     found += 1
             edge[_NOTED] = 0
             if not shrinks[group] or spot == stop:

@@ -52,7 +52,7 @@ def order_by_id_and_time(ids: Ids, times: Ints) -> Ints:
     return by_time[order_by_id(ids[by_time])]
 
 
-def is_in_place(order: Ints) -> bool:
+def is_identity(order: Ints) -> bool:
     """Whether an order leaves everything where it is."""
     return bool((order == np.arange(len(order))).all())
 
@@ -71,22 +71,22 @@ def order_by_id(ids: Ids) -> Ints:
     return order
 
 
-def order_by_place_and_time(places: Ints, times: Ints) -> Ints:
+def order_by_number_and_time(numbers: Ints, times: Ints) -> Ints:
     """The same for small whole numbers (not negative) in place of ids."""
-    length = len(places)
+    length = len(numbers)
     if length < PACKED_SORT_FROM_ROWS:
-        return np.lexsort((times, places))
+        return np.lexsort((times, numbers))
     low = int(times.min())
     span, bits = int(times.max()) - low + 1, length.bit_length()
-    most = int(places.max()) + 1
+    most = int(numbers.max()) + 1
     if most * span >= 2 ** (64 - bits):
         if most >= 2 ** (64 - bits):
-            return np.lexsort((times, places))
+            return np.lexsort((times, numbers))
         by_time = order_by_time(times)
-        key = places[by_time].astype(np.uint64) << np.uint64(bits)
+        key = numbers[by_time].astype(np.uint64) << np.uint64(bits)
         return by_time[_ride(key, np.uint64(bits))]
     offset = times.view(np.uint64) - np.uint64(low % 2**64)
-    key = places.astype(np.uint64) * np.uint64(span) + offset
+    key = numbers.astype(np.uint64) * np.uint64(span) + offset
     return _ride(key << np.uint64(bits), np.uint64(bits))
 
 
@@ -248,8 +248,8 @@ def next_marked(marked: Mask, last: Mask) -> Ints:
     length = len(marked)
     if not length:
         return np.empty(0, np.int64)
-    places = np.where(marked, np.arange(length), length)
-    following = np.minimum.accumulate(places[::-1])[::-1]
+    marked_rows = np.where(marked, np.arange(length), length)
+    following = np.minimum.accumulate(marked_rows[::-1])[::-1]
     following = np.append(following[1:], length)
     ends = np.where(last, np.arange(length), length)
     group_end = np.minimum.accumulate(ends[::-1])[::-1]

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.merge import MergePolicy
-from anabranch.kernels.columns.grouped import Ints, Mask, is_first, order_by_place_and_time
+from anabranch.kernels.columns.grouped import Ints, Mask, is_first, order_by_number_and_time
 from anabranch.kernels.contract.column_names import END
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.merge.contradictions import describe
@@ -155,7 +155,7 @@ def _add_up(
     end = np.concatenate(
         [fixed(parts, END, np.int64)[current], came.end[gone], came.new_end[come], nodes.start]
     )
-    order = order_by_place_and_time(owner, end)
+    order = order_by_number_and_time(owner, end)
     first = is_first(owner[order], end[order])
     group = np.empty(len(order), np.int64)
     group[order] = np.cumsum(first) - 1

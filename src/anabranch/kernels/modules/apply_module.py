@@ -12,7 +12,7 @@ import pyarrow as pa
 from anabranch.algebra.analysis.liveliness import settles_with_input
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import Hopping
-from anabranch.kernels.columns.grouped import Mask, is_first, is_in_place, order_by_id_and_time
+from anabranch.kernels.columns.grouped import Mask, is_first, is_identity, order_by_id_and_time
 from anabranch.kernels.contract.column_names import END, ID, NEW_STOP, START, STOP, TIME, WEND
 from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.routing import BY_ID, EVERYWHERE, Routing
@@ -323,4 +323,4 @@ class ApplyModuleKernel(Stateful):
 def _in_order(came: pa.RecordBatch) -> pa.RecordBatch:
     """The same by group and start: what follows is then in order, or nearly so."""
     order = order_by_id_and_time(numbers(came, ID), numbers(came, START))
-    return came if is_in_place(order) else came.take(pa.array(order))
+    return came if is_identity(order) else came.take(pa.array(order))

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_in_place, order_by_id_and_time
+from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_identity, order_by_id_and_time
 from anabranch.kernels.contract.column_names import END, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.trace import runs as run_sizes
@@ -46,7 +46,7 @@ class Bag:
         arrays = [*map(pa.array, (ids, times, ends, counts)), *values]
         made = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         order = order_by_id_and_time(ids, times)
-        made = made if is_in_place(order) else made.take(pa.array(order))
+        made = made if is_identity(order) else made.take(pa.array(order))
         return with_times(made, numbers(made, END))
 
     def at(self, runs: Sequence[SortedRun], ids: Ids, times: Ints) -> tuple[pa.RecordBatch, Ints]:
@@ -97,7 +97,7 @@ class Bag:
 
     def _added_up(self, rows: pa.RecordBatch, owner: np.ndarray) -> tuple[pa.RecordBatch, Ints]:
         places, counts = add_up(rows, self.compared, owner)
-        if len(places) == rows.num_rows and is_in_place(places):
+        if len(places) == rows.num_rows and is_identity(places):
             return rows, owner
         rows = rows.take(pa.array(places))
         return rows.set_column(3, rows.schema.field(COUNT), pa.array(counts)), owner[places]

@@ -163,14 +163,14 @@ def revise_levels(
     ones = {COUNT: np.ones(len(level), np.int64)}
     # Levels change only where counts do: what has no counts from here on has no levels.
     seen = np.zeros(len(steps.ids), np.bool_)
-    seen[counts.move[counts.held_place]] = True
+    seen[counts.move[counts.held_index]] = True
     levels = revise(held, lanes, LaneMoves(ids, *rising, ones, check, ~seen[row]))
     nothing = np.zeros(len(levels.ids), np.bool_)
     runs[f"{name}levels"], new_row = settle(held, lanes, levels, {}, nothing, nothing, stable)
     changes = changed_events(
         levels, new_row, levels.old[COUNT] > 0, levels.new[COUNT] > 0, ~nothing
     )
-    rows = row[levels.move[changes.places]]
+    rows = row[levels.move[changes.positions]]
     return OutputRows(rows, changes.start, changes.end, changes.new_end)
 
 

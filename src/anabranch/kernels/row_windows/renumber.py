@@ -15,7 +15,7 @@ from anabranch.kernels.columns.grouped import (
     Mask,
     is_first,
     order_by_id_and_time,
-    order_by_place_and_time,
+    order_by_number_and_time,
 )
 from anabranch.kernels.contract.column_names import CHECK, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
@@ -86,7 +86,7 @@ def revise(
     place = np.concatenate([np.arange(held), held + row])
     old = np.concatenate([found.rows.column(COUNT).to_numpy(), np.zeros_like(by)])
     new = np.concatenate([old[:held], by])
-    order = order_by_place_and_time(chunk, times)
+    order = order_by_number_and_time(chunk, times)
     ranked = sort_elements(order, chunk, times, layout.payload_of(rows), place, layout.order_by)
     order, begins = ranked.order, np.flatnonzero(ranked.element)
     first = order[begins]

@@ -81,7 +81,7 @@ def move_lifetimes(old: Lifetimes, code: Ints, time: Ints, change: Ints) -> Life
 
 def _of_levels(code: Ints, time: Ints, change: Ints) -> Lifetimes:
     """The lifetimes of all levels, by code."""
-    order = order_by_place_and_time(code, time)
+    order = order_by_code_and_time(code, time)
     code, time, change = code[order], time[order], change[order]
     first = np.flatnonzero(is_first(code, time))
     change = np.add.reduceat(change, first) if len(first) else change
@@ -111,7 +111,7 @@ def _pairs(old: Lifetimes, new: Lifetimes) -> tuple[Ints, Ints]:
     """Old and new lifetimes of a code that begin together; -1 where there is no other."""
     count = len(old.code)
     code, start = np.concatenate([old.code, new.code]), np.concatenate([old.start, new.start])
-    order = order_by_place_and_time(code, start)
+    order = order_by_code_and_time(code, start)
     first = is_first(code[order], start[order])
     again = ~first[1:] & ((order[1:] < count) == (order[:-1] < count))
     if again.any():
@@ -145,7 +145,7 @@ def order_in_time(times: Ints) -> Ints:
     return order_by_time(times)
 
 
-def order_by_place_and_time(places: Ints, times: Ints) -> Ints:
+def order_by_code_and_time(codes: Ints, times: Ints) -> Ints:
     """Positions that sort by place, then by time; rows equal in both keep their order."""
     by_time = order_in_time(times)
-    return by_time[order_by_time(places[by_time])]
+    return by_time[order_by_time(codes[by_time])]

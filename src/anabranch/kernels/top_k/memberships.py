@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.columns.grouped import Ids, Ints, is_first, merge_order, positions_of
-from anabranch.kernels.columns.pile import PilePart
+from anabranch.kernels.columns.lazy_concat import LazyPart
 from anabranch.kernels.contract.column_names import END, ID, NUMBER, TIME
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.trace.event_trace import event_rows, events_schema
@@ -48,7 +48,7 @@ class Members:
     count: Ints
     number: Ids
     row: Ints
-    parts: Sequence[PilePart]
+    parts: Sequence[LazyPart]
     whose: Ints
     next_number: Ids
 
@@ -99,7 +99,7 @@ def memberships_of(
     parts, before = [], 0
     for run, some in zip(runs, positions, strict=True):
         begin, stop = np.searchsorted(chosen, [before, before + len(some)])
-        parts.append(PilePart.of(run.rows, width, some[chosen[begin:stop] - before]))
+        parts.append(LazyPart.of(run.rows, width, some[chosen[begin:stop] - before]))
         before += len(some)
     return Members(
         owner=owner[kept],

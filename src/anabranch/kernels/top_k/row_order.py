@@ -14,7 +14,7 @@ from anabranch.expressions.evaluation import plain_type
 from anabranch.expressions.expression import evaluate_all
 from anabranch.kernels.columns.extremes import NULL, Codec
 from anabranch.kernels.columns.grouped import Ints, is_first, order_by_id, order_by_time
-from anabranch.kernels.columns.pile import Pile
+from anabranch.kernels.columns.lazy_concat import LazyConcat
 from anabranch.model.numbers.hashing import stable_hash
 
 _LAST: Final = np.int64(2**63 - 1)
@@ -23,7 +23,7 @@ PACKED_SORT_FROM_ROWS: Final = 500
 """From this row count on, rows are sorted as whole numbers that hold key and position."""
 
 
-def rank_rows(pile: Pile, owner: Ints, order_by: Sequence[Ordering]) -> Ints:
+def rank_rows(concat: LazyConcat, owner: Ints, order_by: Sequence[Ordering]) -> Ints:
     """The place of each row, from 0 on, those of the first owner first.
 
     Equal payloads of an owner share one, others never do. Rows that are equal in what is ordered
@@ -33,21 +33,21 @@ def rank_rows(pile: Pile, owner: Ints, order_by: Sequence[Ordering]) -> Ints:
     length = len(owner)
     expressions = [expression for expression, _, _ in order_by]
     needed = frozenset[str]().union(*(expression.columns for expression in expressions))
-    values = evaluate_all(expressions, pile.columns(needed), length)
+    values = evaluate_all(expressions, concat.columns(needed), length)
     keys = [
         _codes(column, descending, nulls_first)
         for column, (_, descending, nulls_first) in zip(values, order_by, strict=True)
     ]
     order = _sort([owner, *keys])
     first = is_first(owner[order], *(key[order] for key in keys))
-    for place, field in enumerate(pile.schema):
+    for index, field in enumerate(concat.schema):
         tied = ~first
         tied[:-1] |= ~first[1:]
         places = np.flatnonzero(tied)
         if not len(places):
             break
         rows, group = order[places], np.cumsum(first)[places]
-        ties = _tie_codes(pile.column(place, rows), field.type)
+        ties = _tie_codes(concat.column(index, rows), field.type)
         again = np.lexsort((*ties[::-1], group))
         order[places] = rows[again]
         first[places] = is_first(group, *(code[again] for code in ties))

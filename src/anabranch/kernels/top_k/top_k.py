@@ -14,7 +14,7 @@ from anabranch.errors import EngineError, StreamError
 from anabranch.expressions.expression import evaluate_all
 from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, order_by_id
-from anabranch.kernels.columns.pile import Pile, PilePart
+from anabranch.kernels.columns.lazy_concat import LazyConcat, LazyPart
 from anabranch.kernels.contract.column_names import END, ID, NEW_END, ROW, ROW_CHECK, START, TIME
 from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
@@ -28,7 +28,7 @@ from anabranch.kernels.top_k.best_rows import (
     keep_best,
     survey,
 )
-from anabranch.kernels.top_k.lifetimes import Lifetimes, move_lifetimes, order_by_place_and_time
+from anabranch.kernels.top_k.lifetimes import Lifetimes, move_lifetimes, order_by_code_and_time
 from anabranch.kernels.top_k.memberships import (
     Members,
     membership_rows,
@@ -88,7 +88,7 @@ class ArrivedMoves:
 class RankedRows:
     """Rows, the group of each, and its place in the order, which equal rows share."""
 
-    pile: Pile
+    rows: LazyConcat
     owner: Ints
     code: Ints
 
@@ -160,8 +160,8 @@ class TopKKernel(Stateful):
         rows = np.flatnonzero(crowded(self.node.k, ids, batch.start, batch.new_end))
         if len(rows):
             owner = np.unique(ids[rows], return_inverse=True)[1]
-            part = PilePart(batch.payload.columns, len(rows), rows)
-            codes = rank_rows(Pile(self.schema, [part]), owner, self.node.order_by)
+            part = LazyPart(batch.payload.columns, len(rows), rows)
+            codes = rank_rows(LazyConcat(self.schema, [part]), owner, self.node.order_by)
             start, end, once = batch.start[rows], batch.new_end[rows], np.ones_like(rows)
             keep[rows] = keep_best(self.node.k, Stretches(owner, codes, start, end, once))
         return keep
@@ -211,10 +211,10 @@ class TopKKernel(Stateful):
     ) -> tuple[RankedRows, RankChanges]:
         """What changes among the first k, and the rows it is about."""
         width, order_by = len(self.schema), self.node.order_by
-        pile = Pile(self.schema, [*best.parts, PilePart.of(rows, width)])
+        concat = LazyConcat(self.schema, [*best.parts, LazyPart.of(rows, width)])
         owner = np.concatenate([best.whose, moves.owner])
-        self._refuse_collisions(pile, owner)
-        ranked = RankedRows(pile, owner, rank_rows(pile, owner, order_by))
+        self._refuse_collisions(concat, owner)
+        ranked = RankedRows(concat, owner, rank_rows(concat, owner, order_by))
         found = self._compare(best, moves, ranked.code, None)
         lost = found.lost
         if not len(lost.owner):
@@ -232,9 +232,9 @@ class TopKKernel(Stateful):
         count = alive.column(COUNT).to_numpy()
         if (count < 0).any():
             raise unknown_event()
-        pile = Pile(self.schema, [*pile.parts, PilePart.of(alive, width)])
+        concat = LazyConcat(self.schema, [*concat.parts, LazyPart.of(alive, width)])
         owner = np.concatenate([owner, lost.owner[range_]])
-        ranked = RankedRows(pile, owner, rank_rows(pile, owner, order_by))
+        ranked = RankedRows(concat, owner, rank_rows(concat, owner, order_by))
         cut = Stretches(
             owner=lost.owner[range_],
             code=ranked.code[len(owner) - len(range_) :],
@@ -256,12 +256,12 @@ class TopKKernel(Stateful):
             return sweep(self.node.k, len(moves.ids), was, moved, alive)
         return survey(self.node.k, was, moved, alive)
 
-    def _refuse_collisions(self, pile: Pile, owner: Ints) -> None:
+    def _refuse_collisions(self, concat: LazyConcat, owner: Ints) -> None:
         """Two groups under one id are found, never mixed."""
         parts = [part for _, part in self.node.partition_by]
         if not needs_check([part.type for part in parts]):
             return
-        payload = pile.columns(frozenset[str]().union(*(part.columns for part in parts)))
+        payload = concat.columns(frozenset[str]().union(*(part.columns for part in parts)))
         check = key_checks(evaluate_all(parts, payload, len(owner)), len(owner))
         of_group = np.zeros(int(owner.max()) + 1, np.uint64)
         of_group[owner] = check
@@ -289,13 +289,13 @@ class TopKKernel(Stateful):
         owner_of, row_of = ranked.by_code()
         number_of: Ids = best.next_number[owner_of] + np.arange(len(owner_of)).view(np.uint64)
         number_of[held] = best.number
-        order = order_by_place_and_time(owner_of[moved.code], moved.start)
+        order = order_by_code_and_time(owner_of[moved.code], moved.start)
         code, start, end, new_end, was = (
             part[order] for part in (moved.code, moved.start, moved.end, moved.new_end, moved.was)
         )
         number = number_of[code]
         number[was >= 0] = best.number[event[was[was >= 0]]]
-        payload = ranked.pile.take(row_of[code])
+        payload = ranked.rows.take(row_of[code])
         ids = moves.ids[owner_of[code]]
         kept = membership_rows(ids, start, end, new_end, number, payload)
         return kept, EventBatch(payload, start, end, new_end, stable)

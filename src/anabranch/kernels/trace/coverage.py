@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from anabranch.kernels.columns.grouped import Ints, is_first, order_by_place_and_time
+from anabranch.kernels.columns.grouped import Ints, is_first, order_by_number_and_time
 from anabranch.kernels.trace.runs import search
 
 
@@ -50,20 +50,20 @@ class Coverage:
     @staticmethod
     def of(owner: Ints, time: Ints, codes: Ints, weight: Ints) -> Coverage:
         """From changes in any order: from `time` on, the owner has so many more of a code."""
-        order = order_by_place_and_time(owner, codes)
+        order = order_by_number_and_time(owner, codes)
         first = is_first(owner[order], codes[order])
-        known = order[first]
+        distinct = order[first]
         ranks = np.empty(len(owner), np.int64)
         ranks[order] = np.cumsum(first) - 1
-        ranks -= np.searchsorted(owner[known], owner)
-        by_time = order_by_place_and_time(owner, time)
+        ranks -= np.searchsorted(owner[distinct], owner)
+        by_time = order_by_number_and_time(owner, time)
         return Coverage(
             owners=owner[by_time],
             times=time[by_time],
             ranks=ranks[by_time],
             weights=weight[by_time],
-            codes=codes[known],
-            code_owners=owner[known],
+            codes=codes[distinct],
+            code_owners=owner[distinct],
         )
 
     @staticmethod
@@ -128,8 +128,8 @@ class Coverage:
             rank |= right.astype(np.int64) << bit
             low, high = _follow(low, high, right, zeros)
         first = np.searchsorted(self.code_owners, spot.owner, side="left")
-        place = np.minimum(first + rank, len(self.codes) - 1)
-        return self.codes[place], smaller, equal
+        found = np.minimum(first + rank, len(self.codes) - 1)
+        return self.codes[found], smaller, equal
 
     def _rank(self, spot: Spot, codes: Ints, or_equal: bool) -> tuple[Ints, Ints]:
         """Where the codes of each owner begin, and how many of them are smaller."""

@@ -1,4 +1,12 @@
-"""The events that are not yet frozen, as a multiset: what moves add is added up."""
+"""The events that are not yet frozen, as a multiset of (key, start, end, values) with counts.
+
+A move of an end is stored as two rows: the event with the old end -1 times, the one with the new
+end +1 times. So a run never has to look into older runs: the multiset is the sum of all runs, and
+rows whose counts add up to 0 vanish when runs are merged or read.
+
+Example: insert [5, 9), later its end moves to 12: runs {(5, 9): 1} and {(5, 9): -1, (5, 12): 1};
+read together, or merged, they are {(5, 12): 1}.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +21,7 @@ from anabranch.kernels.columns.grouped import (
     Ints,
     is_first,
     order_by_id_and_time,
-    order_by_place_and_time,
+    order_by_number_and_time,
 )
 from anabranch.kernels.contract.column_names import END, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
@@ -66,8 +74,8 @@ def events_merger(stable: Time, compared: Sequence[str]) -> Merge:
         rows = pa.concat_batches([run.rows for run in runs])
         alive = np.flatnonzero(rows.column(END).to_numpy() >= stable)
         rows = rows.take(pa.array(alive))
-        places, counts = add_up(rows, compared, rows.column(ID).to_numpy())
-        rows = rows.take(pa.array(places))
+        first_rows, counts = add_up(rows, compared, rows.column(ID).to_numpy())
+        rows = rows.take(pa.array(first_rows))
         rows = rows.set_column(3, rows.schema.field(COUNT), pa.array(counts))
         return with_times(rows, rows.column(END).to_numpy())
 
@@ -75,25 +83,25 @@ def events_merger(stable: Time, compared: Sequence[str]) -> Merge:
 
 
 def add_up(rows: pa.RecordBatch, compared: Sequence[str], owner: np.ndarray) -> tuple[Ints, Ints]:
-    """One place per owner and event with the sum of its counts, without those that sum to none."""
+    """The position of one row per owner and event, and the sum of its counts, unless 0."""
     if not rows.num_rows:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     times, counts = rows.column(TIME).to_numpy(), rows.column(COUNT).to_numpy()
-    by_time = order_by_id_and_time if owner.dtype == np.uint64 else order_by_place_and_time
+    by_time = order_by_id_and_time if owner.dtype == np.uint64 else order_by_number_and_time
     order = by_time(owner, times)
     first = is_first(owner[order], times[order])
     tied = ~first
     tied[:-1] |= ~first[1:]
-    places = np.flatnonzero(tied)
-    if len(places):
+    ties = np.flatnonzero(tied)
+    if len(ties):
         # Few events of a key begin at one instant: only those are compared as a whole.
-        some = order[places]
-        where = pa.array(some)
+        tied_rows = order[ties]
+        where = pa.array(tied_rows)
         keys = [_comparable(rows.column(name).take(where)) for name in compared]
-        keys += [rows.column(END).to_numpy()[some], times[some], owner[some]]
+        keys += [rows.column(END).to_numpy()[tied_rows], times[tied_rows], owner[tied_rows]]
         again = np.lexsort(keys)
-        order[places] = some[again]
-        first[places] = is_first(*(key[again] for key in keys))
+        order[ties] = tied_rows[again]
+        first[ties] = is_first(*(key[again] for key in keys))
     counts = np.add.reduceat(counts[order], np.flatnonzero(first))
     there = counts != 0
     return order[first][there], counts[there]
@@ -126,6 +134,6 @@ def events_over(
         parts.append(rows.take(pa.array(keep)))
         owners.append(owner[keep])
     rows, owner = pa.concat_batches(parts), np.concatenate(owners)
-    places, counts = add_up(rows, compared, owner)
-    rows = rows.take(pa.array(places))
-    return rows.set_column(3, rows.schema.field(COUNT), pa.array(counts)), owner[places]
+    first_rows, counts = add_up(rows, compared, owner)
+    rows = rows.take(pa.array(first_rows))
+    return rows.set_column(3, rows.schema.field(COUNT), pa.array(counts)), owner[first_rows]

@@ -86,21 +86,21 @@ def _add_up(rows: pa.RecordBatch, codes: Ints, order: Ints) -> pa.RecordBatch:
     first = is_first(ids[order], codes[order])
     tied = ~first
     tied[:-1] |= ~first[1:]
-    places = np.flatnonzero(tied)
-    if len(places):
-        some, group = order[places], np.cumsum(first)[places]
-        start, end = (rows.column(name).to_numpy()[some] for name in (TIME, END))
+    ties = np.flatnonzero(tied)
+    if len(ties):
+        tied_rows, group = order[ties], np.cumsum(first)[ties]
+        start, end = (rows.column(name).to_numpy()[tied_rows] for name in (TIME, END))
         again = np.lexsort((end, start, group))
         order = order.copy()
-        order[places] = some[again]
-        first[places] = is_first(group, start[again], end[again])
+        order[ties] = tied_rows[again]
+        first[ties] = is_first(group, start[again], end[again])
         sums = np.add.reduceat(count[order], np.flatnonzero(first))
         order = order[first]
     else:
         sums = count[order]
-    some = np.flatnonzero(sums)
-    rows = rows.take(pa.array(order[some]))
-    rows = rows.set_column(4, rows.schema.field(COUNT), pa.array(sums[some]))
+    tied_rows = np.flatnonzero(sums)
+    rows = rows.take(pa.array(order[tied_rows]))
+    rows = rows.set_column(4, rows.schema.field(COUNT), pa.array(sums[tied_rows]))
     return with_times(rows, rows.column(END).to_numpy())
 
 
@@ -173,10 +173,10 @@ def walk(runs: Sequence[SortedRun], asked: Asked) -> tuple[Ints, Ints, Ints]:
             raise unknown_event()
         found = np.flatnonzero(there)
         codes, before, equal = coverage.pick(spot.take(found), index[found])
-        place = left[found]
-        code[place] = codes
-        below[place] = (open_.base - smaller)[found] + before
-        upto[place] = below[place] + equal
+        answered = left[found]
+        code[answered] = codes
+        below[answered] = (open_.base - smaller)[found] + before
+        upto[answered] = below[answered] + equal
         left = left[~there]
         width *= 8
     return code, below, upto

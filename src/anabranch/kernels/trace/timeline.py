@@ -7,6 +7,30 @@ row of the same key and time away. The newest row of a key and time counts.
 A move of an end adds its weight from `end` to `new_end`, so a batch touches *islands* of time.
 Only rows in an island, and one neighbour to each side, are read, compared and written
 (spec: the multiplicity sweep of PIPES, restricted to what a batch can change).
+
+Invariants of a stored timeline, per key and after the newest row of each time is chosen:
+- neighbouring rows differ in some lane (else the later one would be no change), and the first
+  row is no gap, as before its first row a key has nothing;
+- a row at FOREVER is never written: nothing holds from there on.
+
+Why one neighbour to each side is enough: a move changes the function between its ends only. The row
+before an island says what was in force when it begins, and whether the first row of the island is
+still a change; the row behind it says where the last segment ends.
+
+Example, one key, lane `n` alone. Stored is 1 from 10, 2 from 20, 0 from 30 on; a move of weight 1
+goes from 12 to 25, so [12, 25] is the island, 10 the row before and 30 the row behind:
+
+    breakpoint    10  12  20  25  30
+    n before       1   1   2   2   0
+    n after        1   2   3   2   0
+    written            2   3   2          a new run of three rows; 10 and 30 stay as they are
+    segments sent  [10, 20) ends at 12 now; [12, 20) is new; [20, 30) is withdrawn, and
+                   [20, 25) and [25, 30) take over
+
+If then a move takes [20, 30) away again, 20 has the value of 12: a row with n = -1 is written
+there.
+
+Cost of a step: the rows in and next to the islands, times the number of runs for the lookup.
 """
 
 from __future__ import annotations
@@ -24,7 +48,7 @@ from anabranch.kernels.columns.grouped import Ids, Ints, Mask, next_marked
 from anabranch.kernels.columns.sum_lanes import SumLane
 from anabranch.kernels.contract.column_names import CHECK, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
-from anabranch.kernels.trace.places import Places, endpoints, lane_at, weave
+from anabranch.kernels.trace.breakpoints import Breakpoints, endpoints, lane_at, weave
 from anabranch.kernels.trace.runs import with_times
 from anabranch.kernels.trace.timeline_rows import COUNT, REMOVED, add_rows, fetch
 from anabranch.model.time import FOREVER, Time
@@ -33,7 +57,7 @@ from anabranch.model.time import FOREVER, Time
 @final
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The columns of a timeline: whole numbers, exact sums, and values kept as they are."""
+    """The columns of a timeline: whole numbers, exact sums, and values that are not added up."""
 
     whole: tuple[str, ...] = (COUNT,)
     sums: tuple[SumLane, ...] = ()
@@ -56,7 +80,7 @@ class Lanes:
         return (*self.whole, *(name for each in self.sums for name in each.limbs))
 
     def held(self, rows: pa.RecordBatch) -> dict[str, Ints]:
-        """The whole numbers of some rows; of sums, all lanes that are in use."""
+        """The whole numbers of rows by lane; of sums, all lanes that are in use."""
         found = {name: rows.column(name).to_numpy() for name in self.numbers}
         for each in self.sums:
             found |= each.unpacked(rows.column(each.rest))
@@ -66,9 +90,10 @@ class Lanes:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class LaneMoves:
-    """Moves of ends with what they weigh in each lane; `fresh` ones are of keys without any row.
+    """Moves of ends with their weight in each lane.
 
-    Of exact sums those lanes are there that some move needs.
+    `fresh` moves are of keys without any stored row, so no run is searched for them. Of exact sums
+    only those lanes are present that at least one move needs.
     """
 
     ids: Ids
@@ -82,39 +107,39 @@ class LaneMoves:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class TimelineRevision:
-    """A stretch of timelines before and after a batch, at every place where one has a row.
+    """The touched part of timelines before and after a batch, with one entry per breakpoint.
 
-    `known` rows have their true neighbours in the arrays, so the segment that starts there is
-    known; `touched` rows start a segment that the batch changed. `first`/`last` mark keys. `move`
-    is the first move of the key. `old` and `new` have the same lanes.
+    `complete`, `touched`, `first`, `last` and `move` are those of `Breakpoints`; `old` and `new`
+    have the same lanes. `rows` are the stored rows that were read; `old_source` is the one in
+    force.
     """
 
     ids: Ids
     times: Ints
     first: Mask
     last: Mask
-    known: Mask
+    complete: Mask
     touched: Mask
     old_row: Mask
     old_source: Ints
     old: Mapping[str, Ints]
     new: dict[str, Ints]
     rows: pa.RecordBatch
-    end_place: Ints
-    new_end_place: Ints
-    held_place: Ints
+    end_index: Ints
+    new_end_index: Ints
+    held_index: Ints
     move: Ints
     check: Ids | None
 
     @property
-    def low_place(self) -> Ints:
-        """Where the stretch of each move begins."""
-        return np.minimum(self.end_place, self.new_end_place)
+    def low_index(self) -> Ints:
+        """The breakpoint where the stretch of each move begins."""
+        return np.minimum(self.end_index, self.new_end_index)
 
     @property
-    def high_place(self) -> Ints:
-        """Where it ends."""
-        return np.maximum(self.end_place, self.new_end_place)
+    def high_index(self) -> Ints:
+        """The breakpoint where the stretch of each move ends."""
+        return np.maximum(self.end_index, self.new_end_index)
 
     def old_values(self, name: str) -> pa.Array:
         """A value lane as it was, with null where nothing was there."""
@@ -132,15 +157,15 @@ def take_or_null(values: pa.Array, positions: Ints) -> pa.Array:
 
 
 def revise(runs: Sequence[SortedRun], lanes: Lanes, moves: LaneMoves) -> TimelineRevision:
-    """Bring the touched stretches into the arrays, with whole numbers and sums revised."""
+    """Read the touched parts of timelines; add the weights of moves to their lanes."""
     ends, islands = endpoints(moves.ids, moves.end, moves.new_end)
     if moves.fresh is not None:
         islands = islands.take(np.flatnonzero(~moves.fresh[islands.move]))
     rows, before, inside = fetch(runs, lanes.schema(), islands.ids, islands.low, islands.high)
     held_ids, held_times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
-    places = weave(held_ids, held_times, before | inside, ends)
+    points = weave(held_ids, held_times, before | inside, ends)
     if lanes.checked:
-        _refuse_collisions(rows, moves, places)
+        _refuse_collisions(rows, moves, points)
     held, weights = lanes.held(rows), dict(moves.whole)
     for each in lanes.sums:
         weights |= each.relieved(weights, len(moves.ids))
@@ -148,34 +173,34 @@ def revise(runs: Sequence[SortedRun], lanes: Lanes, moves: LaneMoves) -> Timelin
     new: dict[str, Ints] = {}
     done: list[tuple[Ints, Ints, str]] = []
     nothing, none = np.zeros(len(moves.ids), np.int64), np.zeros(rows.num_rows, np.int64)
-    # Lanes of sums that only some rows need are there by chance: in one order all the same.
+    # Which further lanes of sums are present depends on the rows; sorted, their order does not.
     for name in (*lanes.numbers, *sorted((weights.keys() | held) - {*lanes.numbers})):
         weight, was = weights.get(name, nothing), held.get(name, none)
-        # Lanes are often all alike: nothing is NULL, or all numbers are whole.
+        # Lanes are often equal (nothing is NULL; all numbers are whole): compute equal ones once.
         same = next((n for w, b, n in done if _alike(w, weight) and _alike(b, was)), None)
         if same is not None:
             old[name], new[name] = old[same], new[same].copy()
             continue
         done.append((weight, was, name))
-        old[name], new[name] = lane_at(was, weight, places)
+        old[name], new[name] = lane_at(was, weight, points)
     for each in lanes.sums:
         new = _carried(each, old, new)
     return TimelineRevision(
-        ids=places.ids,
-        times=places.times,
-        first=places.first,
-        last=places.last,
-        known=places.known,
-        touched=places.touched,
-        old_row=places.old_row,
-        old_source=places.source,
+        ids=points.ids,
+        times=points.times,
+        first=points.first,
+        last=points.last,
+        complete=points.complete,
+        touched=points.touched,
+        old_row=points.old_row,
+        old_source=points.source,
         old=old,
         new=new,
         rows=rows,
-        end_place=places.end,
-        new_end_place=places.new_end,
-        held_place=places.held,
-        move=places.move,
+        end_index=points.end_index,
+        new_end_index=points.new_end_index,
+        held_index=points.held_index,
+        move=points.move,
         check=moves.check,
     )
 
@@ -183,12 +208,16 @@ def revise(runs: Sequence[SortedRun], lanes: Lanes, moves: LaneMoves) -> Timelin
 def _alike(one: Ints, other: Ints) -> bool:
     if one is other:
         return True
-    # Lanes that differ do so soon, as a rule.
+    # Lanes that differ do so in the first rows as a rule: spare the full comparison.
     return np.array_equal(one[:64], other[:64]) and np.array_equal(one, other)
 
 
 def _carried(each: SumLane, old: dict[str, Ints], new: dict[str, Ints]) -> dict[str, Ints]:
-    """The revised lanes with a sum in its one form; both have the lanes that either needs."""
+    """Bring a revised sum into its normal form; old and new get the lanes that either needs.
+
+    A sum has many digit vectors but one normal form; only in that form do equal sums have equal
+    lanes.
+    """
     carried = each.carried(new)
     gone = {name: np.zeros_like(new[name]) for name in each.named(each.outside(new))}
     found = {**new, **gone, **carried}
@@ -199,12 +228,12 @@ def _carried(each: SumLane, old: dict[str, Ints], new: dict[str, Ints]) -> dict[
     return found
 
 
-def _refuse_collisions(rows: pa.RecordBatch, moves: LaneMoves, places: Places) -> None:
-    """By a second hash, two keys under one id are found, never mixed."""
+def _refuse_collisions(rows: pa.RecordBatch, moves: LaneMoves, points: Breakpoints) -> None:
+    """Compare a second hash: two keys with one id are found, never mixed."""
     assert moves.check is not None
-    same = (moves.check[places.move[places.end]] == moves.check).all()
+    same = (moves.check[points.move[points.end_index]] == moves.check).all()
     held = rows.column(CHECK).to_numpy()
-    if not same or not (moves.check[places.move[places.held]] == held).all():
+    if not same or not (moves.check[points.move[points.held_index]] == held).all():
         raise _collision()
 
 
@@ -225,37 +254,44 @@ def settle(
     values_changed: Mask,
     stable: Time,
 ) -> tuple[tuple[SortedRun, ...], Mask]:
-    """Write what changed, and say where the revised timelines have rows.
+    """Write what changed; also return which breakpoints are rows of the revised timelines.
 
-    `values_differ` marks places whose value lanes are not those of the place before (where both
-    belong to one key), `values_changed` those whose value lanes are not what they were; the other
-    lanes are compared here.
+    `values_differ` marks breakpoints whose value lanes differ from those of the breakpoint before
+    (where both belong to one key), `values_changed` those whose value lanes differ from what they
+    were; the other lanes are compared here.
     """
     new_row = boundaries(revision, values_differ)
     changed = new_row & revision.old_row & (values_changed | _changed(revision))
     written = (new_row & ~revision.old_row) | changed
     removed = revision.old_row & ~new_row
-    places = np.flatnonzero(written | removed)
-    gone = removed[places]
-    arrays: list[pa.Array] = [pa.array(revision.ids[places]), pa.array(revision.times[places])]
-    here = {name: lane[places] for name, lane in revision.new.items()}
+    rows_written = np.flatnonzero(written | removed)
+    gone = removed[rows_written]
+    arrays: list[pa.Array] = [
+        pa.array(revision.ids[rows_written]),
+        pa.array(revision.times[rows_written]),
+    ]
+    here = {name: lane[rows_written] for name, lane in revision.new.items()}
     here[COUNT] = np.where(gone, REMOVED, here[COUNT])
     arrays += [pa.array(here[name]) for name in lanes.whole]
     for each in lanes.sums:
         arrays += [pa.array(here[name]) for name in each.limbs]
-        arrays.append(each.packed(here, len(places)))
+        arrays.append(each.packed(here, len(rows_written)))
     for name, _ in lanes.values:
-        arrays.append(new_values[name].take(pa.array(places)))
+        arrays.append(new_values[name].take(pa.array(rows_written)))
     if lanes.checked:
         assert revision.check is not None
-        arrays.append(pa.array(revision.check[revision.move[places]]))
+        arrays.append(pa.array(revision.check[revision.move[rows_written]]))
     fresh = pa.RecordBatch.from_arrays(arrays, schema=lanes.schema())
-    fresh = with_times(fresh, revision.times[places])
+    fresh = with_times(fresh, revision.times[rows_written])
     return add_rows(runs, fresh, stable), new_row
 
 
 def boundaries(revision: TimelineRevision, differs: Mask) -> Mask:
-    """Where the revised timelines have rows: places whose lanes are not those before them."""
+    """The breakpoints that are rows of the revised timelines: their lanes differ from those before.
+
+    Only in and right behind what a move covers can that change. The first breakpoint of a key is
+    a row unless it is a gap. Rows that are not complete border on what was not read, so they stay.
+    """
     different = differs.copy()
     for values in revision.new.values():
         different[1:] |= values[1:] != values[:-1]
@@ -266,7 +302,7 @@ def boundaries(revision: TimelineRevision, differs: Mask) -> Mask:
                 different,
                 first,
                 count,
-                revision.known,
+                revision.complete,
                 revision.touched,
                 revision.old_row,
                 revision.times,
@@ -274,10 +310,10 @@ def boundaries(revision: TimelineRevision, differs: Mask) -> Mask:
             )
         )
     different = np.where(first, count != 0, different)
-    free = revision.known & (revision.times != FOREVER)
+    free = revision.complete & (revision.times != FOREVER)
     inside = revision.touched.copy()
     inside[1:] |= revision.touched[:-1] & ~first[1:]
-    # Rows outside the islands were not touched: they stand as they were.
+    # Outside the islands nothing changed: a breakpoint is a row there if it was one.
     return np.where(inside, different & free, revision.old_row)
 
 

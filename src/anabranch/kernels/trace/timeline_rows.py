@@ -1,6 +1,17 @@
 """The rows of a timeline in its runs: find those in and around a stretch, merge, forget.
 
-The newest row of a key and time counts; a count of REMOVED takes an older row away.
+The newest row of a key and time counts; a count of REMOVED takes an older row away. So runs are
+layers, and the timeline is what is seen from above:
+
+    run 0 (oldest)   10: n=1   20: n=2              30: n=0
+    run 1                      20: removed  25: n=3
+    timeline         10: n=1                25: n=3 30: n=0
+
+What may be forgotten once the stable point is S (no move has an end before S any more):
+- a row whose next row is before S: its segment is over;
+- with the oldest run in the merge (`whole`), a removal, as nothing is left below it; a gap that is
+  the last row of its key; a gap that has become the first row of its key.
+A row that ends exactly at S stays, because a move from S on may still lengthen its segment.
 """
 
 from __future__ import annotations
@@ -112,7 +123,10 @@ def _candidates(
     rows = pa.concat_batches(parts)
     owner = np.concatenate(owners)
     times, counts = rows.column(TIME).to_numpy(), rows.column(COUNT).to_numpy()
-    each = [(some, part.column(TIME).to_numpy()) for some, part in zip(owners, parts, strict=True)]
+    each = [
+        (owner_part, part.column(TIME).to_numpy())
+        for owner_part, part in zip(owners, parts, strict=True)
+    ]
     resolve = columns.native().resolve if columns.is_compiled(len(times)) else _resolve
     return _Candidates(
         rows, *resolve(merge_order(each), owner, times, counts, REMOVED, ids, low, high)
@@ -213,8 +227,8 @@ def merger(stable: Time) -> Merge:
 
     def merge(runs: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
         parts = [run.rows for run in runs]
-        many = columns.is_compiled(sum(part.num_rows for part in parts))
-        rows = _surviving(parts, stable, whole) if many else _merged(parts, stable, whole)
+        is_compiled = columns.is_compiled(sum(part.num_rows for part in parts))
+        rows = _surviving(parts, stable, whole) if is_compiled else _merged(parts, stable, whole)
         return with_times(rows, rows.column(TIME).to_numpy())
 
     return merge
@@ -272,8 +286,8 @@ def trimmer(stable: Time) -> Trim:
     run, it goes too, unless another run has a row of the key that it might put an end to.
     """
 
-    def trim(runs: Sequence[SortedRun], place: int) -> pa.RecordBatch:
-        rows = runs[place].rows
+    def trim(runs: Sequence[SortedRun], index: int) -> pa.RecordBatch:
+        rows = runs[index].rows
         if not columns.is_compiled(len(rows)):
             return rows
         native = columns.native()
@@ -281,10 +295,10 @@ def trimmer(stable: Time) -> Trim:
         begins = np.append(0, np.flatnonzero(ids[1:] != ids[:-1]) + 1)
         gone, shared = np.zeros(len(ids), np.bool_), np.zeros(len(begins), np.bool_)
         for number, other in enumerate(runs):
-            if number == place:
+            if number == index:
                 continue
             low, high = native.slices(column(other, ID), ids[begins])
-            found = column(other, TIME), column(other, COUNT), number > place
+            found = column(other, TIME), column(other, COUNT), number > index
             met = native.meet(begins, times, low, high, *found, int(stable), REMOVED)
             gone |= met[0]
             shared |= met[1]
@@ -299,10 +313,10 @@ def trimmer(stable: Time) -> Trim:
 def _leading_gaps(ids: Ids, count: Ints, dead: Mask) -> Mask:
     """Gaps that begin a key say nothing: before its first row a key is a gap anyway."""
     alive = ~dead
-    places = np.flatnonzero(alive)
+    positions = np.flatnonzero(alive)
     leading = np.zeros(len(ids), np.bool_)
-    first = is_first(ids[places])
-    leading[places[first & (count[places] == 0)]] = True
+    first = is_first(ids[positions])
+    leading[positions[first & (count[positions] == 0)]] = True
     return leading
 
 

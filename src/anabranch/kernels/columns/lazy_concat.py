@@ -14,7 +14,7 @@ from anabranch.kernels.columns.grouped import Ints
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class PilePart:
+class LazyPart:
     """Rows of one batch: those at some positions, or all of them."""
 
     columns: Sequence[pa.Array]
@@ -22,14 +22,14 @@ class PilePart:
     positions: Ints | None = None
 
     @staticmethod
-    def of(rows: pa.RecordBatch, width: int, positions: Ints | None = None) -> PilePart:
+    def of(rows: pa.RecordBatch, width: int, positions: Ints | None = None) -> LazyPart:
         """Payloads out of a batch that has them in columns by number."""
-        columns = [rows.column(f"key{place}") for place in range(width)]
-        return PilePart(columns, rows.num_rows if positions is None else len(positions), positions)
+        columns = [rows.column(f"key{index}") for index in range(width)]
+        return LazyPart(columns, rows.num_rows if positions is None else len(positions), positions)
 
-    def take(self, place: int, rows: Ints | None) -> pa.Array:
+    def take(self, index: int, rows: Ints | None) -> pa.Array:
         """The values of some rows (or all) in one column."""
-        column = self.columns[place]
+        column = self.columns[index]
         if self.positions is not None:
             rows = self.positions if rows is None else self.positions[rows]
         return column if rows is None else column.take(pa.array(rows))
@@ -37,48 +37,48 @@ class PilePart:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Pile:
+class LazyConcat:
     """The rows of several parts, one behind the other."""
 
     schema: pa.Schema
-    parts: Sequence[PilePart]
+    parts: Sequence[LazyPart]
 
     def __len__(self) -> int:
         return sum(part.length for part in self.parts)
 
     def columns(self, names: Collection[str]) -> pa.RecordBatch:
         """Some columns of all rows."""
-        fields = [(place, each) for place, each in enumerate(self.schema) if each.name in names]
+        fields = [(index, each) for index, each in enumerate(self.schema) if each.name in names]
         parts = [part for part in self.parts if part.length] or self.parts[:1]
         arrays = []
-        for place, _ in fields:
-            values = [part.take(place, None) for part in parts]
+        for index, _ in fields:
+            values = [part.take(index, None) for part in parts]
             arrays.append(values[0] if len(values) == 1 else pa.concat_arrays(values))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([each for _, each in fields]))
 
     def take(self, rows: Ints) -> pa.RecordBatch:
         """All columns of some rows."""
-        places = range(len(self.schema))
-        return pa.RecordBatch.from_arrays(self._take(rows, places), schema=self.schema)
+        indexes = range(len(self.schema))
+        return pa.RecordBatch.from_arrays(self._take(rows, indexes), schema=self.schema)
 
-    def column(self, place: int, rows: Ints) -> pa.Array:
+    def column(self, index: int, rows: Ints) -> pa.Array:
         """The values of some rows in one column."""
-        return self._take(rows, [place])[0]
+        return self._take(rows, [index])[0]
 
-    def _take(self, rows: Ints, places: Sequence[int]) -> list[pa.Array]:
+    def _take(self, rows: Ints, indexes: Sequence[int]) -> list[pa.Array]:
         stops = np.cumsum([part.length for part in self.parts])
         owner = np.searchsorted(stops, rows, side="right")
-        taken: list[tuple[PilePart, Ints]] = []
+        sources: list[tuple[LazyPart, Ints]] = []
         where: list[Ints] = []
         for number, part in enumerate(self.parts):
             here = np.flatnonzero(owner == number)
             if len(here):
-                taken.append((part, rows[here] - (stops[number] - part.length)))
+                sources.append((part, rows[here] - (stops[number] - part.length)))
                 where.append(here)
-        if not taken:
-            return [pa.array([], self.schema.field(place).type) for place in places]
-        arrays = [[part.take(place, some) for part, some in taken] for place in places]
-        if len(taken) == 1:
+        if not sources:
+            return [pa.array([], self.schema.field(index).type) for index in indexes]
+        arrays = [[part.take(index, chosen) for part, chosen in sources] for index in indexes]
+        if len(sources) == 1:
             return [values[0] for values in arrays]
         back = np.empty(len(rows), np.int64)
         back[np.concatenate(where)] = np.arange(len(rows))
