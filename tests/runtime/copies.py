@@ -15,6 +15,7 @@ from anabranch.algebra.source import Source
 from anabranch.kernels.contract.column_names import COPY, ID
 from anabranch.kernels.contract.kernel import Arrived, Progress, Stateful, Trace, with_copy
 from anabranch.kernels.contract.routing import BY_ID, Routing
+from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
@@ -86,7 +87,7 @@ class Shown(Stateful):
 def shown_plan(seen: list[Progress]) -> PhysicalPlan:
     """One stage that shows the copies of source `s`."""
     kernel = Shown(seen)
-    stage = Stage("0-shown", (Edge("source:s", ()),), (kernel,), True, kernel.schema)
+    stage = Stage("0-shown", (Edge(Address.source("s"), ()),), (kernel,), True, kernel.schema)
     return PhysicalPlan((stage,), (0,), {"s": Source(name="s", schema=SCHEMA, copies=True)})
 
 

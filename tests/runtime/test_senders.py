@@ -21,6 +21,7 @@ from anabranch.algebra.node import Node
 from anabranch.errors import EngineError
 from anabranch.kernels.aggregate.aggregate import AggregateKernel
 from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.compile import compile_plan
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch, no_rows
@@ -88,7 +89,7 @@ def test_what_is_sent_has_one_schema_whatever_the_rows_are(
     with patch.object(columns, "SAMPLE_ROWS", sample_rows):
         for place, stage in enumerate(plan.stages):
             for number, edge in enumerate(stage.edges):
-                kind, _, upstream = edge.upstream.partition(":")
+                kind, upstream = edge.upstream.kind, edge.upstream.name
                 if kind != "source":
                     continue
                 points = plan.sources[upstream].only_points
@@ -182,4 +183,4 @@ def test_rows_of_another_schema_are_refused_where_they_arrive(sharded: Make) -> 
 
 
 def _sent_by(job: Any, batch: EventBatch) -> list[pa.RecordBatch]:
-    return list(pack(job.parcels("source:S", batch, {}, part=0)))
+    return list(pack(job.parcels(Address.source("S"), batch, {}, part=0)))

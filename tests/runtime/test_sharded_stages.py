@@ -22,6 +22,7 @@ from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
 from anabranch.errors import EngineError
 from anabranch.expressions.expression import Expression
+from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.compile import Emission, compile_plan
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
@@ -179,7 +180,7 @@ def test_what_plans_have_in_common_is_kept_once() -> None:
     assert [stage.name for stage in plan.stages] == ["0-aggregate", "1-aggregate", "2-aggregate"]
     assert plan.outputs == (0, 1, 2)
     assert {edge.upstream for stage in plan.stages[1:] for edge in stage.edges} == {
-        "stage:0-aggregate"
+        Address.stage("0-aggregate")
     }
 
 

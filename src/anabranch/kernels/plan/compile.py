@@ -23,6 +23,7 @@ from anabranch.errors import PlanError
 from anabranch.kernels.contract.kernel import Kernel, Stateful, Stateless
 from anabranch.kernels.contract.routing import OWN, Route
 from anabranch.kernels.join.lookup import LookupKernel
+from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.catalog import Placement, final_placement, kernel_of
 from anabranch.kernels.plan.pruning import needed_columns, prune
 from anabranch.kernels.plan.stage import (
@@ -50,7 +51,7 @@ class _PlanPart:
     `sent` is how the rows of the upstream tell their shard, `route` how they do after the chain.
     """
 
-    upstream: str
+    upstream: Address
     chain: tuple[Stateless, ...]
     together: frozenset[str] | None
     shared: bool = False
@@ -94,8 +95,8 @@ def compile_plan(
         replace(stage, edges=tuple(prune(edge, needed) for edge in stage.edges))
         for stage in compiler.stages
     )
-    places = {f"stage:{stage.name}": place for place, stage in enumerate(stages)}
-    outputs = tuple(places[name] for name in compiler.outputs)
+    places = {Address.stage(stage.name): place for place, stage in enumerate(stages)}
+    outputs = tuple(places[each] for each in compiler.outputs)
     return PhysicalPlan(stages, outputs, compiler.sources)
 
 
@@ -104,7 +105,7 @@ class _Compiler:
         self._tables = tables
         self._routed = routed
         self.stages: list[Stage] = []
-        self.outputs: list[str] = []
+        self.outputs: list[Address] = []
         self.sources: dict[str, Source] = {}
         self._known: dict[Node, list[_PlanPart]] = {}
         self._readers = _count_readers(roots)
@@ -126,7 +127,7 @@ class _Compiler:
                     f"two different sources are named '{node.name}'",
                     hint="give every source its own name",
                 )
-            return [_PlanPart(f"source:{node.name}", (), None)]
+            return [_PlanPart(Address.source(node.name), (), None)]
         if isinstance(node, Union):
             return [part for input in node.inputs for part in self.parts(input)]
         lookup = LookupKernel.of(node, self._tables) if isinstance(node, Join) else None
@@ -178,13 +179,12 @@ class _Compiler:
         assert route is not None
         return placement.kernel.routed(OWN if _is_own(route, placement) else route)
 
-    def _place(self, upstream: str) -> int:
-        names = [f"stage:{stage.name}" for stage in self.stages]
-        return names.index(upstream)
+    def _place(self, upstream: Address) -> int:
+        return [Address.stage(stage.name) for stage in self.stages].index(upstream)
 
     def _stays(self, part: _PlanPart, placement: Placement, anywhere: bool) -> bool:
         """Whether rows of one key are together already, in the stage they come from."""
-        if not part.upstream.startswith("stage:") or part.shared:
+        if part.upstream.is_source or part.shared:
             return False
         stage = self.stages[self._place(part.upstream)]
         if not stage.sharded:
@@ -210,8 +210,9 @@ class _Compiler:
         """Copies of a stream are for operators that know what to do with them."""
         head = kernels[0] if kernels else None
         known = isinstance(head, Stateful) and head.takes_copies
-        names = [part.upstream.removeprefix("source:") for part, _ in parts]
-        several = [name for name in names if name in self.sources and self.sources[name].copies]
+        names = [part.upstream.name for part, _ in parts]
+        sources = [part.upstream.name for part, _ in parts if part.upstream.is_source]
+        several = [name for name in sources if self.sources[name].copies]
         if not several:
             return
         if not known or any(part.chain for part, _ in parts):
@@ -239,7 +240,7 @@ class _Compiler:
         edges = tuple(Edge(part.upstream, part.chain, side=side) for part, side in parts)
         name = f"{len(self.stages)}-{kind}"
         self.stages.append(replace(stage, name=name, edges=edges))
-        return _PlanPart(f"stage:{name}", (), together, sent=route, route=route)
+        return _PlanPart(Address.stage(name), (), together, sent=route, route=route)
 
     def final(self, parts: list[_PlanPart], schema: pa.Schema) -> list[_PlanPart]:
         """Let only what is final pass, where it is; before what would take its key away."""
@@ -261,7 +262,7 @@ class _Compiler:
     def finish(self, parts: list[_PlanPart], node: Node) -> None:
         """The tail: in the stage that all comes from, else a stage that collects."""
         only = parts[0] if len(parts) == 1 else None
-        if only is None or only.upstream.startswith("source:") or (only.shared and only.chain):
+        if only is None or only.upstream.is_source or (only.shared and only.chain):
             some = [(part, 0) for part in parts]
             stage = Stage("", (), (), True, node.schema)
             only = self._new_stage("collect", some, stage, None, None)

@@ -16,6 +16,7 @@ import numpy as np
 
 from anabranch.kernels.columns.grouped import Mask
 from anabranch.kernels.contract.kernel import Stateful
+from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Time
@@ -26,9 +27,9 @@ def interest(plan: PhysicalPlan, end: Time) -> dict[str, Time]:
 
     BEGINNING where everything matters.
     """
-    wanted = {f"stage:{plan.stages[place].name}": end for place in plan.outputs}
+    wanted = {Address.stage(plan.stages[place].name): end for place in plan.outputs}
     for stage in reversed(plan.stages):
-        instant = wanted.get(f"stage:{stage.name}", FOREVER)
+        instant = wanted.get(Address.stage(stage.name), FOREVER)
         kernels = list(stage.kernels)
         head = kernels.pop(0) if kernels and isinstance(kernels[0], Stateful) else None
         for kernel in reversed(kernels):
@@ -38,7 +39,7 @@ def interest(plan: PhysicalPlan, end: Time) -> dict[str, Time]:
             for step in reversed(edge.chain):
                 own = step.interest(own)
             wanted[edge.upstream] = Time(min(wanted.get(edge.upstream, FOREVER), own))
-    return {name: wanted.get(f"source:{name}", BEGINNING) for name in plan.sources}
+    return {name: wanted.get(Address.source(name), BEGINNING) for name in plan.sources}
 
 
 def without_interest(

@@ -10,6 +10,7 @@ import pyarrow as pa
 from anabranch.algebra.node import Node
 from anabranch.kernels.contract.column_names import COPY
 from anabranch.kernels.contract.kernel import Trace
+from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.compile import Emission, compile_plan
 from anabranch.kernels.plan.stage import Copies
 from anabranch.model.batch import EventBatch, concat_rows
@@ -57,11 +58,11 @@ class LocalRunner:
             self._copies.setdefault(name, {}).update(known)
             best = Time(max([BEGINNING, *(stable for _, stable in known.values())]))
             self._stables[name] = Time(max(self._stables[name], best))
-        batches: dict[str, EventBatch] = {}
+        batches: dict[Address, EventBatch] = {}
         for name in self.plan.sources:
             batch = came.get(name, EventBatch.empty(self.plan.arriving(name)))
             self._stables[name] = Time(max(self._stables[name], batch.stable))
-            batches[f"source:{name}"] = batch.with_stable(self._stables[name])
+            batches[Address.source(name)] = batch.with_stable(self._stables[name])
         for stage in self.plan.stages:
             sides: list[list[pa.RecordBatch]] = [[] for _ in range(stage.sides)]
             stables = []
@@ -76,5 +77,5 @@ class LocalRunner:
             progress = stage.progress(stables, self._copies, commands)
             state, output = stage.step(self._states[stage.name], arrived, progress)
             self._states[stage.name] = state
-            batches[f"stage:{stage.name}"] = output
-        return batches[f"stage:{self.plan.stages[self.plan.outputs[0]].name}"]
+            batches[Address.stage(stage.name)] = output
+        return batches[Address.stage(self.plan.stages[self.plan.outputs[0]].name)]

@@ -23,9 +23,9 @@ from anabranch.kernels.plan.stage import Edge
 
 def prune(edge: Edge, needed: Mapping[str, frozenset[str] | None]) -> Edge:
     """The same edge, reading only what is needed."""
-    if not edge.upstream.startswith("source:"):
+    if not edge.upstream.is_source:
         return edge
-    columns = needed[edge.upstream.removeprefix("source:")]
+    columns = needed[edge.upstream.name]
     return replace(edge, columns=None if columns is None else tuple(sorted(columns)))
 
 

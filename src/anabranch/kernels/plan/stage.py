@@ -23,6 +23,7 @@ from anabranch.kernels.contract.kernel import (
 )
 from anabranch.kernels.contract.packed_events import pack_events, packed_schema, unpack_events
 from anabranch.kernels.contract.prepared import check_prepared
+from anabranch.kernels.plan.address import Address
 from anabranch.model.batch import EventBatch
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import Time
@@ -42,7 +43,7 @@ class Edge:
     is the input of the stage's first operator that the rows are for.
     """
 
-    upstream: str
+    upstream: Address
     chain: tuple[Stateless, ...]
     columns: tuple[str, ...] | None = None
     side: int = 0
@@ -99,8 +100,8 @@ class Stage:
         Raises:
             EngineError: They do not.
         """
-        whence = self.edges[edge].upstream.replace(":", " ")
-        where = f"stage {self.name}, edge {edge} from {whence}"
+        whence = self.edges[edge].upstream
+        where = f"stage {self.name}, edge {edge} from {whence.kind} {whence.name}"
         return check_prepared(rows, self.prepared_schema(edge), where)
 
     @property
@@ -119,8 +120,8 @@ class Stage:
     @property
     def reads(self) -> tuple[str, ...]:
         """The names of the sources that come in."""
-        names = [edge.upstream.partition(":") for edge in self.edges]
-        return tuple(dict.fromkeys(name for kind, _, name in names if kind == "source"))
+        sources = [edge.upstream.name for edge in self.edges if edge.upstream.is_source]
+        return tuple(dict.fromkeys(sources))
 
     def progress(
         self,
@@ -225,7 +226,7 @@ def with_one_promise(plan: PhysicalPlan) -> PhysicalPlan:
     remembering = [kernel for kernel in last.kernels if isinstance(kernel, Stateful)]
     if not last.sharded or not any(kernel.promises_by_state for kernel in remembering):
         return plan
-    edge = Edge(f"stage:{last.name}", ())
+    edge = Edge(Address.stage(last.name), ())
     collect = Stage(f"{len(plan.stages)}-collect", (edge,), (), True, last.schema)
     return replace(plan, stages=(*plan.stages, collect), outputs=(len(plan.stages),))
 
@@ -235,7 +236,11 @@ def stage_fingerprints(plan: PhysicalPlan) -> dict[str, str]:
     found: dict[str, str] = {}
     for stage in plan.stages:
         edges = [
-            (found.get(edge.upstream.removeprefix("stage:"), edge.upstream), edge.chain, edge.side)
+            (
+                edge.upstream if edge.upstream.is_source else found[edge.upstream.name],
+                edge.chain,
+                edge.side,
+            )
             for edge in stage.edges
         ]
         text = repr((stage.kernels, edges, stage.sharded))

@@ -150,7 +150,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
         else None,
         "reads": [
             {
-                "from": edge.upstream,
+                "from": str(edge.upstream),
                 "columns": None if edge.columns is None else list(edge.columns),
                 "steps": [step.label for step in edge.chain],
                 "side": edge.side,

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, final
 
 from anabranch.errors import PlanError
+from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.stage import PhysicalPlan, stage_fingerprints
 
 
@@ -96,10 +97,13 @@ def changed_layout(
             stages[name] = kept[fingerprint]
             continue
         for edge in stage.edges:
-            kind, _, upstream = edge.upstream.partition(":")
-            is_new = stages[upstream].since == batch if kind == "stage" else upstream not in known
+            upstream = edge.upstream
+            if upstream.is_source:
+                is_new = upstream.name not in known
+            else:
+                is_new = stages[upstream.name].since == batch
             if not is_new:
-                _refuse_history(plan, kind, upstream)
+                _refuse_history(plan, upstream)
         stages[name] = Home(f"{name}.{uuid.uuid4().hex[:8]}", fingerprint, batch)
     waiting = list(old.outputs)
     outputs = []
@@ -115,16 +119,18 @@ def changed_layout(
     return StateLayout(stages, tuple(outputs))
 
 
-def _refuse_history(plan: PhysicalPlan, kind: str, upstream: str) -> None:
+def _refuse_history(plan: PhysicalPlan, upstream: Address) -> None:
     """Only plain rows that are still to come need nothing from before."""
-    if kind == "source":
-        source = plan.sources[upstream]
+    if upstream.is_source:
+        source = plan.sources[upstream.name]
         if source.insert_only and not source.relation:
             return
         what = "corrects earlier rows" if not source.relation else "has been read already"
-        what = f"a new query would read '{upstream}', which {what}"
+        what = f"a new query would read '{upstream.name}', which {what}"
     else:
-        what = f"a new query would read the results of stage {upstream}, which go on from earlier"
+        what = (
+            f"a new query would read the results of stage {upstream.name}, which go on from earlier"
+        )
     raise PlanError(
         what,
         where="a changed query",

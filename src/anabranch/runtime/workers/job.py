@@ -16,6 +16,7 @@ from anabranch.algebra.source import Source
 from anabranch.errors import OperatorError, PlanError
 from anabranch.kernels.contract.column_names import COPY
 from anabranch.kernels.contract.kernel import Stateful
+from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.interest import interest
 from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage
 from anabranch.model.batch import EventBatch, no_rows
@@ -97,10 +98,10 @@ class Job:
 
     def levels(self) -> list[tuple[int, ...]]:
         """The places of the stages that run together."""
-        level: dict[str, int] = {}
+        level: dict[Address, int] = {}
         for stage in self.plan.stages:
             below = [level.get(edge.upstream, -1) for edge in stage.edges]
-            level[f"stage:{stage.name}"] = max(below, default=-1) + 1
+            level[Address.stage(stage.name)] = max(below, default=-1) + 1
         found = list(level.values())
         return [
             tuple(place for place, one in enumerate(found) if one == number)
@@ -136,7 +137,7 @@ class Job:
             bool(kinds)
             and {"log", "nothing"}.issuperset(kinds)
             and not stage.kernels
-            and not self.routes(f"stage:{stage.name}")
+            and not self.routes(Address.stage(stage.name))
         )
 
     def nets(self, place: int) -> bool:
@@ -152,11 +153,11 @@ class Job:
     def is_delivered_by_senders(self) -> bool:
         """Whether all output leaves before the first exchange, so that there is little to do."""
         names = self.plan.sources
-        routes = [route for name in names for route in self.routes(f"source:{name}")]
+        routes = [route for name in names for route in self.routes(Address.source(name))]
         return len(self.levels()) == 1 and all(map(self.goes_out_at_once, routes))
 
-    def routes(self, upstream: str) -> list[Outlet]:
-        """Where the rows of a source (`source:<name>`) or a stage (`stage:<name>`) go."""
+    def routes(self, upstream: Address) -> list[Outlet]:
+        """Where the rows of a source or a stage go."""
         return [
             Outlet(
                 target,
@@ -173,7 +174,7 @@ class Job:
 
     def columns(self, source: str) -> tuple[str, ...]:
         """The payload columns of a source that anyone needs."""
-        wanted = [self._edge(route).columns for route in self.routes(f"source:{source}")]
+        wanted = [self._edge(route).columns for route in self.routes(Address.source(source))]
         schema = self.plan.sources[source].schema
         if any(columns is None for columns in wanted):
             return tuple(schema.names)
@@ -182,7 +183,7 @@ class Job:
 
     def parcels(
         self,
-        upstream: str,
+        upstream: Address,
         batch: EventBatch,
         head: Mapping[str, object],
         *,
@@ -253,7 +254,7 @@ class Job:
 
     def _heard(self, source: str, batch: int) -> Manifest | None:
         """What the stage that has heard most of a source remembers from before a batch."""
-        places = {route.target for route in self.routes(f"source:{source}")}
+        places = {route.target for route in self.routes(Address.source(source))}
         # Those that came later may not have heard of it.
         oldest = min(places, key=lambda place: self.store(place, 0).since)
         return self.store(oldest, 0).load(batch)
@@ -275,8 +276,7 @@ class Job:
 
     def _source(self, edge: Edge) -> Source | None:
         """The source that comes through an edge, if it is one."""
-        kind, _, name = edge.upstream.partition(":")
-        return self.plan.sources[name] if kind == "source" else None
+        return self.plan.sources[edge.upstream.name] if edge.upstream.is_source else None
 
     def _edge(self, route: Outlet) -> Edge:
         return self.plan.stages[route.target].edges[route.edge]

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.interest import without_interest
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
@@ -51,7 +52,7 @@ class Outbox:
 
     def flush(self, said: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """Send what waits, with how far the source has come."""
-        upstream = f"source:{self._source}"
+        upstream = Address.source(self._source)
         first = self._job.routes(upstream)[0]
         columns = self._job.plan.arriving(self._source, self._job.columns(self._source))
         rows = EventBatch.concat(self._waiting) if self._waiting else EventBatch.empty(columns)
@@ -131,7 +132,7 @@ def send_time(job: Job, source: str, part: int, passed: int) -> Iterator[pa.Reco
     """Tell all shards that read a source that time passes, whatever came of it."""
     nothing = EventBatch.empty(job.plan.arriving(source, job.columns(source)))
     head = {"source": source, "reached": int(BEGINNING), "passed": passed}
-    yield from pack(job.parcels(f"source:{source}", nothing, head, part=part))
+    yield from pack(job.parcels(Address.source(source), nothing, head, part=part))
 
 
 def send_commands(

@@ -118,8 +118,8 @@ def stage_progress(
         if "stable" in parcel.head:
             reports.setdefault(parcel.edge, {})[parcel.part] = parcel.head["stable"]
     for number, edge in enumerate(job.plan.stages[place].edges):
-        kind, _, name = edge.upstream.partition(":")
-        if kind == "source":
+        name = edge.upstream.name
+        if edge.upstream.is_source:
             stables.append(edge.promise(Time(known.sources[name])))
             continue
         heard = reports.get(number, {})

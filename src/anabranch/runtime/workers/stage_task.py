@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from anabranch.kernels.contract.kernel import Arrived, Trace
 from anabranch.kernels.contract.packed_events import pack_events
+from anabranch.kernels.plan.address import Address
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, FOREVER, Time
@@ -65,7 +66,7 @@ def run_level(
             continue
         parcels = [one for one in mine if (one.target, one.shard) == (place, shard)]
         output, head = _step(job, place, shard, batch, parcels, began)
-        yield from pack(job.parcels(f"stage:{stage.name}", output, head, part=shard))
+        yield from pack(job.parcels(Address.stage(stage.name), output, head, part=shard))
         for number in job.outputs_of(place):
             if job.deliveries[number] == "rows":
                 place_of = Place.of_shard(batch, shard, job.shards_of(stage))
@@ -207,7 +208,7 @@ def _with_copies(
     """What was counted of sources, with how far they are; of copies also where nothing came."""
     nothing = {"rows": 0, "late": 0, "adjusted": 0}
     for name, copies in known.copies.items():
-        if shard or job.routes(f"source:{name}")[0].target != place:
+        if shard or job.routes(Address.source(name))[0].target != place:
             continue
         seen = counted.setdefault(name, {**nothing, "reached": int(BEGINNING)})
         came = seen.get("copies", {})
