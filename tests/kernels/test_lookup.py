@@ -96,7 +96,7 @@ def check(node: Join, rows: list[tuple[int | None, str | None]], data: st.DataOb
     kernel = LookupKernel.of(node, frozenset({"T"}))
     assert kernel is not None
     with tempfile.TemporaryDirectory() as root:
-        kernel = replace(kernel, place=write(Path(root), rows))
+        kernel = replace(kernel, path=write(Path(root), rows))
         found = LogicalStream.of_batches([kernel.apply(batch) for batch in batches])
     given_ = {
         "S": LogicalStream.of_batches(batches),
@@ -125,7 +125,7 @@ def test_a_lookup_needs_no_stage_of_its_own() -> None:
     assert "looked up in T" in explain_stages(plan)
     (edge,) = with_tables(plan, {"T": "here"}).stages[0].edges
     assert isinstance(edge.chain[0], LookupKernel)
-    assert edge.chain[0].place == "here"
+    assert edge.chain[0].path == "here"
 
 
 def test_nobody_looks_up_in_what_is_nowhere() -> None:

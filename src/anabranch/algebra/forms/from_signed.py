@@ -50,11 +50,11 @@ class FromSigned(Unary):
     @property
     def schema(self) -> pa.Schema:
         """That of the input without the sign."""
-        return self.input.schema.remove(self.place)
+        return self.input.schema.remove(self.sign_index)
 
     @property
-    def place(self) -> int:
-        """Where the sign stands among the columns of the input."""
+    def sign_index(self) -> int:
+        """The index of the sign among the columns of the input."""
         return int(self.input.schema.get_field_index(self.column))
 
     @property
@@ -80,10 +80,10 @@ class FromSigned(Unary):
         return LogicalStream.of_steps({payload: _sums(there) for payload, there in changes.items()})
 
     def _apart(self, row: Payload, start: int) -> tuple[Payload, int]:
-        sign = row[self.place]
+        sign = row[self.sign_index]
         if sign not in (1, -1):
             raise no_sign(self.label, row, start)
-        return (*row[: self.place], *row[self.place + 1 :]), sign
+        return (*row[: self.sign_index], *row[self.sign_index + 1 :]), sign
 
 
 def _sums(changes: Counter[int]) -> Iterator[tuple[int, int]]:

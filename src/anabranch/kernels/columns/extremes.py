@@ -27,8 +27,8 @@ def cover_max(length: int, low: Ints, high: Ints, codes: Ints) -> Ints:
     so the work is (ranges + places) * log(places) however much the ranges overlap.
     """
     best = np.full(length, NONE)
-    some = high > low
-    low, high, codes = low[some], high[some], codes[some]
+    chosen = high > low
+    low, high, codes = low[chosen], high[chosen], codes[chosen]
     if not len(low):
         return best
     level = np.frexp((high - low).astype(np.float64))[1] - 1

@@ -81,10 +81,10 @@ def interval_merger(stable: Time) -> Merge:
             rows = rows.take(pa.array(np.flatnonzero(alive)))
         kind, ids, start = (rows.column(name).to_numpy() for name in (CLASS, ID, TIME))
         if (rows.column(COUNT).to_numpy() < 0).any():
-            places, counts = add_up(rows, _hashes(rows), ids)
-            rows = rows.take(pa.array(places))
-            place = rows.schema.get_field_index(COUNT)
-            rows = rows.set_column(place, rows.schema.field(COUNT), pa.array(counts))
+            positions, counts = add_up(rows, _hashes(rows), ids)
+            rows = rows.take(pa.array(positions))
+            index = rows.schema.get_field_index(COUNT)
+            rows = rows.set_column(index, rows.schema.field(COUNT), pa.array(counts))
             kind, ids, start = (rows.column(name).to_numpy() for name in (CLASS, ID, TIME))
         rows = rows.take(pa.array(_order(kind, ids, start)))
         return with_times(rows, rows.column(END).to_numpy())
@@ -128,10 +128,10 @@ def overlapping(
             owners.append(owner[keep])
         rows, owner = pa.concat_batches(parts), np.concatenate(owners)
         if len(owners) > 1 and (rows.column(COUNT).to_numpy() < 0).any():
-            places, counts = add_up(rows, _hashes(rows), owner)
-            rows, owner = rows.take(pa.array(places)), owner[places]
-            place = rows.schema.get_field_index(COUNT)
-            rows = rows.set_column(place, rows.schema.field(COUNT), pa.array(counts))
+            first_rows, counts = add_up(rows, _hashes(rows), owner)
+            rows, owner = rows.take(pa.array(first_rows)), owner[first_rows]
+            index = rows.schema.get_field_index(COUNT)
+            rows = rows.set_column(index, rows.schema.field(COUNT), pa.array(counts))
         yield rows, owner
 
 

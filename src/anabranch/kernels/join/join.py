@@ -197,9 +197,9 @@ class JoinKernel(Stateful):
         fields += [(JOINS, pa.bool_())] if self._keeps(side) else []
         fields += numbers(START)
         # What follows from the rest is not sent.
-        known = self.node.inputs[side].properties
-        fields += [] if known.insert_only else numbers(END)
-        fields += [] if known.insert_only and known.only_points else numbers(NEW_END)
+        properties = self.node.inputs[side].properties
+        fields += [] if properties.insert_only else numbers(END)
+        fields += [] if properties.insert_only and properties.only_points else numbers(NEW_END)
         fields += [] if only_key else keyed(self.node.inputs[side].schema.types)
         return pa.schema(fields)
 
@@ -238,7 +238,7 @@ class JoinKernel(Stateful):
             columns[CHECK] = pa.array(key_checks(parts, len(batch)))
         if self._keeps(side):
             columns[JOINS] = pa.array(joins)
-        columns |= {f"key{place}": column for place, column in enumerate(values)}
+        columns |= {f"key{index}": column for index, column in enumerate(values)}
         times = {START: batch.start, END: batch.end, NEW_END: batch.new_end}
         return assemble(self.prepared_schema(side), {**columns, **times})
 
@@ -262,7 +262,7 @@ class JoinKernel(Stateful):
                 held[side], fresh[side], stable, interval_merger(stable), anchors=False
             )
         output = self._output(runs, left, right, found, stable)
-        kept = {name: some for name, some in runs.items() if some}
+        kept = {name: part for name, part in runs.items() if part}
         return Trace(kept, stable), output
 
     def _only_progress(self, runs: Runs, stable: Time) -> tuple[Trace, EventBatch]:
@@ -294,7 +294,7 @@ class JoinKernel(Stateful):
     def _existing(self, runs: Runs, moves: SideMoves, stable: Time) -> SideMoves:
         """In place of the right side the stretches on which a key is there at all."""
         if not len(moves.ids):
-            held = {name: some for name, some in runs.items() if name.startswith(_EXIST)}
+            held = {name: part for name, part in runs.items() if name.startswith(_EXIST)}
             runs |= dict.fromkeys(held, ()) | forget(held, stable)
             return moves
         one = np.ones(len(moves.ids), np.int64)
@@ -392,7 +392,7 @@ class JoinKernel(Stateful):
         )
         if not rows.num_rows:
             name = f"{_SIDES[side]}."
-            mine = {key: some for key, some in runs.items() if key.startswith(name)}
+            mine = {key: held for key, held in runs.items() if key.startswith(name)}
             runs.update(dict.fromkeys(mine, ()) | forget(mine, stable))
             return EventBatch.empty(self.schema, stable)
         function = "matched" if self.node.kind == "semi" else "strict difference"

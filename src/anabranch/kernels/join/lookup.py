@@ -43,7 +43,7 @@ class LookupKernel(Stateless):
     keys: JoinKeys
     side: int
     relation: Source
-    place: str = field(default="", compare=False, repr=False)
+    path: str = field(default="", compare=False, repr=False)
 
     @staticmethod
     def of(node: Join, tables: frozenset[str]) -> LookupKernel | None:
@@ -72,8 +72,8 @@ class LookupKernel(Stateless):
 
     def apply(self, batch: EventBatch) -> EventBatch:
         """The same moves of all pairs; of rows without a partner, what the kind of join says."""
-        assert self.place, f"nobody has said where {self.relation.name} is"
-        table = _table(self, self.place)
+        assert self.path, f"nobody has said where {self.relation.name} is"
+        table = _table(self, self.path)
         mine, theirs = table.partners(self.own_keys(self.side), batch.payload, len(batch))
         if self.keys.rest is not None and len(mine):
             mine, theirs = self._tested(table, batch, mine, theirs)
@@ -86,8 +86,8 @@ class LookupKernel(Stateless):
         alone = np.ones(len(batch), np.bool_)
         alone[mine] = False
         single = np.flatnonzero(alone)
-        places = np.concatenate([theirs, np.zeros(len(single), np.int64)])
-        padded = pa.array(places, mask=np.arange(len(places)) >= len(theirs))
+        positions = np.concatenate([theirs, np.zeros(len(single), np.int64)])
+        padded = pa.array(positions, mask=np.arange(len(positions)) >= len(theirs))
         return self._pairs(table, batch, np.concatenate([mine, single]), padded)
 
     def own_keys(self, side: int) -> Keys:
@@ -153,15 +153,15 @@ class LookupTable:
     def partners(self, keys: Keys, payload: pa.RecordBatch, length: int) -> tuple[Ints, Ints]:
         """Pairs of places: of a row of the stream, and of a row of the table with its key."""
         ids, check, joins = _hashed(keys, payload, length)
-        place = pc.index_in(pa.array(ids), value_set=self.ids)
-        found = place.is_valid().to_numpy(zero_copy_only=False) & joins
+        slot = pc.index_in(pa.array(ids), value_set=self.ids)
+        found = slot.is_valid().to_numpy(zero_copy_only=False) & joins
         mine = np.flatnonzero(found)
-        at = place.fill_null(0).to_numpy()[mine].astype(np.int64)
+        at = slot.fill_null(0).to_numpy()[mine].astype(np.int64)
         if len(self.count) and int(self.count.max()) > 1:
-            many = self.count[at]
-            before = np.cumsum(many) - many
-            theirs = np.repeat(self.first[at] - before, many) + np.arange(int(many.sum()))
-            mine = np.repeat(mine, many)
+            count = self.count[at]
+            before = np.cumsum(count) - count
+            theirs = np.repeat(self.first[at] - before, count) + np.arange(int(count.sum()))
+            mine = np.repeat(mine, count)
         else:
             theirs = self.first[at]
         if check is not None and self.check is not None:
@@ -182,19 +182,19 @@ def _hashed(keys: Keys, rows: pa.RecordBatch, length: int) -> tuple[Ids, Ids | N
 
 
 @lru_cache(maxsize=32)
-def _table(kernel: LookupKernel, place: str) -> LookupTable:
+def _table(kernel: LookupKernel, path: str) -> LookupTable:
     """The table of a kernel; a process reads it once. Its place tells its content."""
-    with _opened(place) as file:
+    with _opened(path) as file:
         whole = pa.ipc.open_file(file).read_all().combine_chunks()
     (rows,) = whole.to_batches() or [no_rows(kernel.relation.schema)]
     side = 1 - kernel.side
     return LookupTable.of(_applied(kernel.node.inputs[side], rows), kernel.own_keys(side))
 
 
-def _opened(place: str) -> pa.NativeFile:
-    if "://" not in place:
-        return pa.memory_map(place)
-    system, path = pafs.FileSystem.from_uri(place)
+def _opened(uri: str) -> pa.NativeFile:
+    if "://" not in uri:
+        return pa.memory_map(uri)
+    system, path = pafs.FileSystem.from_uri(uri)
     return system.open_input_file(path)
 
 

@@ -40,10 +40,10 @@ class JoinedPairs:
 
     def take(self, rows: Ints) -> JoinedPairs:
         """Some of them."""
-        places = pa.array(rows)
+        positions = pa.array(rows)
         return JoinedPairs(
-            self.left.take(places),
-            self.right.take(places),
+            self.left.take(positions),
+            self.right.take(positions),
             self.start[rows],
             self.end[rows],
             self.new_end[rows],
@@ -60,12 +60,12 @@ def pair(moves: SideMoves, mine: Ints, held: pa.RecordBatch, side: int) -> Joine
     start = np.maximum(moves.start[mine], begins)
     end = np.maximum(np.minimum(moves.end[mine], ends), start)
     new_end = np.maximum(np.minimum(moves.new_end[mine], ends), start)
-    came = moves.values.take(pa.array(mine)) if moves.values.num_columns else moves.values
-    left, right = (came, held) if side == 0 else (held, came)
+    arrived = moves.values.take(pa.array(mine)) if moves.values.num_columns else moves.values
+    left, right = (arrived, held) if side == 0 else (held, arrived)
     return JoinedPairs(left, right, start, end, new_end)
 
 
 def payload_of(rows: pa.RecordBatch) -> list[pa.Array]:
     """The user's columns among those that travel."""
     count = sum(name.startswith("key") for name in rows.schema.names)
-    return [rows.column(f"key{place}") for place in range(count)]
+    return [rows.column(f"key{index}") for index in range(count)]

@@ -111,8 +111,8 @@ def _settled(rows: pa.RecordBatch, stable: Time) -> np.ndarray:
 def _events(parts: Sequence[tuple[pa.RecordBatch, np.ndarray]]) -> pa.RecordBatch:
     """The events that are there, one row each, by start and end."""
     rows = concat_where(parts)
-    places, counts = add_up(rows, [CHECK], rows.column(ID).to_numpy())
-    rows = rows.take(pa.array(np.repeat(places, np.maximum(counts, 0))))
+    positions, counts = add_up(rows, [CHECK], rows.column(ID).to_numpy())
+    rows = rows.take(pa.array(np.repeat(positions, np.maximum(counts, 0))))
     return rows.take(
         pa.array(np.lexsort((rows.column(END).to_numpy(), rows.column(TIME).to_numpy())))
     )

@@ -87,12 +87,13 @@ class FinalKernel(Stateful):
         if not parts:
             return EventBatch.empty(self.payload, stable)
         rows = pa.concat_batches(parts)
-        places, counts = add_up(rows, [CHECK], rows.column(ID).to_numpy())
-        places = np.repeat(places, np.maximum(counts, 0))
-        start = np.maximum(rows.column(TIME).to_numpy()[places], np.int64(before))
-        end = np.minimum(rows.column(END).to_numpy()[places], np.int64(stable))
+        positions, counts = add_up(rows, [CHECK], rows.column(ID).to_numpy())
+        positions = np.repeat(positions, np.maximum(counts, 0))
+        start = np.maximum(rows.column(TIME).to_numpy()[positions], np.int64(before))
+        end = np.minimum(rows.column(END).to_numpy()[positions], np.int64(stable))
         columns = [
-            rows.column(f"key{place}").take(pa.array(places)) for place in range(len(self.payload))
+            rows.column(f"key{index}").take(pa.array(positions))
+            for index in range(len(self.payload))
         ]
         payload = pa.RecordBatch.from_arrays(columns, schema=self.payload)
         order = np.lexsort((end, start))

@@ -97,7 +97,7 @@ class FromSignedKernel(Stateful):
         if float(instants.astype(np.float64).sum()) > MOST_POINTS:
             raise too_long(self.label, int(instants.max()))
         offset, row = positions_of(np.zeros(len(batch), np.int64), instants.astype(np.int64))
-        payload = _without(batch.payload, self.node.place)
+        payload = _without(batch.payload, self.node.sign_index)
         columns = list(payload.columns)
         ids = key_ids(columns, len(batch))
         checks = routed_checks(self.route, payload, key_checks(columns, len(batch)))
@@ -107,15 +107,15 @@ class FromSignedKernel(Stateful):
         first = is_first(ids[row], checks[row], instant)
         total = np.add.reduceat(weight[row], np.flatnonzero(first)) if len(row) else weight[row]
         row, instant = row[first], instant[first]
-        some = np.flatnonzero(total)
-        row = row[some]
-        arrays = {ID: ids[row], CHECK: checks[row], TIME: instant[some], NET: total[some]}
+        nonzero = np.flatnonzero(total)
+        row = row[nonzero]
+        arrays = {ID: ids[row], CHECK: checks[row], TIME: instant[nonzero], NET: total[nonzero]}
         taken = take_rows(payload, row)
         arrays |= zip(payload_names(self.schema), taken.columns, strict=True)
         return assemble(self.prepared_schema(), arrays)
 
     def _signs(self, batch: EventBatch) -> Ints:
-        column = batch.payload.column(self.node.place)
+        column = batch.payload.column(self.node.sign_index)
         signs: Ints = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         wrong = np.flatnonzero(np.abs(signs) != 1)
         if len(wrong):
@@ -159,7 +159,7 @@ class FromSignedKernel(Stateful):
     def _suspects(
         self,
         sums: tuple[SortedRun, ...],
-        known: tuple[SortedRun, ...],
+        runs: tuple[SortedRun, ...],
         rows: pa.RecordBatch,
         stable: Time,
     ) -> tuple[SortedRun, ...]:
@@ -169,7 +169,7 @@ class FromSignedKernel(Stateful):
             return ()
         ids, times = negative.column(ID).to_numpy(), negative.column(TIME).to_numpy()
         named = [ID, *payload_names(self.schema)]
-        parts = [*(run.rows for run in known), rows.select(named)]
+        parts = [*(run.rows for run in runs), rows.select(named)]
         seen = pa.concat_batches(parts)
         wanted = ids[is_first(ids)]
         seen = seen.take(pa.array(first_rows(seen.column(ID).to_numpy(), wanted)))
@@ -191,8 +191,8 @@ def _negative(sums: tuple[SortedRun, ...]) -> pa.RecordBatch:
     """The rows of the sums that are below 0 now, by id and time."""
     below = [run.rows.column(NET).to_numpy() < 0 for run in sums]
     ids: list[Ids] = [run.rows.column(ID).to_numpy() for run in sums]
-    some = [np.unique(of[mask]) for of, mask in zip(ids, below, strict=True)]
-    suspected = np.concatenate([np.empty(0, np.uint64), *some])
+    below_zero = [np.unique(of[mask]) for of, mask in zip(ids, below, strict=True)]
+    suspected = np.concatenate([np.empty(0, np.uint64), *below_zero])
     if not len(suspected):
         return pa.RecordBatch.from_pydict({ID: pa.array([], pa.uint64())})
     masks = [np.isin(of, suspected) for of in ids]
@@ -201,5 +201,5 @@ def _negative(sums: tuple[SortedRun, ...]) -> pa.RecordBatch:
     return rows.take(pa.array(np.flatnonzero(stands & (rows.column(NET).to_numpy() < 0))))
 
 
-def _without(payload: pa.RecordBatch, place: int) -> pa.RecordBatch:
-    return payload.select([number for number in range(payload.num_columns) if number != place])
+def _without(payload: pa.RecordBatch, index: int) -> pa.RecordBatch:
+    return payload.select([number for number in range(payload.num_columns) if number != index])

@@ -36,7 +36,7 @@ class Jumps:
 class JumpPoints:
     """Moves of points; `places` says which jump each is about."""
 
-    places: Ints
+    jump: Ints
     start: Ints
     end: Ints
     new_end: Ints
@@ -68,8 +68,8 @@ def revise_jumps(runs: Runs, rows: pa.RecordBatch, stable: Time, label: str) -> 
     nothing = np.zeros(len(counts.ids), np.bool_)
     runs["counts"], _ = settle(held, lanes, counts, {}, nothing, nothing, stable)
     was, now = (_rises(count[COUNT], counts.first) for count in (counts.old, counts.new))
-    places = np.flatnonzero((was != now) & (counts.times != FOREVER))
-    return Jumps(counts.move[places], counts.times[places], was[places], now[places])
+    positions = np.flatnonzero((was != now) & (counts.times != FOREVER))
+    return Jumps(counts.move[positions], counts.times[positions], was[positions], now[positions])
 
 
 def _rises(count: Ints, first: np.ndarray) -> Ints:
@@ -80,10 +80,10 @@ def _rises(count: Ints, first: np.ndarray) -> Ints:
 
 def changed_points(instant: Ints, old: Ints, new: Ints) -> JumpPoints:
     """From so many points at each instant to so many others."""
-    places = np.repeat(np.arange(len(instant)), np.abs(new - old))
-    start, comes = instant[places], (new > old)[places]
+    positions = np.repeat(np.arange(len(instant)), np.abs(new - old))
+    start, comes = instant[positions], (new > old)[positions]
     return JumpPoints(
-        places=places,
+        jump=positions,
         start=start,
         end=np.where(comes, start, start + 1),
         new_end=np.where(comes, start + 1, start),

@@ -133,9 +133,9 @@ class SplitKernel(Stateful):
         starts = [run.rows.column(TIME).to_numpy() for run in runs]
         due = [self._full(start, stable) > self._full(start, before) for start in starts]
         rows = concat_where([(run.rows, mask) for run, mask in zip(runs, due, strict=True)])
-        places, copies = add_up(rows, [CHECK], rows.column(ID).to_numpy())
-        places = np.repeat(places, np.maximum(copies, 0))
-        rows = rows.take(pa.array(places))
+        positions, copies = add_up(rows, [CHECK], rows.column(ID).to_numpy())
+        positions = np.repeat(positions, np.maximum(copies, 0))
+        rows = rows.take(pa.array(positions))
         start = rows.column(TIME).to_numpy()
         end = np.full(len(start), np.int64(FOREVER))
         moves = EventBatch(payload_of(rows, self.schema), start, end, end, stable)

@@ -79,12 +79,12 @@ class ToStreamKernel(Stateful):
                     for before, after in zip(down, up, strict=True)
                 )
                 points = changed_points(instant, old, new)
-                owner, is_rise = points.places // 2, points.places % 2
+                owner, is_rise = points.jump // 2, points.jump % 2
                 signs = [pa.array(np.where(is_rise > 0, 1, -1), pa.int8())]
             case ToStream(kind=kind, looks_ahead=ahead):
                 change = up if kind == "insertions" else down
                 points = changed_points(jumps.instant - int(ahead), *change)
-                owner, signs = points.places, []
+                owner, signs = points.jump, []
         taken = pa.array(jumps.rows[owner])
         columns = [rows.column(name).take(taken) for name in payload_names(self.node.input.schema)]
         payload = pa.RecordBatch.from_arrays([*columns, *signs], schema=self.schema)

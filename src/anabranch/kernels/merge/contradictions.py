@@ -49,7 +49,7 @@ def _view(ends: Sequence[int], clock: Clock) -> str:
     times = [clock.format(end) for end, _ in counts]
     if counts == [(ends[0], 1)]:
         return f"until {times[0]}"
-    return ", ".join(f"{many} until {time}" for time, (_, many) in zip(times, counts))
+    return ", ".join(f"{count} until {time}" for time, (_, count) in zip(times, counts))
 
 
 Events = Callable[[Ints], EventBatch]
@@ -60,7 +60,7 @@ Views = Callable[[int, int], tuple[tuple[int, ...], ...]]
 
 
 def describe(
-    node: Ints, by: Ints, came: Mask, find: Events, views: Views
+    node: Ints, by: Ints, arrived: Mask, find: Events, views: Views
 ) -> tuple[Contradiction, ...]:
     """Some contradictions in detail, of every input one at least.
 
@@ -69,16 +69,16 @@ def describe(
     if not len(by):
         return ()
     first = np.unique(by, return_index=True)[1]
-    some = np.union1d(first, np.arange(min(len(by), SHOWN)))
-    some = some[np.argsort(~came[node[some]], kind="stable")]
-    events = find(node[some])
+    shown = np.union1d(first, np.arange(min(len(by), SHOWN)))
+    shown = shown[np.argsort(~arrived[node[shown]], kind="stable")]
+    events = find(node[shown])
     return tuple(
-        Contradiction(payload, int(start), place, *views(which, place))
-        for payload, start, which, place in zip(
+        Contradiction(payload, int(start), index, *views(which, index))
+        for payload, start, which, index in zip(
             payloads(events.payload, len(events)),
             events.start,
-            node[some].tolist(),
-            by[some].tolist(),
+            node[shown].tolist(),
+            by[shown].tolist(),
         )
     )
 

@@ -179,13 +179,13 @@ class Copies:
         late = np.bincount(ignored, minlength=len(numbers))
         wrong = np.bincount(diverged, minlength=len(numbers))
         copies = self
-        for place, number in enumerate(numbers):
-            if late[place] or wrong[place]:
+        for index, number in enumerate(numbers):
+            if late[index] or wrong[index]:
                 copy = self.numbered(number)
                 copies = copies.changed(
                     number,
-                    ignored=copy.ignored + int(late[place]),
-                    diverged=copy.diverged + int(wrong[place]),
+                    ignored=copy.ignored + int(late[index]),
+                    diverged=copy.diverged + int(wrong[index]),
                 )
         return copies
 
@@ -194,12 +194,12 @@ class Copies:
         most = max((each.number for each in self.each), default=0) + 1
         column, heard = np.full(most, NONE, np.int64), np.zeros(most, np.bool_)
         promised = np.full(most, BEGINNING, np.int64)
-        for place, each in enumerate(self.heard):
-            column[each.number] = place
+        for index, each in enumerate(self.heard):
+            column[each.number] = index
             heard[each.number] = True
-        known = {each.key: each.stable for each in before.each}
+        promised_before = {each.key: each.stable for each in before.each}
         for each in self.each:
-            promised[each.number] = known.get(each.key, BEGINNING)
+            promised[each.number] = promised_before.get(each.key, BEGINNING)
         return column, heard, promised
 
     def led(self, stable: Time, lag: int) -> tuple[Copies, Time]:

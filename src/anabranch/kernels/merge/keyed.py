@@ -129,7 +129,7 @@ class NodeEnds:
 
 def step_keyed(
     runs: Runs,
-    came: Elements,
+    elements: Elements,
     lead: Lead,
     policy: MergePolicy,
     schema: pa.Schema,
@@ -140,26 +140,26 @@ def step_keyed(
 
     That no input has an event of a payload and start twice is looked at where it is `asserted`.
     """
-    parts = select(runs.get(NODES, ()), came.ids, lead.before)
-    nodes, known, out, ends = _resolve(parts, came, lead)
+    parts = select(runs.get(NODES, ()), elements.ids, lead.before)
+    nodes, stored, out, ends = _resolve(parts, elements, lead)
     of_state = sum(part.num_rows for part in parts)
     node = nodes.node[of_state:]
     # What nobody knows and would begin before the stable point was there once and is over.
     over = (nodes.start < lead.since) & (out < lead.since)
     changed = np.zeros(ends.shape, np.bool_)
-    twice = _inserted_twice(node, came, ends) if asserted else None
-    ends[node, came.column] = came.new_end
-    changed[node, came.column] = True
+    twice = _inserted_twice(node, elements, ends) if asserted else None
+    ends[node, elements.column] = elements.new_end
+    changed[node, elements.column] = True
     state = NodeEnds(nodes.start, out, ends, changed)
     target = settle_ends(state, choose_ends(state, lead, policy), lead)
     target[over] = out[over]
     moved = target != out
     dead = (nodes.start < lead.slow) & (target < lead.slow)
-    fresh = ~known & ~dead
-    rows = np.flatnonzero((known & (moved | changed.any(axis=1))) | fresh)
+    fresh = ~stored & ~dead
+    rows = np.flatnonzero((stored & (moved | changed.any(axis=1))) | fresh)
     values = {OUT: target[rows]}
-    for place, key in enumerate(lead.keys):
-        values[f"v{key}"] = ends[rows, place]
+    for index, key in enumerate(lead.keys):
+        values[f"v{key}"] = ends[rows, index]
     most = np.maximum(target, ends.max(axis=1, initial=BEGINNING))
     after = dict(runs)
     version = version_rows(nodes, rows, values, np.maximum(target, nodes.start)[rows])
@@ -171,13 +171,13 @@ def step_keyed(
         anchors=False,
     )
     first = np.full(len(nodes), -1, np.int64)
-    first[node[::-1]] = np.arange(len(came))[::-1]
+    first[node[::-1]] = np.arange(len(elements))[::-1]
     new = np.flatnonzero(fresh)
     after[PAYLOADS] = add_payloads(
         runs.get(PAYLOADS, ()),
         nodes,
         new,
-        came.payload.take(first[new]),
+        elements.payload.take(first[new]),
         most[new],
         lead.slow,
         lambda ids, check, start: needed_until(
@@ -188,14 +188,14 @@ def step_keyed(
         after[NODES] = after[PAYLOADS] = ()
     where = runs.get(PAYLOADS, ())
     which = np.flatnonzero(moved)
-    output = moves_of(where, nodes, which, first, came, schema, out[which], target[which])
+    output = moves_of(where, nodes, which, first, elements, schema, out[which], target[which])
     wrong, by = np.nonzero(contradictions(state, target, lead))
 
     def find(at: Ints) -> EventBatch:
-        return moves_of(where, nodes, at, first, came, schema, target[at], target[at])
+        return moves_of(where, nodes, at, first, elements, schema, target[at], target[at])
 
-    def views(at: int, place: int) -> tuple[tuple[int, ...], ...]:
-        both = (int(target[at]), int(ends[at, place]))
+    def views(at: int, index: int) -> tuple[tuple[int, ...], ...]:
+        both = (int(target[at]), int(ends[at, index]))
         return tuple((end,) if end > nodes.start[at] else () for end in both)
 
     return MergeResult(
@@ -208,43 +208,43 @@ def step_keyed(
     )
 
 
-def _inserted_twice(node: Ints, came: Elements, ends: Ints) -> int | None:
+def _inserted_twice(node: Ints, elements: Elements, ends: Ints) -> int | None:
     """The first insert of what its input has already with another end, if there is one.
 
     The same insert again does no harm.
     """
-    order = np.lexsort((came.column, node))
-    same = ~is_first(node[order], came.column[order])
+    order = np.lexsort((elements.column, node))
+    same = ~is_first(node[order], elements.column[order])
     # What the input had before: from the row before of the same event, or from earlier batches.
-    had = ends[node, came.column]
-    had[order[same]] = came.new_end[order[np.flatnonzero(same) - 1]]
-    inserts = came.end == came.start
-    twice = inserts & (had > came.start) & (had != came.new_end)
+    had = ends[node, elements.column]
+    had[order[same]] = elements.new_end[order[np.flatnonzero(same) - 1]]
+    inserts = elements.end == elements.start
+    twice = inserts & (had > elements.start) & (had != elements.new_end)
     return int(twice.argmax()) if twice.any() else None
 
 
 def _resolve(
-    parts: Sequence[pa.RecordBatch], came: Elements, lead: Lead
+    parts: Sequence[pa.RecordBatch], elements: Elements, lead: Lead
 ) -> tuple[Numbered, Mask, Ints, Ints]:
     """The nodes of some versions and of what came; whether they were known, and their ends."""
-    nodes = number_all(parts, came.ids, came.check, came.start)
+    nodes = number_all(parts, elements.ids, elements.check, elements.start)
     count = sum(part.num_rows for part in parts)
     latest = np.full(len(nodes), -1, np.int64)
     # Later runs come later, and the last one wins.
     latest[nodes.node[:count]] = np.arange(count)
-    known = latest >= 0
-    row = latest[known]
+    stored = latest >= 0
+    row = latest[stored]
 
     def held(name: str) -> Ints:
         values = columns_of(parts, name, _absent)
         found = nodes.start.copy()
-        found[known] = values[row]
+        found[stored] = values[row]
         return found
 
     ends = np.empty((len(nodes), len(lead.keys)), np.int64)
-    for place, key in enumerate(lead.keys):
-        ends[:, place] = held(f"v{key}")
-    return nodes, known, held(OUT), ends
+    for index, key in enumerate(lead.keys):
+        ends[:, index] = held(f"v{key}")
+    return nodes, stored, held(OUT), ends
 
 
 def choose_ends(state: NodeEnds, lead: Lead, policy: MergePolicy) -> Ints:
@@ -305,19 +305,19 @@ def settle_ends(state: NodeEnds, target: Ints, lead: Lead) -> Ints:
     if until <= lead.since or lead.leader is None:
         return target
     sweep, free = start < until, start >= lead.since
-    said = ends[:, lead.leader]
-    matters = (said != target) & ((said < until) | (target < until))
+    leading = ends[:, lead.leader]
+    matters = (leading != target) & ((leading < until) | (target < until))
     # Not settled at all so far: as the leader has it, or not at all.
     absent = target == start
-    result = np.where(sweep & free & (matters | absent | (said == start)), said, target)
+    result = np.where(sweep & free & (matters | absent | (leading == start)), leading, target)
     # There for good already: only its end may move, and not to before what was promised.
     half = sweep & ~free & (state.out > start)
-    possible = (said > start) & (said >= lead.since)
-    result = np.where(half & possible & matters, said, result)
+    possible = (leading > start) & (leading >= lead.since)
+    result = np.where(half & possible & matters, leading, result)
     refused = half & ~possible & (target < until)
     if refused.any():
-        for place in np.argsort(np.where(lead.joined, lead.now, BEGINNING), kind="stable"):
-            other = ends[:, place]
+        for index in np.argsort(np.where(lead.joined, lead.now, BEGINNING), kind="stable"):
+            other = ends[:, index]
             use = refused & (other > start) & (other >= lead.since)
             result = np.where(use, other, result)
     return result

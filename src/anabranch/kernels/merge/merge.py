@@ -28,7 +28,7 @@ from anabranch.kernels.merge.keyed import Lead, MergeResult, Runs, step_keyed
 from anabranch.kernels.merge.multiset import step_multiset
 from anabranch.kernels.merge.nodes import Elements, Payloads
 from anabranch.kernels.merge.ordered import (
-    SAID,
+    LAST_ELEMENTS,
     TWICE,
     broken,
     in_order,
@@ -127,16 +127,16 @@ class MergeKernel(Stateful):
         if trace.stable == FOREVER and not runs and before.are_over:
             return replace(trace, runs={COPIES: trace.runs[COPIES]}), self._nothing
         copies = before.advanced(self._names, progress, trace.stable)
-        came = _Rows.of(arrived, self.schema)
+        rows = _Rows.of(arrived, self.schema)
         since, outputs, notes = trace.stable, list[EventBatch](), list[Note]()
         while True:
-            now, until, outcome = self._heard(runs, came, before, copies, since, notes)
+            now, until, outcome = self._heard(runs, rows, before, copies, since, notes)
             outputs.append(outcome.output)
             copies, runs = now.joined(until), outcome.runs
             if copies == now:
                 break
             # Who has joined by that may lead further.
-            before, since, came = now, until, came.take(np.empty(0, np.int64))
+            before, since, rows = now, until, rows.take(np.empty(0, np.int64))
         after = {**runs, COPIES: (now.run(),)}
         if notes:
             after[REPORT] = (report_run(notes),)
@@ -177,8 +177,8 @@ class MergeKernel(Stateful):
         """
         while True:
             now, until = copies.led(since, self.node.policy.lag)
-            now, came, waiting = self._came(runs, rows, now, before)
-            now, outcome = self._merge(runs, came, before, now, since, until)
+            now, elements, waiting = self._elements(runs, rows, now, before)
+            now, outcome = self._merge(runs, elements, before, now, since, until)
             guilty = self._judge(now, outcome)
             names = [copy.name for copy in now.heard]
             notes += [
@@ -198,7 +198,7 @@ class MergeKernel(Stateful):
     def _merge(
         self,
         runs: Runs,
-        came: Elements,
+        elements: Elements,
         before: Copies,
         copies: Copies,
         since: Time,
@@ -208,20 +208,20 @@ class MergeKernel(Stateful):
         if case in ("r3", "r4"):
             lead = _lead(before, copies, since, until)
             if case == "r4":
-                outcome = step_multiset(runs, came, lead, policy, self.schema)
+                outcome = step_multiset(runs, elements, lead, policy, self.schema)
             else:
                 asserted = self.node.is_asserted
-                outcome = step_keyed(runs, came, lead, policy, self.schema, asserted=asserted)
+                outcome = step_keyed(runs, elements, lead, policy, self.schema, asserted=asserted)
             if outcome.twice is not None:
-                copy = copies.heard[came.column[outcome.twice]]
-                raise broken(copy, came, outcome.twice, case, TWICE)
+                copy = copies.heard[elements.column[outcome.twice]]
+                raise broken(copy, elements, outcome.twice, case, TWICE)
         else:
-            copies, ordinal = in_order(came, copies, case, known=not self.node.is_asserted)
+            copies, ordinal = in_order(elements, copies, case, proven=not self.node.is_asserted)
             if case == "r2" and self.node.is_asserted:
-                runs = {**runs, SAID: refuse_twice(runs, came, copies)}
-            outcome = step_ordered(runs, came, case, since, until, ordinal)
+                runs = {**runs, LAST_ELEMENTS: refuse_twice(runs, elements, copies)}
+            outcome = step_ordered(runs, elements, case, since, until, ordinal)
         numbers = [copy.number for copy in copies.heard]
-        copies = copies.counted(came.column[outcome.ignored], outcome.by, numbers)
+        copies = copies.counted(elements.column[outcome.ignored], outcome.by, numbers)
         slow = min((copy.stable for copy in copies.heard), default=int(until))
         forgotten = max(copies.forgotten, min(slow, int(until)))
         return replace(copies, forgotten=forgotten), outcome
@@ -239,9 +239,9 @@ class MergeKernel(Stateful):
             first = int(outcome.by[0])
             found = [each for each in outcome.found if each.by == first]
             raise contradiction(heard[first].name, found, clock=self._clock)
-        return {heard[place].number for place in outcome.by.tolist()}
+        return {heard[index].number for index in outcome.by.tolist()}
 
-    def _came(
+    def _elements(
         self, runs: Runs, rows: _Rows, copies: Copies, before: Copies
     ) -> tuple[Copies, Elements, tuple[SortedRun, ...]]:
         """What those say who are heard, in the order of each of them, and what has to wait.
@@ -273,8 +273,8 @@ class MergeKernel(Stateful):
             rows, held = self._those_who_wait(runs, rows, copies, heard)
         ids, check, number = rows.column(ID), rows.column(CHECK), rows.column(COPY)
         start, end, new_end = (rows.column(name) for name in TIMES)
-        came = Elements(ids, check, start, end, new_end, column[number], rows.payload)
-        return replace(copies, each=each), came, held
+        elements = Elements(ids, check, start, end, new_end, column[number], rows.payload)
+        return replace(copies, each=each), elements, held
 
     def _those_who_wait(
         self, runs: Runs, rows: _Rows, copies: Copies, heard: np.ndarray
@@ -321,8 +321,8 @@ class _Rows:
         return self.columns[name]
 
     def take(self, rows: np.ndarray) -> _Rows:
-        some = {name: column[rows] for name, column in self.columns.items()}
-        return _Rows(some, self.payload.select(rows))
+        taken = {name: column[rows] for name, column in self.columns.items()}
+        return _Rows(taken, self.payload.select(rows))
 
     def as_batch(self) -> pa.RecordBatch:
         payload = self.payload.take(np.arange(len(self.columns[ID])))
@@ -333,11 +333,11 @@ class _Rows:
 
 def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:
     heard = copies.heard
-    leader = [place for place, copy in enumerate(heard) if copy.number == copies.leader]
-    known = {copy.key: copy.stable for copy in before.each}
+    leader = [index for index, copy in enumerate(heard) if copy.number == copies.leader]
+    promised = {copy.key: copy.stable for copy in before.each}
     joining = {copy.key for copy in before.each if copy.status == "joining"}
     vouched = [max(c.since, c.known) if c.status == "joined" else FOREVER for c in heard]
-    was = [min(known.get(copy.key, BEGINNING), since) for copy in heard]
+    was = [min(promised.get(copy.key, BEGINNING), since) for copy in heard]
     # Nothing was compared before they had settled something that they vouch for.
     was = [
         BEGINNING if copy.key in joining or settled < since_when else settled

@@ -71,22 +71,22 @@ class EndCounts:
 
 
 def step_multiset(
-    runs: Runs, came: Elements, lead: Lead, policy: MergePolicy, schema: pa.Schema
+    runs: Runs, elements: Elements, lead: Lead, policy: MergePolicy, schema: pa.Schema
 ) -> MergeResult:
     """Take in a batch, then the stable point that the leader has reached."""
-    parts = select(runs.get(NODES, ()), came.ids, lead.before)
+    parts = select(runs.get(NODES, ()), elements.ids, lead.before)
     held = sum(part.num_rows for part in parts)
-    nodes = number_all(parts, came.ids, came.check, came.start)
+    nodes = number_all(parts, elements.ids, elements.check, elements.start)
     old, node = nodes.node[:held], nodes.node[held:]
     current = newest(parts, old, len(nodes))
-    known = np.zeros(len(nodes), np.bool_)
-    known[old] = True
+    stored = np.zeros(len(nodes), np.bool_)
+    stored[old] = True
     # The latest end that the output has for a node; what is before the stable point is over.
     last = last_ends(parts, old, len(nodes))
     over = (nodes.start < lead.since) & (last < lead.since)
-    table = _add_up(parts, np.flatnonzero(current), nodes, node, came, lead)
+    table = _add_up(parts, np.flatnonzero(current), nodes, node, elements, lead)
     changed = np.zeros((len(nodes), len(lead.keys)), np.bool_)
-    changed[node, came.column] = True
+    changed[node, elements.column] = True
     wanted = choose_counts(table, nodes.start, changed, lead, policy)
     wanted = settle_counts(table, nodes.start, wanted, lead)
     wanted = np.where(over[table.node], table.out, wanted)
@@ -96,18 +96,18 @@ def step_multiset(
     dead = (nodes.start < lead.slow) & (latest < lead.slow)
     touched = np.asarray(changed.any(axis=1))
     touched[which] = True
-    fresh = ~known & ~dead
-    written = (known & touched) | fresh
+    fresh = ~stored & ~dead
+    written = (stored & touched) | fresh
     after = dict(runs)
     after[NODES] = _write(runs.get(NODES, ()), nodes, table, wanted, written, lead)
     first = np.full(len(nodes), -1, np.int64)
-    first[node[::-1]] = np.arange(len(came))[::-1]
+    first[node[::-1]] = np.arange(len(elements))[::-1]
     new = np.flatnonzero(fresh)
     after[PAYLOADS] = add_payloads(
         runs.get(PAYLOADS, ()),
         nodes,
         new,
-        came.payload.take(first[new]),
+        elements.payload.take(first[new]),
         table.latest(np.ones(len(table.end), np.int64))[new],
         lead.slow,
         lambda ids, check, start: needed_until(
@@ -117,16 +117,16 @@ def step_multiset(
     if lead.slow == FOREVER:
         after[NODES] = after[PAYLOADS] = ()
     where = runs.get(PAYLOADS, ())
-    output = moves_of(where, nodes, which, first, came, schema, end, new_end)
+    output = moves_of(where, nodes, which, first, elements, schema, end, new_end)
     wrong, by = np.nonzero(contradictions(table, nodes.start, wanted, touched, lead))
 
     def find(at: Ints) -> EventBatch:
-        return moves_of(where, nodes, at, first, came, schema, nodes.start[at], nodes.start[at])
+        return moves_of(where, nodes, at, first, elements, schema, nodes.start[at], nodes.start[at])
 
-    def views(at: int, place: int) -> tuple[tuple[int, ...], ...]:
+    def views(at: int, index: int) -> tuple[tuple[int, ...], ...]:
         rows = np.flatnonzero(table.node == at)
-        both = (wanted[rows], table.counts[rows, place])
-        return tuple(tuple(np.repeat(table.end[rows], many).tolist()) for many in both)
+        both = (wanted[rows], table.counts[rows, index])
+        return tuple(tuple(np.repeat(table.end[rows], count).tolist()) for count in both)
 
     return MergeResult(
         {name: kept for name, kept in after.items() if kept},
@@ -142,18 +142,23 @@ def _add_up(
     current: Ints,
     nodes: Numbered,
     node: Ints,
-    came: Elements,
+    elements: Elements,
     lead: Lead,
 ) -> EndCounts:
     """What was remembered, and what the moves that came take away and add."""
     old = nodes.node[: len(nodes.node) - len(node)]
-    gone = np.flatnonzero(came.end > came.start)
-    come = np.flatnonzero(came.new_end > came.start)
+    gone = np.flatnonzero(elements.end > elements.start)
+    come = np.flatnonzero(elements.new_end > elements.start)
     # Every node has a row, so that sums over nodes have something to sum up.
     every = np.arange(len(nodes))
     owner = np.concatenate([old[current], node[gone], node[come], every])
     end = np.concatenate(
-        [fixed(parts, END, np.int64)[current], came.end[gone], came.new_end[come], nodes.start]
+        [
+            fixed(parts, END, np.int64)[current],
+            elements.end[gone],
+            elements.new_end[come],
+            nodes.start,
+        ]
     )
     order = order_by_number_and_time(owner, end)
     first = is_first(owner[order], end[order])
@@ -165,11 +170,11 @@ def _add_up(
 
     # A version has every end of a node once.
     out[group[:kept]] = fixed(parts, OUT, np.int64)[current]
-    for place, key in enumerate(lead.keys):
-        sums[group[:kept], place] = columns_of(parts, f"c{key}", _absent)[current]
+    for index, key in enumerate(lead.keys):
+        sums[group[:kept], index] = columns_of(parts, f"c{key}", _absent)[current]
     went, arrived = group[kept : kept + len(gone)], group[kept + len(gone) :][: len(come)]
     for rows, which, sign in ((went, gone, -1), (arrived, come, 1)):
-        cells = np.bincount(rows * width + came.column[which], minlength=sums.size)
+        cells = np.bincount(rows * width + elements.column[which], minlength=sums.size)
         sums += sign * cells.reshape(sums.shape)
     begins = np.flatnonzero(is_first(owner))
     # An input that adjusts what it never had has at least what it says now.
@@ -191,16 +196,16 @@ def choose_counts(
     source = totals.argmax(axis=1)
     match policy.inserts:
         case "first":
-            many = totals[rows, source]
+            count = totals[rows, source]
         case "leading" if lead.leader is not None:
             source = np.full(len(start), lead.leader)
-            many = totals[:, lead.leader]
+            count = totals[:, lead.leader]
         case "quorum":
             enough = policy.enough(int(lead.joined.sum()))
-            many = np.sort(totals, axis=1)[:, totals.shape[1] - enough]
+            count = np.sort(totals, axis=1)[:, totals.shape[1] - enough]
         case _:
-            many = there
-    need = np.where(free, np.maximum(many - there, 0), 0)
+            count = there
+    need = np.where(free, np.maximum(count - there, 0), 0)
     of_source = counts[np.arange(len(table.node)), source[table.node]]
     wanted = wanted + _spread(need, np.maximum(of_source - table.out, 0), table)
     missing = need - (table.totals(wanted) - there)
@@ -236,23 +241,23 @@ def settle_counts(table: EndCounts, start: Ints, wanted: Ints, lead: Lead) -> In
     node, sweep, free = table.node, start < until, start >= since
     frozen = ~free[node] & (table.end < since)
     # The leader may have missed what had ended, or was there before it came: that is settled.
-    said = np.where(frozen, wanted, table.counts[:, lead.leader])
+    leading = np.where(frozen, wanted, table.counts[:, lead.leader])
     ending = (table.end < until) & ~frozen
-    total = np.where(free, table.totals(said), table.totals(wanted))
-    must = np.where(ending, said, np.where(frozen, wanted, 0))
+    total = np.where(free, table.totals(leading), table.totals(wanted))
+    must = np.where(ending, leading, np.where(frozen, wanted, 0))
     rest = total - table.totals(must)
     half = sweep & ~free
     there = table.totals(wanted) > 0
-    refused = half & there & ((rest < 0) | (table.totals(said) != table.totals(wanted)))
+    refused = half & there & ((rest < 0) | (table.totals(leading) != table.totals(wanted)))
     # Where the leader contradicts how many go on, things stay as they are.
     use = sweep & ~refused
     rest = np.where(use, np.maximum(rest, 0), 0)
     going = ~ending & ~frozen
-    kept = np.where(going, np.minimum(wanted, said), 0)
+    kept = np.where(going, np.minimum(wanted, leading), 0)
     kept = _spread(rest, kept, table)
     kept = kept + _spread(rest - table.totals(kept), np.where(going, wanted, 0) - kept, table)
     kept = kept + _spread(
-        rest - table.totals(kept), np.where(going, np.maximum(said - kept, 0), 0), table
+        rest - table.totals(kept), np.where(going, np.maximum(leading - kept, 0), 0), table
     )
     return np.where(use[node], must + kept, wanted)
 
@@ -260,18 +265,18 @@ def settle_counts(table: EndCounts, start: Ints, wanted: Ints, lead: Lead) -> In
 def contradictions(table: EndCounts, start: Ints, wanted: Ints, touched: Mask, lead: Lead) -> Mask:
     """Of which nodes which inputs have settled something else than the output."""
     found = np.zeros((len(start), len(lead.keys)), np.bool_)
-    for place in range(len(lead.keys)):
-        if not lead.comparable[place]:
+    for index in range(len(lead.keys)):
+        if not lead.comparable[index]:
             continue
-        counts, now = table.counts[:, place], lead.now[place]
+        counts, now = table.counts[:, index], lead.now[index]
         # Of earlier ends the input may know anything.
-        more = np.where(table.end >= lead.vouched[place], counts - wanted, 0)
+        more = np.where(table.end >= lead.vouched[index], counts - wanted, 0)
         differs = (more != 0) & (table.end < now)
         # Ends that are not settled yet may differ, but not how many there are.
         total = table.totals(more)
         first = table.first(differs)
         least = np.where((start < now) & (total != 0), start, first)
-        found[:, place] = (least < FOREVER) & (touched | (least >= lead.was[place]))
+        found[:, index] = (least < FOREVER) & (touched | (least >= lead.was[index]))
     return found
 
 
@@ -325,14 +330,14 @@ def _write(
     lead: Lead,
 ) -> tuple[SortedRun, ...]:
     """New versions of some nodes; a version without events says that there are none."""
-    some = (wanted != 0) | (table.counts != 0).any(axis=1)
-    none = table.totals(some.astype(np.int64)) == 0
-    some |= (table.end == nodes.start[table.node]) & none[table.node]
-    rows = np.flatnonzero(some & written[table.node])
+    present = (wanted != 0) | (table.counts != 0).any(axis=1)
+    none = table.totals(present.astype(np.int64)) == 0
+    present |= (table.end == nodes.start[table.node]) & none[table.node]
+    rows = np.flatnonzero(present & written[table.node])
     which = table.node[rows]
     values = {END: table.end[rows], OUT: wanted[rows]}
-    for place, key in enumerate(lead.keys):
-        values[f"c{key}"] = table.counts[rows, place]
+    for index, key in enumerate(lead.keys):
+        values[f"c{key}"] = table.counts[rows, index]
     version = version_rows(nodes, which, values, table.end[rows])
     return add_run(
         runs, version, lead.slow, versions_merger(lead.slow, last_ends, _absent), anchors=False

@@ -71,8 +71,8 @@ class Payloads:
         grouped = np.argsort(part, kind="stable")
         back = np.empty(len(rows), np.int64)
         back[grouped] = np.arange(len(rows))
-        together = Payloads(self.parts).take(rows[grouped])
-        return together.take(pa.array(back))
+        grouped_rows = Payloads(self.parts).take(rows[grouped])
+        return grouped_rows.take(pa.array(back))
 
 
 def _take(part: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
@@ -136,9 +136,9 @@ def select(runs: Sequence[SortedRun], touched: Ids, before: Time | None) -> list
     touched = touched[is_first(touched)]
     for run in runs:
         slices = Slices(run, touched)
-        places, _ = positions_of(slices.low, slices.high)
+        positions, _ = positions_of(slices.low, slices.high)
         wanted = np.zeros(len(run), np.bool_)
-        wanted[places] = True
+        wanted[positions] = True
         if before is not None:
             wanted |= run.rows.column(TIME).to_numpy() < before
         found.append(run.rows if wanted.all() else run.rows.take(pa.array(np.flatnonzero(wanted))))
@@ -149,11 +149,11 @@ def columns_of(
     parts: Sequence[pa.RecordBatch], name: str, absent: Callable[[pa.RecordBatch], Ints]
 ) -> Ints:
     """A column of several runs, some of which were written before it was there."""
-    some = [
+    found = [
         part.column(name).to_numpy() if name in part.schema.names else absent(part)
         for part in parts
     ]
-    return np.concatenate([np.empty(0, np.int64), *some])
+    return np.concatenate([np.empty(0, np.int64), *found])
 
 
 def newest(parts: Sequence[pa.RecordBatch], node: Ints, count: int) -> Mask:
@@ -255,9 +255,9 @@ def add_payloads(
         names=[ID, TIME, CHECK, *names],
     )
 
-    def merge(some: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
+    def merge(merged: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
         del whole
-        every = pa.concat_batches([run.rows for run in some])
+        every = pa.concat_batches([run.rows for run in merged])
         ids, start = every.column(ID).to_numpy(), every.column(TIME).to_numpy()
         times = needed(ids, every.column(CHECK).to_numpy(), start)
         order = order_by_id_and_time(ids, start)
@@ -312,7 +312,7 @@ def moves_of(
     nodes: Numbered,
     which: Ints,
     first: Ints,
-    came: Elements,
+    elements: Elements,
     schema: pa.Schema,
     end: Ints,
     new_end: Ints,
@@ -322,7 +322,7 @@ def moves_of(
     there = np.flatnonzero(first[which] < 0)
     # In the order of arrival: what lies together is copied together.
     here = here[order_by_time(first[which[here]])]
-    new = came.payload.take(first[which[here]])
+    new = elements.payload.take(first[which[here]])
     at = which[there]
     order = np.concatenate([here, there])
     payload = new

@@ -33,12 +33,12 @@ from anabranch.model.payload import payloads, show_payload
 from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
 
 SEEN: Final = "seen"
-SAID: Final = "said"
+LAST_ELEMENTS: Final = "said"
 TWICE: Final = "has two elements of one payload and start"
 
 
 def step_ordered(
-    runs: Runs, came: Elements, case: Case, since: Time, until: Time, ordinal: Ints
+    runs: Runs, elements: Elements, case: Case, since: Time, until: Time, ordinal: Ints
 ) -> MergeResult:
     """Let every element pass once; `ordinal` is its number among those of its input and start."""
     held = runs.get(SEEN, ())
@@ -47,22 +47,22 @@ def step_ordered(
         rows = held[0].rows
         last = rows.column(TIME)[0].as_py()
         seen, checks = rows.column(ID).to_numpy(), rows.column(CHECK).to_numpy()
-    fresh = (came.start >= last) & (came.start >= since)
+    fresh = (elements.start >= last) & (elements.start >= since)
     # Mostly all are, and need not be copied.
-    some = slice(None) if fresh.all() else np.flatnonzero(fresh)
-    start = came.start[some]
-    ids, check = _identity(came, case, some, ordinal)
+    fresh_rows = slice(None) if fresh.all() else np.flatnonzero(fresh)
+    start = elements.start[fresh_rows]
+    ids, check = _identity(elements, case, fresh_rows, ordinal)
     order = first_ones(start, ids, check, case)
     # At the largest start so far some have passed already.
     again = np.flatnonzero(start[order] == last)
     if len(again) and len(seen):
         at = order[again]
-        known = _among(ids[at], check[at], seen, checks)
-        order = np.delete(order, again[known])
-    out = order if isinstance(some, slice) else some[order]
-    starts = came.start[out]
+        passed = _among(ids[at], check[at], seen, checks)
+        order = np.delete(order, again[passed])
+    out = order if isinstance(fresh_rows, slice) else fresh_rows[order]
+    starts = elements.start[out]
     after = _remember(runs, starts, ids[order], check[order], last, seen, checks, until)
-    output = EventBatch(came.payload.take(out), starts, starts, came.new_end[out], until)
+    output = EventBatch(elements.payload.take(out), starts, starts, elements.new_end[out], until)
     return MergeResult(after, output, np.flatnonzero(~fresh), np.empty(0, np.int64))
 
 
@@ -86,12 +86,12 @@ def first_ones(start: Ints, ids: Ids, check: Ids, case: Case) -> Ints:
     if case == "r0":
         return order[is_first(start[order])]
     first, mixed = _leaders(start, ids, check, order)
-    some = np.flatnonzero(mixed)
-    if len(some):
-        at = order[some]
+    open_rows = np.flatnonzero(mixed)
+    if len(open_rows):
+        at = order[open_rows]
         again = np.lexsort((check[at], ids[at], start[at]))
-        some, at = some[again], at[again]
-        first[some] = is_first(start[at], ids[at], check[at])
+        open_rows, at = open_rows[again], at[again]
+        first[open_rows] = is_first(start[at], ids[at], check[at])
     return order[first]
 
 
@@ -107,11 +107,11 @@ def _leaders(start: Ints, ids: Ids, check: Ids, order: Ints) -> tuple[Mask, Mask
     return first, mixed[group]
 
 
-def _identity(came: Elements, case: Case, some: slice | Ints, ordinal: Ints) -> tuple[Ids, Ids]:
+def _identity(elements: Elements, case: Case, rows: slice | Ints, ordinal: Ints) -> tuple[Ids, Ids]:
     """What tells elements of one start apart."""
     if case == "r2":
-        return came.ids[some], came.check[some]
-    number = ordinal[some].view(np.uint64)
+        return elements.ids[rows], elements.check[rows]
+    number = ordinal[rows].view(np.uint64)
     none = np.zeros(len(number), np.uint64)
     return (none if case == "r0" else number), none
 
@@ -147,7 +147,9 @@ def _remember(
     return {**runs, SEEN: (SortedRun(rows),)}
 
 
-def in_order(came: Elements, copies: Copies, case: Case, *, known: bool) -> tuple[Copies, Ints]:
+def in_order(
+    elements: Elements, copies: Copies, case: Case, *, proven: bool
+) -> tuple[Copies, Ints]:
     """Check that every input is as the case says; as r1, give each element's number among ties.
 
     Where that is `known` of the inputs, what one of them sends in a batch may be in any order: it
@@ -157,44 +159,44 @@ def in_order(came: Elements, copies: Copies, case: Case, *, known: bool) -> tupl
         StreamError: An input adjusts, goes back in time, or has two elements of one start where
             that may not be.
     """
-    ordinal = np.zeros(len(came), np.int64)
-    for place, copy in enumerate(copies.heard):
-        rows = np.flatnonzero(came.column == place)
+    ordinal = np.zeros(len(elements), np.int64)
+    for index, copy in enumerate(copies.heard):
+        rows = np.flatnonzero(elements.column == index)
         if not len(rows):
             continue
         # Mostly an input's rows are next to each other, and in order.
-        together = rows[-1] - rows[0] + 1 == len(rows)
-        some = slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
-        starts = came.start[some]
-        moved = (came.end[some] != starts) | (came.new_end[some] <= starts)
+        adjacent = rows[-1] - rows[0] + 1 == len(rows)
+        chosen = slice(int(rows[0]), int(rows[-1]) + 1) if adjacent else rows
+        starts = elements.start[chosen]
+        moved = (elements.end[chosen] != starts) | (elements.new_end[chosen] <= starts)
         if moved.any():
             row = int(rows[moved.argmax()])
-            raise broken(copy, came, row, case, "adjusts, but is declared insert-only")
-        if known and (starts[1:] < starts[:-1]).any():
-            rows = some = rows[np.argsort(starts, kind="stable")]
-            starts = came.start[rows]
+            raise broken(copy, elements, row, case, "adjusts, but is declared insert-only")
+        if proven and (starts[1:] < starts[:-1]).any():
+            rows = chosen = rows[np.argsort(starts, kind="stable")]
+            starts = elements.start[rows]
         start = np.concatenate([[np.int64(copy.last)], starts])
         back = np.flatnonzero(start[1:] < start[:-1])
-        if len(back) and not known:
+        if len(back) and not proven:
             row = int(rows[back[0]])
             before = format_time(int(start[back[0]]))
-            raise broken(copy, came, row, case, f"goes back in time, after {before}")
+            raise broken(copy, elements, row, case, f"goes back in time, after {before}")
         same = np.flatnonzero((start[1:] == start[:-1]) & (start[1:] > BEGINNING))
-        if case == "r0" and len(same) and not known:
-            raise broken(copy, came, int(rows[same[0]]), case, "has two elements of one start")
+        if case == "r0" and len(same) and not proven:
+            raise broken(copy, elements, int(rows[same[0]]), case, "has two elements of one start")
         ties = 0
         if case == "r1":
             group = group_starts(is_first(start))
             number = np.arange(len(start)) - group
             # The row before the first one stands for those seen in earlier batches.
             number[: int(np.searchsorted(group, 0, side="right"))] += max(copy.ties - 1, 0)
-            ordinal[some] = number[1:]
+            ordinal[chosen] = number[1:]
             ties = int(number[-1]) + 1
         copies = copies.changed(copy.number, last=int(start[-1]), ties=ties)
     return copies, ordinal
 
 
-def refuse_twice(runs: Runs, came: Elements, copies: Copies) -> tuple[SortedRun, ...]:
+def refuse_twice(runs: Runs, elements: Elements, copies: Copies) -> tuple[SortedRun, ...]:
     """Check that no input has a payload twice at a start; give what each said at its last one.
 
     The same element again does no harm.
@@ -204,8 +206,14 @@ def refuse_twice(runs: Runs, came: Elements, copies: Copies) -> tuple[SortedRun,
     """
     names = (ID, CHECK, TIME, END, KEY)
     keys = np.array([copy.key for copy in copies.heard], np.int64)
-    columns = [came.ids, came.check, came.start, came.new_end, keys[came.column]]
-    held = [run.rows for run in runs.get(SAID, ())]
+    columns = [
+        elements.ids,
+        elements.check,
+        elements.start,
+        elements.new_end,
+        keys[elements.column],
+    ]
+    held = [run.rows for run in runs.get(LAST_ELEMENTS, ())]
     before = sum(rows.num_rows for rows in held)
     ids, check, start, end, key = (
         np.concatenate([*(rows.column(name).to_numpy() for rows in held), column])
@@ -216,26 +224,26 @@ def refuse_twice(runs: Runs, came: Elements, copies: Copies) -> tuple[SortedRun,
     differs = ~first[1:] & (end[order][1:] != end[order][:-1])
     if differs.any():
         row = int(order[1:][differs].min()) - before
-        raise broken(copies.heard[came.column[row]], came, row, "r2", TWICE)
+        raise broken(copies.heard[elements.column[row]], elements, row, "r2", TWICE)
     order = order[first]
     # Inputs that have left are not heard, and at earlier starts nothing comes any more.
     heard = sorted((copy.key, copy.last) for copy in copies.heard)
     if not heard:
         return ()
-    known = np.array([one for one, _ in heard], np.int64)
+    keys_heard = np.array([one for one, _ in heard], np.int64)
     last = np.array([time for _, time in heard], np.int64)
-    place = np.minimum(np.searchsorted(known, key[order]), len(known) - 1)
-    kept = order[(known[place] == key[order]) & (last[place] == start[order])]
+    index = np.minimum(np.searchsorted(keys_heard, key[order]), len(keys_heard) - 1)
+    kept = order[(keys_heard[index] == key[order]) & (last[index] == start[order])]
     if not len(kept):
         return ()
     arrays = [pa.array(column[kept]) for column in (ids, check, start, end, key)]
     return (SortedRun(pa.RecordBatch.from_arrays(arrays, names=list(names))),)
 
 
-def broken(copy: InputState, came: Elements, row: int, case: Case, what: str) -> StreamError:
+def broken(copy: InputState, elements: Elements, row: int, case: Case, what: str) -> StreamError:
     """An input is not what the user says it is."""
-    (payload,) = payloads(came.payload.take(np.array([row])), 1)
-    times = f"[{format_time(int(came.start[row]))}, {format_time(int(came.new_end[row]))})"
+    (payload,) = payloads(elements.payload.take(np.array([row])), 1)
+    times = f"[{format_time(int(elements.start[row]))}, {format_time(int(elements.new_end[row]))})"
     return StreamError(
         f"input '{copy.name}' {what}",
         where=f"element {show_payload(payload)} {times}, merged as {case}",

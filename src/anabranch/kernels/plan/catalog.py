@@ -75,7 +75,7 @@ class Placement:
 
     kernel: Stateful
     kind: str
-    together: frozenset[str] | None
+    colocated_by: frozenset[str] | None
     keys: Mapping[str, Expression] | None = None
     route: Route | None = None
     names: Mapping[str, str] | None = None
@@ -101,7 +101,7 @@ def kernel_of(node: Node) -> Stateless | Placement:
             return Placement(
                 kernel=AggregateKernel.of(node),
                 kind="aggregate",
-                together=frozenset(name for name, _ in node.group_by),
+                colocated_by=frozenset(name for name, _ in node.group_by),
                 keys=dict(node.group_by),
                 route=_columns(node.schema, [name for name, _ in node.group_by]),
                 names={part.is_column: name for name, part in node.group_by if part.is_column},
@@ -110,7 +110,7 @@ def kernel_of(node: Node) -> Stateless | Placement:
             return Placement(
                 kernel=ApplyModuleKernel.of(node),
                 kind="modules",
-                together=frozenset(name for name, _ in node.group_by),
+                colocated_by=frozenset(name for name, _ in node.group_by),
                 keys=dict(node.group_by),
                 route=_columns(node.schema, [name for name, _ in node.group_by]),
                 names={part.is_column: name for name, part in node.group_by if part.is_column},
@@ -127,7 +127,7 @@ def kernel_of(node: Node) -> Stateless | Placement:
             return Placement(
                 kernel=TopKKernel(node),
                 kind="top-k",
-                together=frozenset().union(*parts),
+                colocated_by=frozenset().union(*parts),
                 keys=dict(node.partition_by),
                 route=Route(tuple(key for _, key in node.partition_by)),
             )
@@ -145,7 +145,7 @@ def kernel_of(node: Node) -> Stateless | Placement:
             return Placement(
                 kernel=ToStreamKernel(node),
                 kind=node.label.split()[0].lower(),
-                together=frozenset(names),
+                colocated_by=frozenset(names),
                 route=_columns(node.schema, names),
             )
         case FromSigned():
@@ -153,7 +153,7 @@ def kernel_of(node: Node) -> Stateless | Placement:
         case Merge():
             kernel = MergeKernel(node)
             if kernel.spread == "start":
-                return Placement(kernel=kernel, kind="merge", together=None)
+                return Placement(kernel=kernel, kind="merge", colocated_by=None)
             return _by_payload(kernel, "merge")
         case Cleanse():
             return _by_payload(CleanseKernel(node), "cleanse")
@@ -167,36 +167,38 @@ def kernel_of(node: Node) -> Stateless | Placement:
 
 def _join(node: Join) -> Placement:
     kernel = JoinKernel.of(node)
-    together: frozenset[str] | None = None
+    colocated_by: frozenset[str] | None = None
     if not kernel.broadcast:
         keys = [key.is_column for key in kernel.keys.left]
         # NULLs pad what has no partner on the left, so the left columns do not tell the shard.
-        known = node.kind not in ("right", "full") and None not in keys
-        together = frozenset(key for key in keys if key is not None) if known else None
+        is_known = node.kind not in ("right", "full") and None not in keys
+        colocated_by = frozenset(key for key in keys if key is not None) if is_known else None
         if not kernel.keys.left:
-            together = None if kernel.spreads else frozenset()
-    return Placement(kernel=kernel, kind="join", together=together, route=kernel.sent_by)
+            colocated_by = None if kernel.spreads else frozenset()
+    return Placement(kernel=kernel, kind="join", colocated_by=colocated_by, route=kernel.sent_by)
 
 
 def _by_parts(kernel: Stateful, kind: str, parts: tuple[tuple[str, Expression], ...]) -> Placement:
     """Groups are kept together; their rows show which one they are in only by whole columns."""
     columns = [key.is_column for _, key in parts]
-    known = frozenset(name for name in columns if name is not None)
-    together = None if None in columns else known
+    named = frozenset(name for name in columns if name is not None)
+    colocated_by = None if None in columns else named
     route = Route(tuple(key for _, key in parts))
-    return Placement(kernel=kernel, kind=kind, together=together, keys=dict(parts), route=route)
+    return Placement(
+        kernel=kernel, kind=kind, colocated_by=colocated_by, keys=dict(parts), route=route
+    )
 
 
 def _by_payload(kernel: Stateful, kind: str) -> Placement:
     names = kernel.schema.names
     route = _columns(kernel.schema, names)
-    return Placement(kernel=kernel, kind=kind, together=frozenset(names), route=route)
+    return Placement(kernel=kernel, kind=kind, colocated_by=frozenset(names), route=route)
 
 
 def final_placement(payload: pa.Schema) -> Placement:
     """Final emission, which needs nothing together: what comes to it may stay where it is."""
     route = _columns(payload, payload.names)
-    return Placement(kernel=FinalKernel(payload), kind="final", together=None, route=route)
+    return Placement(kernel=FinalKernel(payload), kind="final", colocated_by=None, route=route)
 
 
 def _columns(schema: pa.Schema, names: Sequence[str]) -> Route:

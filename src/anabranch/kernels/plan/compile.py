@@ -53,7 +53,7 @@ class _PlanPart:
 
     upstream: Address
     chain: tuple[Stateless, ...]
-    together: frozenset[str] | None
+    colocated_by: frozenset[str] | None
     shared: bool = False
     sent: Route | None = None
     route: Route | None = None
@@ -95,8 +95,8 @@ def compile_plan(
         replace(stage, edges=tuple(prune(edge, needed) for edge in stage.edges))
         for stage in compiler.stages
     )
-    places = {Address.stage(stage.name): place for place, stage in enumerate(stages)}
-    outputs = tuple(places[each] for each in compiler.outputs)
+    indexes = {Address.stage(stage.name): index for index, stage in enumerate(stages)}
+    outputs = tuple(indexes[each] for each in compiler.outputs)
     return PhysicalPlan(stages, outputs, compiler.sources)
 
 
@@ -107,22 +107,22 @@ class _Compiler:
         self.stages: list[Stage] = []
         self.outputs: list[Address] = []
         self.sources: dict[str, Source] = {}
-        self._known: dict[Node, list[_PlanPart]] = {}
+        self._parts_of: dict[Node, list[_PlanPart]] = {}
         self._readers = _count_readers(roots)
 
     def parts(self, node: Node) -> list[_PlanPart]:
         """The ways out of a node; a node that occurs twice is compiled once."""
-        if node not in self._known:
+        if node not in self._parts_of:
             found = self._parts(node)
             if self._readers[node] > 1:
                 found = [replace(part, shared=True) for part in found]
-            self._known[node] = found
-        return self._known[node]
+            self._parts_of[node] = found
+        return self._parts_of[node]
 
     def _parts(self, node: Node) -> list[_PlanPart]:
         if isinstance(node, Source):
-            known = self.sources.setdefault(node.name, node)
-            if known != node:
+            declared = self.sources.setdefault(node.name, node)
+            if declared != node:
                 raise PlanError(
                     f"two different sources are named '{node.name}'",
                     hint="give every source its own name",
@@ -132,8 +132,8 @@ class _Compiler:
             return [part for input in node.inputs for part in self.parts(input)]
         lookup = LookupKernel.of(node, self._tables) if isinstance(node, Join) else None
         if lookup is not None:
-            some = self.parts(node.inputs[lookup.side])
-            return [replace(part, chain=(*part.chain, lookup)) for part in some]
+            parts = self.parts(node.inputs[lookup.side])
+            return [replace(part, chain=(*part.chain, lookup)) for part in parts]
         kernel = kernel_of(node)
         if isinstance(kernel, Placement):
             return self.keyed(kernel, [self.parts(input) for input in node.inputs])
@@ -143,7 +143,7 @@ class _Compiler:
             replace(
                 part,
                 chain=(*part.chain, kernel),
-                together=_renamed(part.together, renames) if renames else part.together,
+                colocated_by=_renamed(part.colocated_by, renames) if renames else part.colocated_by,
                 route=_rerouted(part.route, renames) if renames else part.route,
             )
             for part in self.parts(input)
@@ -153,22 +153,22 @@ class _Compiler:
         self, placement: Placement, sides: list[list[_PlanPart]], *, anywhere: bool = False
     ) -> list[_PlanPart]:
         """Put a stateful kernel behind its inputs, in a stage of its own or in the input's."""
-        together = placement.together
+        colocated_by = placement.colocated_by
         if len(sides) == 1 and len(sides[0]) == 1 and self._stays(sides[0][0], placement, anywhere):
             (part,) = sides[0]
-            at = self._place(part.upstream)
+            at = self._stage_index(part.upstream)
             stage = self.stages[at]
             kernel = self._in_stage(stage, placement, part.route)
             kernels = (*stage.kernels, *part.chain, kernel)
             self.stages[at] = replace(stage, kernels=kernels, schema=kernel.schema)
-            together = part.together if together is None else together
+            colocated_by = part.colocated_by if colocated_by is None else colocated_by
             route = _carried(part.route, placement)
-            return [_PlanPart(part.upstream, (), together, sent=route, route=route)]
+            return [_PlanPart(part.upstream, (), colocated_by, sent=route, route=route)]
         kernel = placement.kernel.routed(OWN) if self._routed else placement.kernel
-        sharded = together is None or bool(together)
-        parts = [(part, side) for side, some in enumerate(sides) for part in some]
+        sharded = colocated_by is None or bool(colocated_by)
+        parts = [(part, side) for side, members in enumerate(sides) for part in members]
         stage = Stage("", (), (kernel,), sharded, kernel.schema)
-        return [self._new_stage(placement.kind, parts, stage, together, placement.route)]
+        return [self._new_stage(placement.kind, parts, stage, colocated_by, placement.route)]
 
     def _in_stage(self, stage: Stage, placement: Placement, route: Route | None) -> Stateful:
         """A kernel that goes on where its input is, which knows how rows tell their shard."""
@@ -179,14 +179,14 @@ class _Compiler:
         assert route is not None
         return placement.kernel.routed(OWN if _is_own(route, placement) else route)
 
-    def _place(self, upstream: Address) -> int:
+    def _stage_index(self, upstream: Address) -> int:
         return [Address.stage(stage.name) for stage in self.stages].index(upstream)
 
     def _stays(self, part: _PlanPart, placement: Placement, anywhere: bool) -> bool:
         """Whether rows of one key are together already, in the stage they come from."""
         if part.upstream.is_source or part.shared:
             return False
-        stage = self.stages[self._place(part.upstream)]
+        stage = self.stages[self._stage_index(part.upstream)]
         if not stage.sharded:
             return True
         if self._routed and (part.route is None or _is_apart(stage, placement.kernel)):
@@ -195,27 +195,27 @@ class _Compiler:
             return False
         if anywhere:
             return True
-        if part.together is None or placement.together is None:
+        if part.colocated_by is None or placement.colocated_by is None:
             return False
         columns = (
-            placement.together
+            placement.colocated_by
             if placement.keys is None
             else {key.is_column for key in placement.keys.values() if key.is_column is not None}
         )
-        return part.together <= columns
+        return part.colocated_by <= columns
 
     def _check_copies(
         self, parts: list[tuple[_PlanPart, int]], kernels: tuple[Kernel, ...]
     ) -> None:
         """Copies of a stream are for operators that know what to do with them."""
         head = kernels[0] if kernels else None
-        known = isinstance(head, Stateful) and head.takes_copies
+        is_merge = isinstance(head, Stateful) and head.takes_copies
         names = [part.upstream.name for part, _ in parts]
         sources = [part.upstream.name for part, _ in parts if part.upstream.is_source]
         several = [name for name in sources if self.sources[name].copies]
         if not several:
             return
-        if not known or any(part.chain for part, _ in parts):
+        if not is_merge or any(part.chain for part, _ in parts):
             raise PlanError(
                 f"source '{several[0]}' is several copies of one stream",
                 where="something else than a merge would read them",
@@ -233,14 +233,14 @@ class _Compiler:
         kind: str,
         parts: list[tuple[_PlanPart, int]],
         stage: Stage,
-        together: frozenset[str] | None,
+        colocated_by: frozenset[str] | None,
         route: Route | None,
     ) -> _PlanPart:
         self._check_copies(parts, stage.kernels)
         edges = tuple(Edge(part.upstream, part.chain, side=side) for part, side in parts)
         name = f"{len(self.stages)}-{kind}"
         self.stages.append(replace(stage, name=name, edges=edges))
-        return _PlanPart(Address.stage(name), (), together, sent=route, route=route)
+        return _PlanPart(Address.stage(name), (), colocated_by, sent=route, route=route)
 
     def final(self, parts: list[_PlanPart], schema: pa.Schema) -> list[_PlanPart]:
         """Let only what is final pass, where it is; before what would take its key away."""
@@ -254,7 +254,7 @@ class _Compiler:
             and not only.shared
         ):
             before = replace(only, chain=(), route=only.sent)
-            held = final_placement(self.stages[self._place(only.upstream)].schema)
+            held = final_placement(self.stages[self._stage_index(only.upstream)].schema)
             (part,) = self.keyed(held, [[before]], anywhere=True)
             return [replace(part, chain=only.chain)]
         return self.keyed(final_placement(schema), [parts], anywhere=True)
@@ -263,11 +263,11 @@ class _Compiler:
         """The tail: in the stage that all comes from, else a stage that collects."""
         only = parts[0] if len(parts) == 1 else None
         if only is None or only.upstream.is_source or (only.shared and only.chain):
-            some = [(part, 0) for part in parts]
+            members = [(part, 0) for part in parts]
             stage = Stage("", (), (), True, node.schema)
-            only = self._new_stage("collect", some, stage, None, None)
+            only = self._new_stage("collect", members, stage, None, None)
         elif not only.shared:
-            at = self._place(only.upstream)
+            at = self._stage_index(only.upstream)
             kernels = (*self.stages[at].kernels, *only.chain)
             self.stages[at] = replace(self.stages[at], kernels=kernels, schema=node.schema)
         self.outputs.append(only.upstream)
@@ -334,21 +334,21 @@ def tables_of(plan: PhysicalPlan) -> dict[str, Source]:
     return {step.relation.name: step.relation for step in lookups}
 
 
-def with_tables(plan: PhysicalPlan, places: Mapping[str, str]) -> PhysicalPlan:
+def with_tables(plan: PhysicalPlan, paths: Mapping[str, str]) -> PhysicalPlan:
     """The same plan, whose lookups know the files of their tables."""
 
-    def placed(step: KernelT) -> KernelT:
+    def with_path(step: KernelT) -> KernelT:
         if not isinstance(step, LookupKernel):
             return step
-        return replace(step, place=places[step.relation.name])
+        return replace(step, path=paths[step.relation.name])
 
     stages = tuple(
         replace(
             stage,
             edges=tuple(
-                replace(edge, chain=tuple(map(placed, edge.chain))) for edge in stage.edges
+                replace(edge, chain=tuple(map(with_path, edge.chain))) for edge in stage.edges
             ),
-            kernels=tuple(map(placed, stage.kernels)),
+            kernels=tuple(map(with_path, stage.kernels)),
         )
         for stage in plan.stages
     )

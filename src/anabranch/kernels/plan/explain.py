@@ -15,9 +15,9 @@ def explain_stages(plan: PhysicalPlan, outputs: Sequence[str] = ()) -> str:
     `outputs` are the names of the outputs, if they are to be said.
     """
     lines: list[str] = []
-    for place, stage in enumerate(plan.stages):
+    for index, stage in enumerate(plan.stages):
         lines += _stage(stage)
-        lines += [f"  gives {name}" for name, at in zip(outputs, plan.outputs) if at == place]
+        lines += [f"  gives {name}" for name, at in zip(outputs, plan.outputs) if at == index]
     return "\n".join(lines)
 
 

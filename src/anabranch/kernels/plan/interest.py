@@ -27,7 +27,7 @@ def interest(plan: PhysicalPlan, end: Time) -> dict[str, Time]:
 
     BEGINNING where everything matters.
     """
-    wanted = {Address.stage(plan.stages[place].name): end for place in plan.outputs}
+    wanted = {Address.stage(plan.stages[index].name): end for index in plan.outputs}
     for stage in reversed(plan.stages):
         instant = wanted.get(Address.stage(stage.name), FOREVER)
         kernels = list(stage.kernels)

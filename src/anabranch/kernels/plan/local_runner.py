@@ -38,40 +38,40 @@ class LocalRunner:
 
     def reports(self) -> dict[str, dict[str, Any]]:
         """What operators noticed in the last step, by stage; only where there is something."""
-        said = {stage.name: stage.report(self._states[stage.name]) for stage in self.plan.stages}
-        return {name: report for name, report in said.items() if report}
+        found = {stage.name: stage.report(self._states[stage.name]) for stage in self.plan.stages}
+        return {name: report for name, report in found.items() if report}
 
     def step(
         self,
-        came: Mapping[str, EventBatch],
+        given: Mapping[str, EventBatch],
         copies: Mapping[str, Copies] | None = None,
         commands: Sequence[Mapping[str, Any]] = (),
     ) -> EventBatch:
         """Take in one batch per source (a source may be left out) and give back the output.
 
         Args:
-            came: The rows; those of a source with copies have the column `__copy`.
+            given: The rows; those of a source with copies have the column `__copy`.
             copies: What copies have promised by now; those that are left out stay as they are.
             commands: What came through the control stream.
         """
-        for name, known in (copies or {}).items():
-            self._copies.setdefault(name, {}).update(known)
-            best = Time(max([BEGINNING, *(stable for _, stable in known.values())]))
+        for name, promised in (copies or {}).items():
+            self._copies.setdefault(name, {}).update(promised)
+            best = Time(max([BEGINNING, *(stable for _, stable in promised.values())]))
             self._stables[name] = Time(max(self._stables[name], best))
         batches: dict[Address, EventBatch] = {}
         for name in self.plan.sources:
-            batch = came.get(name, EventBatch.empty(self.plan.arriving(name)))
+            batch = given.get(name, EventBatch.empty(self.plan.arriving(name)))
             self._stables[name] = Time(max(self._stables[name], batch.stable))
             batches[Address.source(name)] = batch.with_stable(self._stables[name])
         for stage in self.plan.stages:
             sides: list[list[pa.RecordBatch]] = [[] for _ in range(stage.sides)]
             stables = []
-            for place, edge in enumerate(stage.edges):
+            for index, edge in enumerate(stage.edges):
                 batch = batches[edge.upstream]
                 if edge.columns is not None:
                     own = [COPY] if COPY in batch.schema.names else []
                     batch = batch.with_payload(batch.payload.select([*edge.columns, *own]))
-                sides[edge.side].append(stage.prepare(place, batch))
+                sides[edge.side].append(stage.prepare(index, batch))
                 stables.append(edge.promise(batch.stable))
             arrived = tuple(concat_rows(parts) for parts in sides)
             progress = stage.progress(stables, self._copies, commands)

@@ -36,8 +36,8 @@ def needed_columns(*nodes: Node) -> dict[str, frozenset[str] | None]:
     def visit(at: Node, wanted: frozenset[str] | None) -> None:
         match at:
             case Source():
-                known = needed.get(at.name, frozenset())
-                needed[at.name] = None if wanted is None or known is None else known | wanted
+                before = needed.get(at.name, frozenset())
+                needed[at.name] = None if wanted is None or before is None else before | wanted
             case Filter():
                 visit(at.input, None if wanted is None else wanted | at.predicate.columns)
             case Map():

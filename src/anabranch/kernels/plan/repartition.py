@@ -32,18 +32,18 @@ def repartitioned(
     """
     for name, runs in trace.runs.items():
         routing = kernel.routing(name)
-        known = None
+        routed = None
         if routing.by == "everywhere":
             if first:
                 yield from ((name, [run.rows] * shards) for run in runs)
             continue
         if routing.by == "list":
-            known = _known(kernel, routing.list, trace.runs.get(routing.list, ()))
+            routed = _routes_by_id(kernel, routing.list, trace.runs.get(routing.list, ()))
         for run in runs:
-            if known is None:
+            if routed is None:
                 shard = shard_of(_routes(kernel, name, run), shards)
             else:
-                shard = _found(known, run, shards)
+                shard = _found(routed, run, shards)
             yield name, _cut(run.rows, shard, shards)
 
 
@@ -65,23 +65,23 @@ def _routes(kernel: Stateful, name: str, run: SortedRun) -> Ids:
     return found
 
 
-def _known(kernel: Stateful, name: str, runs: Sequence[SortedRun]) -> tuple[Ids, Ids]:
+def _routes_by_id(kernel: Stateful, name: str, runs: Sequence[SortedRun]) -> tuple[Ids, Ids]:
     """The ids in a list of runs, in order, and the route of each."""
     ids = [run.rows.column(ID).to_numpy() for run in runs]
     routes = [_routes(kernel, name, run) for run in runs]
     nothing = np.empty(0, np.uint64)
-    every, place = np.unique(np.concatenate([nothing, *ids]), return_index=True)
-    return every, np.concatenate([nothing, *routes])[place]
+    every, first = np.unique(np.concatenate([nothing, *ids]), return_index=True)
+    return every, np.concatenate([nothing, *routes])[first]
 
 
-def _found(known: tuple[Ids, Ids], run: SortedRun, shards: int) -> Ints:
+def _found(routed: tuple[Ids, Ids], run: SortedRun, shards: int) -> Ints:
     """The shard of each row, or -1: what is alive is known, and nobody asks for anything else."""
-    ids, routes = known
+    ids, routes = routed
     wanted = run.rows.column(ID).to_numpy()
     if not len(ids):
         return np.full(len(wanted), -1)
-    place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    return np.where(ids[place] == wanted, shard_of(routes[place], shards), -1)
+    index = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    return np.where(ids[index] == wanted, shard_of(routes[index], shards), -1)
 
 
 def _cut(rows: pa.RecordBatch, shard: Ints, shards: int) -> Pieces:
@@ -90,8 +90,8 @@ def _cut(rows: pa.RecordBatch, shard: Ints, shards: int) -> Pieces:
     return [_piece(rows, order[low:high]) if high > low else None for low, high in pairwise(cuts)]
 
 
-def _piece(rows: pa.RecordBatch, places: Ints) -> pa.RecordBatch:
-    piece = rows.take(pa.array(places))
+def _piece(rows: pa.RecordBatch, positions: Ints) -> pa.RecordBatch:
+    piece = rows.take(pa.array(positions))
     if SUM in piece.schema.names:
         sums = np.cumsum(piece.column(COUNT).to_numpy())
         at = piece.schema.get_field_index(SUM)
@@ -101,5 +101,5 @@ def _piece(rows: pa.RecordBatch, places: Ints) -> pa.RecordBatch:
         return piece
     # Times are spread as they were; of the rows that stay however old, this has its share.
     spread = json.loads(note)
-    spread["ids"] = -(-spread["ids"] * len(places) // rows.num_rows)
+    spread["ids"] = -(-spread["ids"] * len(positions) // rows.num_rows)
     return piece.replace_schema_metadata({TIMES: json.dumps(spread)})

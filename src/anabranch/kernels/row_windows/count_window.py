@@ -132,7 +132,7 @@ class CountWindowKernel(Stateful):
             self._refuse_ties(ties, held, stable)
             held = forget(held, self.layout, stable)
         runs = {ELEMENTS: held, TIES: ties}
-        return Trace({name: some for name, some in runs.items() if some}, stable), output
+        return Trace({name: held for name, held in runs.items() if held}, stable), output
 
     def _elements(self, rows: pa.RecordBatch) -> tuple[Ints, Ints, Ints]:
         """Every instant that a move adds or takes away: its row, itself, and 1 or -1."""
@@ -157,7 +157,7 @@ class CountWindowKernel(Stateful):
 
     def _output(self, revision: ElementRevision, stable: Time) -> EventBatch:
         moves = changed_lifetimes(revision, self.layout)
-        payload = self.layout.payload_of(take_rows(revision.rows, revision.place[moves.element]))
+        payload = self.layout.payload_of(take_rows(revision.rows, revision.source[moves.element]))
         batch = EventBatch(payload, moves.start, moves.end, moves.new_end, stable)
         # With a slide, other elements of one payload may get one start, as may its copies.
         several = self.layout.slide > 1 or not is_first(moves.element).all()
@@ -213,9 +213,9 @@ class CountWindowKernel(Stateful):
 def _changed(revision: ElementRevision, layout: ElementLayout) -> pa.RecordBatch:
     """What a batch adds to the elements, as a run."""
     by = revision.new - revision.old
-    some = np.flatnonzero(by)
-    rows = take_rows(revision.rows, revision.place[some])
-    return layout.run_of(revision.ids[some], revision.times[some], by[some], rows)
+    nonzero = np.flatnonzero(by)
+    rows = take_rows(revision.rows, revision.source[nonzero])
+    return layout.run_of(revision.ids[nonzero], revision.times[nonzero], by[nonzero], rows)
 
 
 def _ties(

@@ -139,8 +139,8 @@ def _locate(
     if to_the_end:
         for run, part, first in zip(runs, slices, begin, strict=True):
             sums = column(run, SUM)
-            for place, sign in ((first, 1), (part.low, -1)):
-                before += sign * np.where(place > 0, sums[np.maximum(place, 1) - 1], 0)
+            for row, sign in ((first, 1), (part.low, -1)):
+                before += sign * np.where(row > 0, sums[np.maximum(row, 1) - 1], 0)
     size = layout.rows or 0
     return _ReadRanges(
         ids=at,
@@ -201,17 +201,17 @@ def _read(
     left, right = np.zeros(count, np.int64), np.zeros(count, np.int64)
     rows, owners = [], [np.empty(0, np.int64)]
     for run, part, (start, stop) in zip(runs, islands.slices, ranges, strict=True):
-        places, owner = positions_of(start, stop)
-        times, counts = part.times[places], column(run, COUNT)[places]
+        positions, owner = positions_of(start, stop)
+        times, counts = part.times[positions], column(run, COUNT)[positions]
         owner = _owners(islands, owner, times, last_unread, first_unread)
         certain = np.flatnonzero(owner >= 0)
-        places, owner, times, counts = (x[certain] for x in (places, owner, times, counts))
+        positions, owner, times, counts = (x[certain] for x in (positions, owner, times, counts))
         for total, outside in (
             (left, times < islands.low[owner]),
             (right, times > islands.high[owner]),
         ):
             np.add.at(total, owner[outside], counts[outside])
-        rows.append(places)
+        rows.append(positions)
         owners.append(owner)
     return _ElementView(
         rows=rows,
@@ -234,8 +234,8 @@ def _owners(
     previous = (times < islands.low[owner]) & (times <= last_unread[owner])
     following = (times > islands.high[owner]) & (times >= first_unread[owner])
     moved = owner - previous + following
-    known = np.clip(moved, 0, len(islands.ids) - 1)
-    lost = (moved != known) | (islands.ids[known] != islands.ids[owner])
-    lost |= previous & (times >= first_unread[known])
-    lost |= following & (times <= last_unread[known])
-    return np.where(lost, -1, known)
+    valid = np.clip(moved, 0, len(islands.ids) - 1)
+    lost = (moved != valid) | (islands.ids[valid] != islands.ids[owner])
+    lost |= previous & (times >= first_unread[valid])
+    lost |= following & (times <= last_unread[valid])
+    return np.where(lost, -1, valid)

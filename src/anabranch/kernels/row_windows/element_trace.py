@@ -56,7 +56,7 @@ class ElementLayout:
 
     def values(self) -> list[str]:
         """The names that the payload columns have in a run."""
-        return [f"key{place}" for place in range(len(self.payload))]
+        return [f"key{index}" for index in range(len(self.payload))]
 
     def payload_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The payload columns of rows, under the user's names."""
@@ -119,15 +119,15 @@ def merger(layout: ElementLayout, stable: Time) -> Merge:
         found = sort_elements(order, ids, times, layout.payload_of(rows), every, layout.order_by)
         begins = np.flatnonzero(found.element)
         counts = np.add.reduceat(rows.column(COUNT).to_numpy()[found.order], begins)
-        places = found.order[begins]
-        places, counts = places[counts != 0], counts[counts != 0]
+        positions = found.order[begins]
+        positions, counts = positions[counts != 0], counts[counts != 0]
         if layout.checked:
-            refuse_collisions(ids[places], rows.column(CHECK).to_numpy()[places])
+            refuse_collisions(ids[positions], rows.column(CHECK).to_numpy()[positions])
         if whole:
-            counts = _remaining(layout, ids[places], times[places], counts, stable)
-            places, counts = places[counts != 0], counts[counts != 0]
-        rest = rows.take(pa.array(places))
-        return layout.run_of(ids[places], times[places], counts, rest)
+            counts = _remaining(layout, ids[positions], times[positions], counts, stable)
+            positions, counts = positions[counts != 0], counts[counts != 0]
+        rest = rows.take(pa.array(positions))
+        return layout.run_of(ids[positions], times[positions], counts, rest)
 
     return merge
 

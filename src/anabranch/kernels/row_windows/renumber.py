@@ -47,7 +47,7 @@ class ElementRevision:
     old: Ints
     new: Ints
     instant: Mask
-    place: Ints
+    source: Ints
     rows: pa.RecordBatch
     chunk: Ints
     before: Ints
@@ -83,15 +83,15 @@ def revise(
     held = found.rows.num_rows
     chunk = np.concatenate([found.chunk, found.chunk_of[np.cumsum(changed) - 1]])
     times = np.concatenate([found.rows.column(TIME).to_numpy(), times])
-    place = np.concatenate([np.arange(held), held + row])
+    source = np.concatenate([np.arange(held), held + row])
     old = np.concatenate([found.rows.column(COUNT).to_numpy(), np.zeros_like(by)])
     new = np.concatenate([old[:held], by])
     order = order_by_number_and_time(chunk, times)
-    ranked = sort_elements(order, chunk, times, layout.payload_of(rows), place, layout.order_by)
+    ranked = sort_elements(order, chunk, times, layout.payload_of(rows), source, layout.order_by)
     order, begins = ranked.order, np.flatnonzero(ranked.element)
     first = order[begins]
     if layout.checked:
-        check = rows.column(CHECK).to_numpy()[place[order]]
+        check = rows.column(CHECK).to_numpy()[source[order]]
         refuse_collisions(found.ids[chunk[order]], check)
     return ElementRevision(
         ids=found.ids[chunk[first]],
@@ -99,7 +99,7 @@ def revise(
         old=np.add.reduceat(old[order], begins),
         new=np.add.reduceat(new[order], begins),
         instant=ranked.instant[begins],
-        place=place[first],
+        source=source[first],
         rows=rows,
         chunk=chunk[first],
         before=found.before,
@@ -147,19 +147,19 @@ def _lifetimes(
     """
     total = np.cumsum(counts)
     instants = np.append(np.repeat(revision.times, counts), FOREVER)
-    place = (total - counts)[element] + copy
+    position = (total - counts)[element] + copy
     first = is_first(revision.chunk)
     chunk = revision.chunk[element]
     begin = (total - counts)[first][chunk]
     end = np.append((total - counts)[first][1:], len(instants) - 1)[chunk]
 
-    def instant_of(place: Ints) -> Ints:
-        return instants[np.where(place < end, place, len(instants) - 1)]
+    def instant_of(position: Ints) -> Ints:
+        return instants[np.where(position < end, position, len(instants) - 1)]
 
     offset = begin - 1 - revision.before[chunk]
-    number = place - offset
+    number = position - offset
     since = instant_of(_multiple(number, layout.slide) + offset)
-    till = np.full(len(place), np.int64(FOREVER))
+    till = np.full(len(position), np.int64(FOREVER))
     if layout.rows is not None:
         leaves = _multiple(number + layout.rows, layout.slide)
         till = instant_of(leaves + offset)

@@ -98,10 +98,10 @@ class Sessions:
     def holding(self, ids: Ids, times: Ints) -> Ints:
         """Which of them holds each instant of a group, or -1."""
         low, high = slices(self.ids, ids)
-        place = search(self.start, low, high, times, after_equal=True) - 1
-        within = (place >= low) & (place >= 0)
-        within[within] = times[within] < self.end[place[within]]
-        return np.where(within, place, -1)
+        session = search(self.start, low, high, times, after_equal=True) - 1
+        within = (session >= low) & (session >= 0)
+        within[within] = times[within] < self.end[session[within]]
+        return np.where(within, session, -1)
 
 
 def touched(runs: Sequence[SortedRun], fresh: Sessions) -> Sessions:
@@ -112,9 +112,9 @@ def touched(runs: Sequence[SortedRun], fresh: Sessions) -> Sessions:
     held = _sessions_of(rows)
     first, after = slices(fresh.ids, groups)
     # The first fresh one that ends later than a held one begins is the one that it may overlap.
-    place = search(fresh.end, first[owner], after[owner], held.start, after_equal=True)
-    there = place < after[owner]
-    there[there] = fresh.start[place[there]] < held.end[there]
+    session = search(fresh.end, first[owner], after[owner], held.start, after_equal=True)
+    there = session < after[owner]
+    there[there] = fresh.start[session[there]] < held.end[there]
     return held.where(there)
 
 
@@ -159,17 +159,17 @@ def open_since(runs: Sequence[SortedRun], stable: Time) -> int:
     )
     start = rows.column(TIME).to_numpy()
     # Only the earliest are added up, more of them if what was added there was taken away again.
-    few = FIRST_LOOK_ROWS
+    look = FIRST_LOOK_ROWS
     while True:
-        some = rows
-        if len(start) > few:
-            least = np.partition(start, few)[few]
-            some = rows.take(pa.array(np.flatnonzero(start <= least)))
-        places, _ = add_up(some, (), some.column(ID).to_numpy())
-        if len(places) or some is rows:
-            times: Ints = some.column(TIME).to_numpy()[places]
+        chosen = rows
+        if len(start) > look:
+            least = np.partition(start, look)[look]
+            chosen = rows.take(pa.array(np.flatnonzero(start <= least)))
+        positions, _ = add_up(chosen, (), chosen.column(ID).to_numpy())
+        if len(positions) or chosen is rows:
+            times: Ints = chosen.column(TIME).to_numpy()[positions]
             return int(times.min(initial=FOREVER))
-        few *= 16
+        look *= 16
 
 
 def add_sessions(
@@ -208,14 +208,14 @@ def add_points(
         order, first = points_order(rows)
         begins = np.flatnonzero(first)
         counts = np.add.reduceat(rows.column(COUNT).to_numpy()[order], begins)
-        places, counts = order[begins][counts != 0], counts[counts != 0]
-        ids, times = (rows.column(name).to_numpy()[places] for name in (ID, TIME))
+        positions, counts = order[begins][counts != 0], counts[counts != 0]
+        ids, times = (rows.column(name).to_numpy()[positions] for name in (ID, TIME))
         live = _live(sessions, stable)
         at = live.holding(ids, times)
         keep = (at >= 0) | (times >= stable)
         ends = add_saturating(times, layout.gap)
         ends[at >= 0] = live.end[at[at >= 0]]
-        rest = rows.take(pa.array(places[keep]))
+        rest = rows.take(pa.array(positions[keep]))
         rest = rest.set_column(2, rest.schema.field(COUNT), pa.array(counts[keep]))
         return with_times(rest, ends[keep])
 
@@ -238,8 +238,8 @@ def _live(runs: Sequence[SortedRun], stable: Time) -> Sessions:
     """The sessions that are not over."""
     parts = [(run.rows, column(run, END) > stable) for run in runs]
     rows = concat_where([(no_rows(_SESSIONS), np.empty(0, np.bool_)), *parts])
-    places, _ = add_up(rows, (), rows.column(ID).to_numpy())
-    return _sessions_of(rows.take(pa.array(places)))
+    positions, _ = add_up(rows, (), rows.column(ID).to_numpy())
+    return _sessions_of(rows.take(pa.array(positions)))
 
 
 def _sessions_of(rows: pa.RecordBatch) -> Sessions:

@@ -52,7 +52,7 @@ class _SessionRevision:
     times: Ints
     old: Ints
     new: Ints
-    place: Ints
+    source: Ints
     rows: pa.RecordBatch
 
 
@@ -162,7 +162,7 @@ class SessionWindowKernel(Stateful):
             sessions = add_sessions(sessions, old, new, stable)
             points = add_points(points, self.layout, fresh, sessions, stable)
         runs = {POINTS: points, SESSIONS: sessions}
-        kept = {name: some for name, some in runs.items() if some}
+        kept = {name: held for name, held in runs.items() if held}
         settled = Time(min(stable, open_since(sessions, stable)))
         return Trace(kept, stable), output.with_stable(settled)
 
@@ -182,13 +182,13 @@ class SessionWindowKernel(Stateful):
         if self.layout.checked:
             sorted_ids = rows.column(ID).to_numpy()[order]
             refuse_collisions(sorted_ids, rows.column(CHECK).to_numpy()[order], self.label)
-        place = order[begins]
+        source = order[begins]
         revision = _SessionRevision(
-            ids=rows.column(ID).to_numpy()[place],
-            times=rows.column(TIME).to_numpy()[place],
+            ids=rows.column(ID).to_numpy()[source],
+            times=rows.column(TIME).to_numpy()[source],
             old=np.add.reduceat(old, begins),
             new=np.add.reduceat(counts[order], begins),
-            place=place,
+            source=source,
             rows=rows,
         )
         self._refuse_unknown(revision)
@@ -208,7 +208,7 @@ class SessionWindowKernel(Stateful):
         start = np.concatenate([before.start[gone], after.start[moved], after.start[come]])
         end = np.concatenate([before.end[gone], before.end[moved], after.start[come]])
         new_end = np.concatenate([before.start[gone], after.end[moved], after.end[come]])
-        rows = take_rows(revision.rows, revision.place[point])
+        rows = take_rows(revision.rows, revision.source[point])
         payload = payload_of(rows, self.layout.payload)
         if self.node.columns is not None:
             last = np.maximum(end, new_end)
@@ -216,7 +216,7 @@ class SessionWindowKernel(Stateful):
             payload = with_bounds(payload, self.node.columns, clock, start, last)
         output = EventBatch(payload, start, end, new_end)
         # Points of one payload at several instants of a session are copies in the output.
-        payloads = np.sort(revision.rows.column(ROW).to_numpy()[revision.place])
+        payloads = np.sort(revision.rows.column(ROW).to_numpy()[revision.source])
         return net(output) if (payloads[1:] == payloads[:-1]).any() else output
 
     def _refuse_unknown(self, revision: _SessionRevision) -> None:
@@ -237,6 +237,6 @@ _NO_SESSIONS: Final = Sessions(np.empty(0, np.uint64), np.empty(0, np.int64), np
 def _changed(revision: _SessionRevision) -> pa.RecordBatch:
     """What a batch adds to the points, as a run."""
     by = revision.new - revision.old
-    some = np.flatnonzero(by)
-    rows = revision.rows.take(pa.array(revision.place[some]))
-    return rows.set_column(2, rows.schema.field(COUNT), pa.array(by[some]))
+    nonzero = np.flatnonzero(by)
+    rows = revision.rows.take(pa.array(revision.source[nonzero]))
+    return rows.set_column(2, rows.schema.field(COUNT), pa.array(by[nonzero]))

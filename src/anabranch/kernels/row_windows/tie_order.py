@@ -50,17 +50,17 @@ def sort_elements(
     instant = is_first(owner[order], times[order])
     tied = ~instant
     tied[:-1] |= ~instant[1:]
-    places = np.flatnonzero(tied)
-    if not len(places):
+    ties = np.flatnonzero(tied)
+    if not len(ties):
         return Sorted(order, instant, instant)
-    rows = order[places]
+    rows = order[ties]
     codes = _tie_codes(take_rows(payload, source[rows]), len(rows), order_by)
-    group = np.cumsum(instant)[places]
+    group = np.cumsum(instant)[ties]
     again = np.lexsort((*reversed(codes), group))
     order = order.copy()
-    order[places] = rows[again]
+    order[ties] = rows[again]
     element = instant.copy()
-    element[places] = is_first(group, *(code[again] for code in codes))
+    element[ties] = is_first(group, *(code[again] for code in codes))
     return Sorted(order, element, instant)
 
 

@@ -114,14 +114,14 @@ class WeightedWindowKernel(Stateless):
         fallen, falling = positions_of(none, gone - falls)
         flat = np.flatnonzero(falls > full)
         up, down = first[rising] + risen, falls[falling] + fallen
-        place = np.concatenate([rising, flat, falling])
+        piece = np.concatenate([rising, flat, falling])
         begin = np.concatenate([up, full[flat], down])
         after = np.concatenate([up + 1, falls[flat], down + 1])
         counted = self._last(begin)
-        upper = np.minimum(add_saturating(counted, 1), end[place])
-        weight = upper - np.maximum(_before(counted, size), start[place])
+        upper = np.minimum(add_saturating(counted, 1), end[piece])
+        weight = upper - np.maximum(_before(counted, size), start[piece])
         weight[len(up) : len(up) + len(flat)] = shorter[flat]
-        found = _Weighed(row[place], self._instant(begin), self._instant(after), weight)
+        found = _Weighed(row[piece], self._instant(begin), self._instant(after), weight)
         keep = (found.begin < found.end) & (found.weight > 0)
         found = _Weighed(*(each[keep] for each in found))
         return _digits(found) if self.node.powers else found

@@ -146,8 +146,10 @@ def net(owner: Ints, code: Ints, end: Ints, new_end: Ints) -> Stretches:
     change = np.add.reduceat(change, starts) if len(starts) else change
     owner, code, time = owner[starts], code[starts], time[starts]
     count = group_sums(change, group_starts(is_first(owner, code)))
-    some = np.flatnonzero(count)
-    return Stretches(owner[some], code[some], time[some], time[some + 1], count[some])
+    nonzero = np.flatnonzero(count)
+    return Stretches(
+        owner[nonzero], code[nonzero], time[nonzero], time[nonzero + 1], count[nonzero]
+    )
 
 
 def keep_best(k: int, rows: Stretches) -> Mask:
@@ -167,8 +169,8 @@ def crowded(k: int, ids: Ids, low: Ints, high: Ints) -> Mask:
         return np.zeros(len(ids), np.bool_)
     mixed = (ids * _ODD[0]) ^ (low.view(np.uint64) * _ODD[1]) ^ (high.view(np.uint64) * _ODD[2])
     ordered = np.sort(mixed)
-    many = np.unique(ordered[k:][ordered[k:] == ordered[:-k]])
-    return np.isin(mixed, many) if len(many) else np.zeros(len(ids), np.bool_)
+    repeated = np.unique(ordered[k:][ordered[k:] == ordered[:-k]])
+    return np.isin(mixed, repeated) if len(repeated) else np.zeros(len(ids), np.bool_)
 
 
 @final
@@ -196,10 +198,10 @@ class Survey:
         """Look at all instants at which the first k or what moved changes (and some more)."""
         owners = [best.owner, moved.owner, moved.owner] + ([more[0]] if more else [])
         times = [best.time, moved.low, moved.high] + ([more[1]] if more else [])
-        owner, time, place = _places(np.concatenate(owners), np.concatenate(times))
+        owner, time, index = _instants(np.concatenate(owners), np.concatenate(times))
         count = len(moved.owner)
-        low = place[len(best.owner) :][:count]
-        high = place[len(best.owner) + count :][:count]
+        low = index[len(best.owner) :][:count]
+        high = index[len(best.owner) + count :][:count]
         touched = np.flatnonzero(_covered(len(owner), low, high))
         old = Coverage.of(best.owner, best.time, best.code, best.change)
         spot = old.at(owner[touched], time[touched])
@@ -249,32 +251,32 @@ class Survey:
         rows = len(affected) * min(self.k, len(self.new.ranks))
         for part in np.array_split(affected, min(1 + rows // BLOCK_ROWS, max(len(affected), 1))):
             lost = self.lost[part]
-            place = self.touched[part]
-            was = _first(self.old, self.old.at(self.owner[place], self.time[place]), self.k)
+            index = self.touched[part]
+            was = _first(self.old, self.old.at(self.owner[index], self.time[index]), self.k)
             kept = np.flatnonzero(~lost)
-            at = self.new.at(self.owner[place[kept]], self.time[place[kept]])
+            at = self.new.at(self.owner[index[kept]], self.time[index[kept]])
             which, codes = _first(self.new, at, self.k)
             found = [(kept[which], codes)]
             if everything is not None:
                 gone = np.flatnonzero(lost)
-                ranges = np.searchsorted(begins, place[gone], side="right") - 1
-                at = everything.at(ranges, self.time[place[gone]])
+                ranges = np.searchsorted(begins, index[gone], side="right") - 1
+                at = everything.at(ranges, self.time[index[gone]])
                 which, codes = _first(everything, at, self.k)
                 found.append((gone[which], codes))
             which, code, change = _subtract(found, was)
-            at_place = place[which]
-            yield code, self.time[at_place], self.time[at_place + 1], change
+            at_instant = index[which]
+            yield code, self.time[at_instant], self.time[at_instant + 1], change
 
 
 def relevant_instants(k: int, rows: Stretches, everything: Coverage) -> tuple[Ints, Ints]:
     """The owners and instants at which one of the first k of all rows begins or ends."""
-    owner, time, place = _places(
+    owner, time, index = _instants(
         np.concatenate([rows.owner, rows.owner]), np.concatenate([rows.low, rows.high])
     )
     spot = everything.at(owner, time)
     worst, _, _ = everything.pick(spot, np.full(len(spot), k - 1))
     worst = np.where(everything.total(spot) >= k, worst, _WORST)
-    begin, stop = np.split(place, 2)
+    begin, stop = np.split(index, 2)
     marked = np.zeros(len(owner), np.bool_)
     marked[begin[rows.code <= worst[begin]]] = True
     # At the place before, which is its own range's, as it has begun there at the latest.
@@ -282,14 +284,14 @@ def relevant_instants(k: int, rows: Stretches, everything: Coverage) -> tuple[In
     return owner[marked], time[marked]
 
 
-def _places(owner: Ints, time: Ints) -> tuple[Ints, Ints, Ints]:
+def _instants(owner: Ints, time: Ints) -> tuple[Ints, Ints, Ints]:
     """The different instants of every owner, in order, and the place of each given one."""
     order = np.lexsort((time, owner))
     first = is_first(owner[order], time[order])
-    place = np.empty(len(order), np.int64)
-    place[order] = np.cumsum(first) - 1
-    known = order[first]
-    return owner[known], time[known], place
+    index = np.empty(len(order), np.int64)
+    index[order] = np.cumsum(first) - 1
+    distinct = order[first]
+    return owner[distinct], time[distinct], index
 
 
 def _covered(length: int, low: Ints, high: Ints) -> Mask:
@@ -333,5 +335,5 @@ def _subtract(found: list[tuple[Ints, Ints]], was: tuple[Ints, Ints]) -> tuple[I
     order = np.lexsort((code, which))
     first = np.flatnonzero(is_first(which[order], code[order]))
     change = np.add.reduceat(sign[order], first) if len(first) else sign
-    some = np.flatnonzero(change)
-    return which[order[first[some]]], code[order[first[some]]], change[some]
+    nonzero = np.flatnonzero(change)
+    return which[order[first[nonzero]]], code[order[first[nonzero]]], change[nonzero]

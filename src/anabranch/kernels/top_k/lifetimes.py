@@ -51,11 +51,11 @@ def move_lifetimes(old: Lifetimes, code: Ints, time: Ints, change: Ints) -> Life
     So a change moves only ends within its own stretch of time.
     """
     size = int(max(code.max(initial=-1), old.code.max(initial=-1))) + 1
-    changed, known = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    changed, seen = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
     changed[code] = True
     held = np.flatnonzero(changed[old.code])
     old = old.take(held)
-    known[old.code] = True
+    seen[old.code] = True
     ones = np.ones(len(held), np.int64)
     new = _of_levels(
         np.concatenate([old.code, old.code, code]),
@@ -63,18 +63,18 @@ def move_lifetimes(old: Lifetimes, code: Ints, time: Ints, change: Ints) -> Life
         np.concatenate([ones, -ones, change]),
     )
     # Of a code that was not there before, all is new.
-    compared = known[new.code]
+    compared = seen[new.code]
     fresh, new = new.take(~compared), new.take(compared)
     was, now = _pairs(old, new)
     start = _at(old.start, was, _at(new.start, now, was))
     end, new_end = _at(old.end, was, start), _at(new.end, now, start)
-    some = np.flatnonzero(end != new_end)
-    was, now = was[some], now[some]
+    moved = np.flatnonzero(end != new_end)
+    was, now = was[moved], now[moved]
     return LifetimeMoves(
         code=np.concatenate([_at(old.code, was, _at(new.code, now, was)), fresh.code]),
-        start=np.concatenate([start[some], fresh.start]),
-        end=np.concatenate([end[some], fresh.start]),
-        new_end=np.concatenate([new_end[some], fresh.end]),
+        start=np.concatenate([start[moved], fresh.start]),
+        end=np.concatenate([end[moved], fresh.start]),
+        new_end=np.concatenate([new_end[moved], fresh.end]),
         was=np.concatenate([_at(held, was, was), np.full(len(fresh.code), -1)]),
     )
 
@@ -93,13 +93,13 @@ def _of_levels(code: Ints, time: Ints, change: Ints) -> Lifetimes:
         return _in_turn(code, time)
     several = np.zeros(int(code.max()) + 1, np.bool_)
     several[code[after > 1]] = True
-    rest, some = np.flatnonzero(~several[code]), np.flatnonzero(several[code])
-    low, high = np.minimum(before, after)[some], np.maximum(before, after)[some]
-    level, place = positions_of(low, high)
-    place = some[place]
-    place = place[np.lexsort((time[place], level, code[place]))]
-    place = np.concatenate([rest, place])
-    return _in_turn(code[place], time[place])
+    rest, layered = np.flatnonzero(~several[code]), np.flatnonzero(several[code])
+    low, high = np.minimum(before, after)[layered], np.maximum(before, after)[layered]
+    level, rows = positions_of(low, high)
+    rows = layered[rows]
+    rows = rows[np.lexsort((time[rows], level, code[rows]))]
+    rows = np.concatenate([rest, rows])
+    return _in_turn(code[rows], time[rows])
 
 
 def _in_turn(code: Ints, time: Ints) -> Lifetimes:
@@ -123,17 +123,17 @@ def _pairs(old: Lifetimes, new: Lifetimes) -> tuple[Ints, Ints]:
         level[order] = np.arange(len(order)) - group_starts(side)
         order = np.lexsort((level, start, code))
         first = is_first(code[order], start[order], level[order])
-    place = np.flatnonzero(first)
-    alone = np.append(first, True)[place + 1]
-    one, other = order[place], np.append(order, 0)[place + 1]
+    pair = np.flatnonzero(first)
+    alone = np.append(first, True)[pair + 1]
+    one, other = order[pair], np.append(order, 0)[pair + 1]
     was = np.where(one < count, one, -1)
     now = np.where(one >= count, one - count, np.where(alone, -1, other - count))
     return was, now
 
 
-def _at(values: Ints, places: Ints, otherwise: Ints) -> Ints:
+def _at(values: Ints, positions: Ints, otherwise: Ints) -> Ints:
     """Values at places; others where a place is negative."""
-    return np.where(places >= 0, values[places], otherwise) if len(values) else otherwise
+    return np.where(positions >= 0, values[positions], otherwise) if len(values) else otherwise
 
 
 def order_in_time(times: Ints) -> Ints:

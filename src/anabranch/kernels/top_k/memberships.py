@@ -58,7 +58,7 @@ def membership_rows(
 ) -> pa.RecordBatch:
     """A run of moves that were sent, sorted by id and start."""
     values = [(NUMBER, pa.array(number))]
-    values += [(f"key{place}", column) for place, column in enumerate(payload.columns)]
+    values += [(f"key{index}", column) for index, column in enumerate(payload.columns)]
     if (end > start).any():
         return event_rows(ids, start, end, new_end, values)
     arrays = [pa.array(ids), pa.array(start), pa.array(new_end), pa.array(np.ones_like(start))]
@@ -76,16 +76,18 @@ def memberships_of(
     owners = [np.empty(0, np.int64)]
     for run in runs:
         slices = Slices(run, ids)
-        place, owner = positions_of(slices.low, slices.high)
-        np.maximum.at(next_number, owner, column(run, NUMBER)[place] + np.uint64(1))
-        near = slices.times[place] <= high[owner]
-        near &= column(run, END)[place] >= low[owner]
-        positions.append(place[near])
+        position, owner = positions_of(slices.low, slices.high)
+        np.maximum.at(next_number, owner, column(run, NUMBER)[position] + np.uint64(1))
+        near = slices.times[position] <= high[owner]
+        near &= column(run, END)[position] >= low[owner]
+        positions.append(position[near])
         owners.append(owner[near])
     owner = np.concatenate(owners)
 
     def values(name: str) -> np.ndarray:
-        found = [column(run, name)[some] for run, some in zip(runs, positions, strict=True)]
+        found = [
+            column(run, name)[chosen_rows] for run, chosen_rows in zip(runs, positions, strict=True)
+        ]
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     start, end, count, number = (values(name) for name in (TIME, END, COUNT, NUMBER))
@@ -97,10 +99,10 @@ def memberships_of(
     row = np.empty(len(kept), np.int64)
     row[order] = np.searchsorted(chosen, kept[order[first]])[np.cumsum(first) - 1]
     parts, before = [], 0
-    for run, some in zip(runs, positions, strict=True):
-        begin, stop = np.searchsorted(chosen, [before, before + len(some)])
-        parts.append(LazyPart.of(run.rows, width, some[chosen[begin:stop] - before]))
-        before += len(some)
+    for run, chosen_rows in zip(runs, positions, strict=True):
+        begin, stop = np.searchsorted(chosen, [before, before + len(chosen_rows)])
+        parts.append(LazyPart.of(run.rows, width, chosen_rows[chosen[begin:stop] - before]))
+        before += len(chosen_rows)
     return Members(
         owner=owner[kept],
         start=start[kept],
@@ -149,13 +151,13 @@ def _add_up(
         return np.arange(len(owner)), count
     mixed = (owner.view(np.uint64) * _ODD[0]) ^ (number * _ODD[1])
     wanted = np.sort(mixed[back])
-    place = np.searchsorted(wanted, mixed)
-    touched = np.append(wanted, 0)[place] == mixed
+    match = np.searchsorted(wanted, mixed)
+    touched = np.append(wanted, 0)[match] == mixed
     rows, rest = np.flatnonzero(touched), np.flatnonzero(~touched)
     keys = (number[rows], end[rows], start[rows], owner[rows])
     order = np.lexsort(keys)
     first = np.flatnonzero(is_first(*(key[order] for key in keys)))
     sums = np.add.reduceat(count[rows[order]], first)
-    some = sums != 0
-    kept = np.concatenate([rest, rows[order[first[some]]]])
-    return kept, np.concatenate([count[rest], sums[some]])
+    left = sums != 0
+    kept = np.concatenate([rest, rows[order[first[left]]]])
+    return kept, np.concatenate([count[rest], sums[left]])

@@ -43,14 +43,14 @@ def rank_rows(concat: LazyConcat, owner: Ints, order_by: Sequence[Ordering]) -> 
     for index, field in enumerate(concat.schema):
         tied = ~first
         tied[:-1] |= ~first[1:]
-        places = np.flatnonzero(tied)
-        if not len(places):
+        positions = np.flatnonzero(tied)
+        if not len(positions):
             break
-        rows, group = order[places], np.cumsum(first)[places]
+        rows, group = order[positions], np.cumsum(first)[positions]
         ties = _tie_codes(concat.column(index, rows), field.type)
         again = np.lexsort((*ties[::-1], group))
-        order[places] = rows[again]
-        first[places] = is_first(group, *(code[again] for code in ties))
+        order[positions] = rows[again]
+        first[positions] = is_first(group, *(code[again] for code in ties))
     ranks = np.empty(length, np.int64)
     ranks[order] = np.cumsum(first) - 1
     return ranks

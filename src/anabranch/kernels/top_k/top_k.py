@@ -150,7 +150,7 @@ class TopKKernel(Stateful):
         if self._insert_only:
             keep = self._may_get_in(ids, batch) | (batch.end > batch.start)
             ids, batch = (ids, batch) if keep.all() else (ids[keep], batch.where(keep))
-        columns = {f"key{place}": column for place, column in enumerate(batch.payload.columns)}
+        columns = {f"key{index}": column for index, column in enumerate(batch.payload.columns)}
         columns |= {ID: ids, START: batch.start, END: batch.end, NEW_END: batch.new_end}
         return assemble(self.prepared_schema(), columns)
 
@@ -196,7 +196,7 @@ class TopKKernel(Stateful):
     def _events(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         names = (ID, START, END, NEW_END)
         ids, start, end, new_end = (rows.column(name).to_numpy() for name in names)
-        payload = [rows.column(f"key{place}") for place in range(len(self.schema))]
+        payload = [rows.column(f"key{index}") for index in range(len(self.schema))]
         hashes = [hash_(payload, rows.num_rows) for hash_ in (key_ids, key_checks)]
         arrays = [*(pa.array(part) for part in hashes), *payload]
         return event_rows(ids, start, end, new_end, list(zip(self._event_names, arrays)))
@@ -204,7 +204,7 @@ class TopKKernel(Stateful):
     @property
     def _event_names(self) -> list[str]:
         """The hashes of a payload, and its columns by number."""
-        return [ROW, ROW_CHECK, *(f"key{place}" for place in range(len(self.schema)))]
+        return [ROW, ROW_CHECK, *(f"key{index}" for index in range(len(self.schema)))]
 
     def _find(
         self, best: Members, events: Sequence[SortedRun], moves: ArrivedMoves, rows: pa.RecordBatch
@@ -249,8 +249,8 @@ class TopKKernel(Stateful):
     ) -> RankChanges:
         """The first k before and after."""
         was = Stretches(best.owner, code[best.row], best.start, best.end, best.count)
-        came, once = code[len(best.whose) :][: len(moves.owner)], np.ones_like(moves.owner)
-        moved = Stretches(moves.owner, came, moves.end, moves.new_end, once)
+        arrived_rows, once = code[len(best.whose) :][: len(moves.owner)], np.ones_like(moves.owner)
+        moved = Stretches(moves.owner, arrived_rows, moves.end, moves.new_end, once)
         rows = len(best.owner) + len(moves.owner) + (0 if alive is None else len(alive.range_))
         if rows >= columns.COMPILE_FROM_ROWS and columns.is_compiled(rows):
             return sweep(self.node.k, len(moves.ids), was, moved, alive)
