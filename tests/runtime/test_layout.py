@@ -120,7 +120,7 @@ def test_float_sums_of_an_earlier_format_are_refused_not_misread(tmp_path: Path)
     folder.write_json("query.json", {**about, "format": 3, "plan": "0123456789abcdef"})
     with pytest.raises(PlanError, match="as an earlier version of Anabranch ran it") as refused:
         opened(tmp_path, counted(ROWS))
-    assert "format 3, now 4" in refused.value.where
+    assert "format 3, now 5" in refused.value.where
     assert folder.read_json("query.json") == {**about, "format": 3, "plan": "0123456789abcdef"}
 
 
@@ -129,7 +129,7 @@ def test_a_checkpoint_of_a_later_format_is_refused(tmp_path: Path) -> None:
     folder = Folder.at(str(tmp_path))
     about = folder.read_json("query.json") or {}
     folder.write_json("query.json", {**about, "format": 99})
-    with pytest.raises(EngineError, match="format 99, this version knows those up to 4"):
+    with pytest.raises(EngineError, match="format 99, this version knows those up to 5"):
         opened(tmp_path, counted(ROWS))
 
 
@@ -152,7 +152,7 @@ def test_a_query_of_an_earlier_format_goes_on_as_it_began(tmp_path: Path) -> Non
         return found
 
     assert (again().plan, again().shards, again().query) == (older, 2, began.query)
-    assert (folder.read_json("query.json") or {})["format"] == 4
+    assert (folder.read_json("query.json") or {})["format"] == 5
     with pytest.raises(PlanError, match="the number of shards of this query is fixed: 2"):
         again(reshard=True)
     assert again(reshard=False).shards == 2

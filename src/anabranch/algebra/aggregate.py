@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression, images
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import Payload
 
@@ -28,6 +29,10 @@ class Aggregation(Unary):
     Multiplicities are weights: a payload that holds twice counts twice. Nothing valid gives no
     row, not a count of 0. NULL is a group of its own.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "Aggregate", ("input", "group_by", "aggregates"), by_hash=True
+    )
 
     group_by: tuple[tuple[str, Expression], ...] = ()
     aggregates: tuple[tuple[str, AggregateCall], ...] = ()

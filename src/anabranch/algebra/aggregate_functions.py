@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any, Final, Literal, final, get_args
+from typing import Any, ClassVar, Final, Literal, final, get_args
 
 import pyarrow as pa
 
 from anabranch.errors import PlanError, StreamError
 from anabranch.expressions.expression import Expression
+from anabranch.model.identity import Identity
 
 Function = Literal[
     "count",
@@ -50,6 +51,10 @@ class AggregateCall:
         fraction: Of a percentile, from 0 (the smallest value) to 1 (the largest).
         separator: Of `string_agg`, between two values.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "AggregateCall", ("function", "argument", "distinct", "fraction", "separator")
+    )
 
     function: Function
     argument: Expression | None = None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import ClassVar, final
 
 from anabranch.algebra.granularity import show_span
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.errors import PlanError
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER, Duration
 
@@ -22,6 +23,10 @@ class AlterLifetime(Unary):
     longest lifetimes are those of the canonical form, level by level, so that the result does not
     depend on how the input happens to be cut.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "AlterLifetime", ("input", "duration", "extend", "at_most"), by_hash=True
+    )
 
     duration: Duration | None = None
     extend: Duration | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from anabranch.algebra.node import Properties, Unary, clock_of
 from anabranch.errors import PlanError
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
@@ -15,6 +16,8 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip(Unary):
     """Only what holds in [start, end): out(p, t) = in(p, t) if start <= t < end, else 0."""
+
+    identity: ClassVar[Identity] = Identity("Clip", ("input", "start", "end"), by_hash=True)
 
     start: Time | None = None
     end: Time | None = None

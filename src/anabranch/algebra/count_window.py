@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.errors import PlanError, StreamError
 from anabranch.expressions.evaluation import plain_type
 from anabranch.expressions.expression import Expression, images
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.payload import Payload, rows_of, show_payload
@@ -40,6 +41,10 @@ class CountWindow(Unary):
     without an order (lists, structs, maps) go by their hash. Without `order_by` no two elements
     of a group may be at one instant once it is settled; until then they are numbered the same way.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "CountWindow", ("input", "rows", "slide", "partition_by", "order_by"), by_hash=True
+    )
 
     rows: int
     slide: int = 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from anabranch.algebra.node import Properties, Unary
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 
 
@@ -16,6 +17,8 @@ class Distinct(Unary):
 
     It works per instant: the same payload at another instant is not a duplicate.
     """
+
+    identity: ClassVar[Identity] = Identity("Distinct", ("input",), by_hash=True)
 
     @property
     def properties(self) -> Properties:

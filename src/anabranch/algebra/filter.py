@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import pyarrow as pa
 
 from anabranch.algebra.node import Node, Properties, Unary
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression, images
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 
 
@@ -20,6 +21,8 @@ class Filter(Unary):
 
     Neither false nor NULL is true (Kraemer 2007, 8.1.1).
     """
+
+    identity: ClassVar[Identity] = Identity("Filter", ("input", "predicate"), by_hash=True)
 
     predicate: Expression
 

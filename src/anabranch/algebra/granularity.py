@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from anabranch.algebra.node import Node, Properties, Unary, clock_of
 from anabranch.errors import PlanError
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 
@@ -19,6 +20,8 @@ class Granularity(Unary):
     Samples are taken at the multiples of `granule`, before instant 0 too, and hold until the next
     one. So the output is exact at these instants (Kraemer 2007, 20.3-4).
     """
+
+    identity: ClassVar[Identity] = Identity("Granularity", ("input", "granule"), by_hash=True)
 
     granule: Duration
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import Literal, final, get_args
+from typing import ClassVar, Literal, final, get_args
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from anabranch.algebra.node import Node, Properties, check_clocks
 from anabranch.algebra.source import check_names
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression, images
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream, Steps, combine_steps
 from anabranch.model.payload import Payload
 
@@ -32,6 +33,10 @@ class Join(Node):
     Without a predicate everything meets everything (the product). `broadcast` names the side
     that is small enough to be sent to every shard.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "Join", ("kind", "left", "right", "predicate", "broadcast"), by_hash=True
+    )
 
     kind: JoinKind
     left: Node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import ClassVar, final
 
 import pyarrow as pa
 
@@ -12,6 +12,7 @@ from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression, images
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 
 
@@ -22,6 +23,8 @@ class Map(Unary):
 
     Duplicates that arise this way stay: a snapshot keeps its size (Kraemer 2007, 8.1.2).
     """
+
+    identity: ClassVar[Identity] = Identity("Map", ("input", "columns"), by_hash=True)
 
     columns: tuple[tuple[str, Expression], ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, final, get_args
+from typing import ClassVar, Final, Literal, TypeAlias, final, get_args
 
 import pyarrow as pa
 
@@ -12,6 +12,7 @@ from anabranch.algebra.node import Node, Properties, check_clocks
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import columns_of
 from anabranch.errors import PlanError
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
@@ -53,6 +54,10 @@ class MergePolicy:
         divergence: What happens to an input that contradicts what is settled: `warn`, `quarantine`
             (it is not listened to any more), or `fail`.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "MergePolicy", ("inserts", "quorum", "adjusts", "lag", "divergence")
+    )
 
     inserts: Inserts = "first"
     quorum: float = 1
@@ -135,6 +140,10 @@ class Merge(Node):
 
     A single input that is a source of copies stands for all of them.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "Merge", ("inputs", "names", "case", "policy"), by_hash=True
+    )
 
     inputs: tuple[Node, ...] = field()
     names: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.errors import PlanError
 from anabranch.model.clock import INTEGERS, Clock
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import Time
 
@@ -78,6 +79,9 @@ class Node(ABC):
     """A logical operator: immutable, with a schema, properties and a meaning."""
 
     __slots__ = ()
+
+    identity: ClassVar[Identity]
+    """What it is called and what it is made of, for plans that are compared across versions."""
 
     holds_back: ClassVar[bool] = False
     """Whether snapshots appear late, each once it is settled, and promises may come late, too."""

@@ -22,6 +22,7 @@ from anabranch.algebra.window_columns import (
 )
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression, images
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream, Payload
 from anabranch.model.time import FOREVER, Duration
 
@@ -44,6 +45,10 @@ class SessionWindow(Unary):
     may change as a whole: the output is settled up to the start of the earliest session that
     begins before the input's stable point and ends after it, and else as far as the input is.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "SessionWindow", ("input", "gap", "partition_by", "columns"), by_hash=True
+    )
 
     holds_back: ClassVar[bool] = True
 

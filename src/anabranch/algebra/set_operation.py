@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, final, get_args
+from typing import ClassVar, Final, Literal, final, get_args
 
 import pyarrow as pa
 
 from anabranch.algebra.node import Node, Properties, check_clocks
 from anabranch.algebra.union import columns_of
 from anabranch.errors import PlanError
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 
 SetKind = Literal["difference", "strict difference", "intersection", "max-union"]
@@ -31,6 +32,8 @@ class SetOperation(Node):
     `difference` is EXCEPT ALL: max(left - right, 0). `strict difference` keeps all copies of
     what is not on the right at all. `intersection` is INTERSECT ALL: min. `max-union`: max.
     """
+
+    identity: ClassVar[Identity] = Identity("SetOperation", ("kind", "left", "right"), by_hash=True)
 
     kind: SetKind
     left: Node

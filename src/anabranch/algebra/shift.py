@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 from anabranch.algebra.granularity import show_span
 from anabranch.algebra.node import Properties, Unary
 from anabranch.errors import PlanError
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
@@ -22,6 +23,8 @@ class Shift(Unary):
 
     An end that is FOREVER stays so. What would leave the range of time is cut off there.
     """
+
+    identity: ClassVar[Identity] = Identity("Shift", ("input", "by"), by_hash=True)
 
     by: int
 

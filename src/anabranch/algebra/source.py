@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
-from typing import final
+from dataclasses import dataclass, field
+from typing import ClassVar, final
 
 import pyarrow as pa
 
 from anabranch.algebra.node import Node, Order, Properties
 from anabranch.errors import PlanError
 from anabranch.model.clock import Clock
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 
 
@@ -28,6 +29,28 @@ class Source(Node):
     its own; only a merge reads it. `timeless` says that it stands for a plan over such sources.
     """
 
+    identity: ClassVar[Identity] = Identity(
+        "Source",
+        (
+            "name",
+            "schema",
+            "insert_only",
+            "only_points",
+            "timestamps",
+            "relation",
+            "no_duplicates",
+            "keyed",
+            "order",
+            "unique",
+            "always",
+            "copies",
+            "timeless",
+            "clock",
+        ),
+        ignored={"chronon": "a part of the clock, which knows the usual one"},
+        by_hash=True,
+    )
+
     name: str
     schema: pa.Schema = field()
     insert_only: bool = False
@@ -38,18 +61,10 @@ class Source(Node):
     keyed: bool = False
     order: Order = "none"
     unique: tuple[tuple[str, ...], ...] = ()
-    always: bool = field(default=False, repr=False)
-    copies: bool = field(default=False, repr=False)
-    chronon: int | None = field(default=None, repr=False)
-    timeless: bool = field(default=False, repr=False)
-
-    def __repr__(self) -> str:
-        # Fingerprints of plans are made of this text. The usual chronon is left out, so that those
-        # of checkpoints written before there were others stay what they are.
-        shown = [each.name for each in fields(self) if each.repr]
-        shown += [] if self.clock is None or self.clock.is_usual else ["chronon"]
-        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
-        return f"Source({values})"
+    always: bool = False
+    copies: bool = False
+    chronon: int | None = None
+    timeless: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:

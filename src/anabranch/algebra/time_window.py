@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from anabranch.algebra.window_columns import (
     with_columns,
 )
 from anabranch.errors import PlanError, StreamError
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream, Payload, Steps
 from anabranch.model.time import BEGINNING, FOREVER, Duration
 
@@ -54,6 +55,10 @@ class TimeWindow(Unary):
             any number from 1 on stands for 1. Set below operators that ignore duplicates
             (`algebra/analysis/presence.py`), never at the end of a plan.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "TimeWindow", ("input", "size", "slide", "columns", "presence"), by_hash=True
+    )
 
     size: Duration
     slide: Duration = CHRONON

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal, final, get_args
+from typing import ClassVar, Final, Literal, final, get_args
 
 from anabranch.algebra.forms.split import split_properties
 from anabranch.algebra.node import Properties, Unary
 from anabranch.errors import PlanError
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream, Payload, Steps
 from anabranch.model.time import Duration, Time, subtract_saturating
 
@@ -27,6 +28,8 @@ class ToStream(Unary):
     itself (`first_invalid`, as in CQL) or at t - 1 (`last_valid`, as in PIPES). What never ends
     is never deleted. `snapshots`: the same snapshots, written as points.
     """
+
+    identity: ClassVar[Identity] = Identity("ToStream", ("input", "kind", "anchor"), by_hash=True)
 
     kind: StreamKind
     anchor: Anchor = "last_valid"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression, images
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.payload import Payload, rows_of
@@ -37,6 +38,10 @@ class TopK(Unary):
     upwards, NULL first; values without an order (lists, structs, maps) go by their hash. So the
     answer never depends on the order of arrival.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "TopK", ("input", "k", "order_by", "partition_by"), by_hash=True
+    )
 
     k: int
     order_by: tuple[Ordering, ...]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import pyarrow as pa
 
 from anabranch.algebra.node import Node, Properties, check_clocks
 from anabranch.errors import PlanError
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 
 
@@ -19,6 +20,8 @@ class Union(Node):
 
     Columns must have the same names and types in the same order (Kraemer 2007, 8.1.3).
     """
+
+    identity: ClassVar[Identity] = Identity("Union", ("inputs",), by_hash=True)
 
     inputs: tuple[Node, ...] = field()
 

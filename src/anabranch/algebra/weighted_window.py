@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import pyarrow as pa
 
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.time_window import CHRONON, TimeWindow
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream, Payload
 from anabranch.model.time import Duration, Time
 
@@ -30,6 +31,10 @@ class WeightedWindow(Unary):
 
     Only `algebra/analysis/weights.py` makes it, when a plan is compiled.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "WeightedWindow", ("input", "size", "slide", "granule", "weight", "powers"), by_hash=True
+    )
 
     size: Duration
     slide: Duration = CHRONON

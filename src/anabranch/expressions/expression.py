@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, TypeAlias, final
+from typing import ClassVar, Final, TypeAlias, final
 
 import duckdb
 import numpy as np
@@ -20,6 +20,7 @@ from anabranch.expressions.functions.value import NULL, Value, type_in_duckdb
 from anabranch.expressions.quick_condition import quick_condition
 from anabranch.expressions.scalar_function import ScalarFunction
 from anabranch.expressions.scalar_sql import IN_WORKERS, ScalarSql, bind
+from anabranch.model.identity import Identity
 from anabranch.model.payload import Payload, payloads, rows_of
 
 _OF_THE_ROW: Final = (duckdb.DataError, duckdb.OperationalError, duckdb.InvalidInputException)
@@ -50,6 +51,21 @@ class Expression:
     >>> dear.sql, str(dear.type), sorted(dear.columns)
     ('price * 2 > 80', 'bool', ['price'])
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "expression",
+        ("sql", "type"),
+        ignored={
+            "schema": "that of what it is evaluated over, which is a part of the plan",
+            "columns": "follow from the text",
+            "is_column": "follows from the text",
+            "duckdb_sql": "how this version computes it",
+            "constant": "follows from the text",
+            "spark_only": "who computes it",
+            "may_fail": "follows from the text",
+            "functions": "named in the text; a query goes on with a changed function",
+        },
+    )
 
     sql: str
     schema: pa.Schema

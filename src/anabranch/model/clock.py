@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import QueryError
+from anabranch.model.identity import Identity
 from anabranch.model.time import (
     BEGINNING,
     FOREVER,
@@ -56,6 +57,8 @@ class Clock:
         chronon: The microseconds of one chronon; None where nobody has said so.
         timestamps: Whether instants are counted from 1970 on and shown as timestamps.
     """
+
+    identity: ClassVar[Identity] = Identity("Clock", ("chronon", "timestamps"))
 
     chronon: int | None = None
     timestamps: bool = False

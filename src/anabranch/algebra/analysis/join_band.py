@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import final
+from typing import ClassVar, final
 
 import pyarrow as pa
 from sqlglot import exp, parse_one
@@ -13,12 +13,15 @@ from sqlglot import exp, parse_one
 from anabranch.algebra.join import Join
 from anabranch.expressions.expression import Expression, ParseScalar
 from anabranch.expressions.scalar_sql import DIALECT
+from anabranch.model.identity import Identity
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
     """Every pair that satisfies the predicate has left - right in [-below, above]."""
+
+    identity: ClassVar[Identity] = Identity("Band", ("left", "right", "below", "above"))
 
     left: Expression
     right: Expression

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from typing import ClassVar, final
 
 import pyarrow as pa
 import sqlglot
@@ -14,6 +14,7 @@ from anabranch.algebra.analysis.join_band import Band, find_band
 from anabranch.algebra.join import Join
 from anabranch.expressions.expression import Expression, ParseScalar
 from anabranch.expressions.scalar_sql import DIALECT
+from anabranch.model.identity import Identity
 
 
 @final
@@ -24,6 +25,8 @@ class JoinKeys:
     A pair satisfies the predicate exactly when no key is NULL, all keys are equal, and `rest` is
     true. Where there are no keys, `band` may say what is near enough to satisfy `rest`.
     """
+
+    identity: ClassVar[Identity] = Identity("JoinKeys", ("left", "right", "rest", "band"))
 
     left: tuple[Expression, ...]
     right: tuple[Expression, ...]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from anabranch.algebra.node import Properties, Unary
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 
 
@@ -19,6 +20,8 @@ class Cleanse(Unary):
     starts earlier is still held; the output is then stable up to the least start that is held, so
     an event without end holds back everything from its start on.
     """
+
+    identity: ClassVar[Identity] = Identity("Cleanse", ("input", "cut"), by_hash=True)
 
     holds_back: ClassVar[bool] = True
 

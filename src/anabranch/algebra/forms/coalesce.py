@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from anabranch.algebra.node import Properties, Unary
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 
 
@@ -16,6 +17,8 @@ class Coalesce(Unary):
 
     Equal logical streams leave as equal events, which is what merging replicas needs.
     """
+
+    identity: ClassVar[Identity] = Identity("Coalesce", ("input",), by_hash=True)
 
     @property
     def properties(self) -> Properties:

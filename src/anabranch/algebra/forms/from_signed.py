@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import pyarrow as pa
 
 from anabranch.algebra.forms.to_signed import SIGN
 from anabranch.algebra.node import Properties, Unary
 from anabranch.errors import PlanError, StreamError
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream, Payload
 from anabranch.model.payload import show_payload
 from anabranch.model.time import format_time
@@ -28,6 +29,8 @@ class FromSigned(Unary):
     A sum below 0 before the stable point is an error; after it, the missing +1 may still come.
     Every instant of a longer lifetime counts as a point of its own (Kraemer 2007, 17.3).
     """
+
+    identity: ClassVar[Identity] = Identity("FromSigned", ("input", "column"), by_hash=True)
 
     column: str = SIGN
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from anabranch.algebra.granularity import show_span
 from anabranch.algebra.node import Properties, Unary
 from anabranch.errors import PlanError
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER, Duration
 
@@ -20,6 +21,8 @@ class Split(Unary):
     A lifetime is cut every `length` instants, counted from its own start. One that does not end
     is cut as far as the stable point has come; its rest stays open.
     """
+
+    identity: ClassVar[Identity] = Identity("Split", ("input", "length"), by_hash=True)
 
     length: Duration
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import pyarrow as pa
 
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.algebra.to_stream import jumps
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream, Payload
 
 SIGN: Final = "sign"
@@ -24,6 +25,8 @@ class ToSigned(Unary):
     Where the multiplicity of a payload rises by k, k points with sign +1; where it falls by k, k
     points with sign -1, at the first instant at which it is less. What never ends has no -1.
     """
+
+    identity: ClassVar[Identity] = Identity("ToSigned", ("input", "column"), by_hash=True)
 
     column: str = SIGN
 

@@ -35,6 +35,7 @@ from anabranch.algebra.source import check_names
 from anabranch.algebra.window_columns import Columns, bounds
 from anabranch.errors import OperatorError, PlanError
 from anabranch.expressions.expression import Expression, evaluate_all
+from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream, Payload
 from anabranch.model.payload import payloads, rows_of, show_payload
 from anabranch.model.time import BEGINNING, FOREVER, Time
@@ -78,6 +79,23 @@ class ApplyModule(Unary):
         errors: If a module fails, the query does (`fail`), or the window has no result (`skip`),
             which is reported with the events (`quarantine`).
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "ApplyModule",
+        (
+            "input",
+            "window",
+            "calls",
+            "group_by",
+            "columns",
+            "clip",
+            "timestamps",
+            "empty",
+            "open_windows",
+            "errors",
+        ),
+        by_hash=True,
+    )
 
     holds_back: ClassVar[bool] = True
     makes_events: ClassVar[bool] = True

@@ -13,6 +13,7 @@ from typing import ClassVar, Final, TypeAlias, final
 
 from anabranch.errors import PlanError
 from anabranch.model.clock import Clock
+from anabranch.model.identity import Identity
 from anabranch.model.time import BEGINNING, FOREVER, Duration
 
 Span: TypeAlias = tuple[int, int]
@@ -54,6 +55,8 @@ class Hopping(AxisWindow):
     >>> Hopping(Duration(10), Duration(5)).spans([(3, 7)], 0)
     [(-5, 5), (0, 10), (5, 15)]
     """
+
+    identity: ClassVar[Identity] = Identity("Hopping", ("size", "hop", "offset"))
 
     on_grid: ClassVar[bool] = True
 
@@ -121,6 +124,8 @@ class Snapshot(AxisWindow):
     [(1, 3), (3, 7), (7, 9), (9, 11)]
     """
 
+    identity: ClassVar[Identity] = Identity("Snapshot")
+
     def spans(self, lifetimes: Sequence[Span], horizon: int) -> list[Span]:
         """Between ends, wherever something holds."""
         del horizon
@@ -158,6 +163,8 @@ class CountByStart(AxisWindow):
     [(1, 5), (4, 7)]
     """
 
+    identity: ClassVar[Identity] = Identity("CountByStart", ("count",))
+
     count: int
 
     def __post_init__(self) -> None:
@@ -188,6 +195,8 @@ class CountByEnd(AxisWindow):
     >>> CountByEnd(2).spans([(1, 9), (4, 5), (4, 7), (6, int(FOREVER))], 0)
     [(5, 8), (7, 10)]
     """
+
+    identity: ClassVar[Identity] = Identity("CountByEnd", ("count",))
 
     count: int
 
@@ -220,6 +229,8 @@ class Session(AxisWindow):
     >>> Session(Duration(3)).spans([(1, 2), (3, 5), (7, 8)], 0)
     [(1, 7), (7, 10)]
     """
+
+    identity: ClassVar[Identity] = Identity("Session", ("gap",))
 
     gap: Duration
 

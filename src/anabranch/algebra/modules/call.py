@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from anabranch.algebra.modules.module import FRAME_TIMES, WINDOW, Module, Window
 from anabranch.algebra.modules.results import Clip, called, clipped
 from anabranch.expressions.expression import Expression, evaluate_all
+from anabranch.model.identity import Identity
 from anabranch.model.numbers.hashing import stable_hash
 
 
@@ -19,6 +20,8 @@ from anabranch.model.numbers.hashing import stable_hash
 @dataclass(frozen=True, slots=True)
 class Call:
     """A module, what it is applied to, and the names of the columns with what it gives."""
+
+    identity: ClassVar[Identity] = Identity("Call", ("module", "arguments", "names"))
 
     module: Module
     arguments: tuple[Expression, ...]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, final
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, final
 
 import pyarrow as pa
 
 from anabranch.model.clock import ANY_CLOCK, Clock
+from anabranch.model.identity import Identity
 
 T = TypeVar("T")
 
@@ -140,6 +141,28 @@ class Module:
         code: What it does.
     """
 
+    identity: ClassVar[Identity] = Identity(
+        "Module",
+        (
+            "name",
+            "kind",
+            "takes",
+            "gives",
+            "time_sensitive",
+            "own_times",
+            "incremental",
+            "removes",
+            "frame",
+            "parameters",
+            "on_empty",
+        ),
+        ignored={
+            "properties": "promises of the author, who may add to them",
+            "version": "states say which version left them, and are migrated",
+            "code": "what was begun with one version goes on with the next",
+        },
+    )
+
     name: str
     kind: Kind
     takes: tuple[tuple[str, pa.DataType], ...]
@@ -150,12 +173,9 @@ class Module:
     removes: bool = True
     frame: Frame = "python"
     parameters: tuple[tuple[str, Any], ...] = ()
-    # Sets have no order of their own, and plans are compared by what they show.
-    properties: frozenset[Property] = field(
-        default=frozenset({"deterministic", "group_filter"}), repr=False
-    )
+    properties: frozenset[Property] = frozenset({"deterministic", "group_filter"})
     on_empty: Row | None = None
-    version: int = field(default=1, compare=False, repr=False)
+    version: int = field(default=1, compare=False)
     code: Code = field(compare=False, repr=False)
 
     @property

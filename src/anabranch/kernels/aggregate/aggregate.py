@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,7 @@ from anabranch.kernels.trace.runs import add_run
 from anabranch.kernels.trace.timeline import LaneMoves, Lanes, TimelineRevision, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, no_rows
+from anabranch.model.identity import Identity
 from anabranch.model.time import BEGINNING, Time
 
 Runs = dict[str, tuple[SortedRun, ...]]
@@ -61,6 +62,13 @@ class AggregateKernel(Stateful):
     comes; what goes matters where it was the extreme, and only there events are looked up again.
     Order statistics move on from where they were, by as many values as came and went below them.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "AggregateKernel",
+        ("node",),
+        form=("route", "keeps_events", "columns=lanes.schema"),
+        ignored={"measures": "derived from the node"},
+    )
 
     node: Aggregation
     measures: Measures

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import pyarrow as pa
 
 from anabranch.kernels.contract.column_names import COPY
 from anabranch.kernels.contract.routing import Route, Routing
 from anabranch.model.batch import EventBatch
+from anabranch.model.identity import Identity
 from anabranch.model.time import BEGINNING, Time
 
 
@@ -79,6 +80,9 @@ class Kernel(ABC):
 
     __slots__ = ()
 
+    identity: ClassVar[Identity]
+    """What it is called, what it computes, and in which form it keeps its state."""
+
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
@@ -124,7 +128,7 @@ class Stateful(Kernel):
     before this was written down have none.
     """
 
-    route: Route | None = field(default=None, repr=False, kw_only=True)
+    route: Route | None = field(default=None, kw_only=True)
 
     @property
     def sides(self) -> int:

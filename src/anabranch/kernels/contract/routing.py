@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, final
+from typing import ClassVar, Final, Literal, final
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from anabranch.expressions.rewriting import rename
 from anabranch.kernels.columns.grouped import Ids, Ints
 from anabranch.kernels.columns.stretches import near_stretches
 from anabranch.kernels.contract.keys import key_ids
+from anabranch.model.identity import Identity
 
 _HALF: Final = np.uint64(32)
 _UPPER: Final = np.uint64(0xFFFF_FFFF_0000_0000)
@@ -42,6 +43,8 @@ class Route:
         keys: The hash of these is that id. None: it is the id that the kernel itself gives them.
         band: In place of keys, for a join of what is near: the stretch of its right side.
     """
+
+    identity: ClassVar[Identity] = Identity("Route", ("keys", "band"))
 
     keys: tuple[Expression, ...] | None = None
     band: Band | None = None

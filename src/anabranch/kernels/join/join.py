@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,7 @@ from anabranch.kernels.multiplicity.multiplicity import (
 )
 from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
+from anabranch.model.identity import Identity
 from anabranch.model.netting import net
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import BEGINNING, Time, add_saturating
@@ -66,6 +67,8 @@ class JoinKernel(Stateful):
     `[a, b)` is looked up there, and each partner moves the end of one pair. What has no partner
     is found by counting partners per payload (as many timelines as payloads).
     """
+
+    identity: ClassVar[Identity] = Identity("JoinKernel", ("node",), form=("route", "keys"))
 
     node: Join
     keys: JoinKeys

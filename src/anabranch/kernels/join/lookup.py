@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, TypeAlias, final
+from typing import ClassVar, Final, TypeAlias, final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from anabranch.kernels.columns.grouped import Ids, Ints
 from anabranch.kernels.contract.kernel import Stateless
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.model.batch import EventBatch, no_rows, take_rows
+from anabranch.model.identity import Identity
 from anabranch.model.time import Time
 
 _STREAM_SIDES: Final = {"inner": (0, 1), "left": (0,), "semi": (0,), "anti": (0,), "right": (1,)}
@@ -38,6 +39,12 @@ class LookupKernel(Stateless):
     There is nothing to remember and nothing to exchange. `side` is that of the stream, `relation`
     the leaf of the other one, and `place` the file with the table's rows.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "LookupKernel",
+        ("node", "side", "relation"),
+        ignored={"keys": "derived from the node", "path": "where the rows of the table are"},
+    )
 
     node: Join
     keys: JoinKeys

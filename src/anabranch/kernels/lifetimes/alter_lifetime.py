@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from anabranch.kernels.contract.kernel import Arrived, Stateful, Trace
 from anabranch.kernels.contract.routing import Routing
 from anabranch.kernels.multiplicity.multiplicity import MultiplicityKernel
 from anabranch.model.batch import EventBatch
+from anabranch.model.identity import Identity
 from anabranch.model.time import FOREVER, Duration, Time, TimeArray, add_saturating
 
 
@@ -27,6 +28,8 @@ class AlterLifetimeKernel(Stateful):
     new ends nor what they replace lie before the ends they follow from or the start, so that a
     move which is legal stays so.
     """
+
+    identity: ClassVar[Identity] = Identity("AlterLifetimeKernel", ("node",), form=("route",))
 
     node: AlterLifetime
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from anabranch.kernels.lifetimes.packed_events import concat_where, pack, packed
 from anabranch.kernels.trace.event_trace import add_up, events_merger
 from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch
+from anabranch.model.identity import Identity
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 
@@ -30,6 +31,8 @@ class CleanseKernel(Stateful):
     Whole events are remembered until they leave. The events that may still change say how far
     the others may go: up to the least start among them.
     """
+
+    identity: ClassVar[Identity] = Identity("CleanseKernel", ("node",), form=("route",))
 
     node: Cleanse
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from anabranch.kernels.contract.routing import Routing, by_payload
 from anabranch.kernels.trace.event_trace import add_up, event_rows, events_merger
 from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch
+from anabranch.model.identity import Identity
 from anabranch.model.time import Time
 
 
@@ -26,6 +27,8 @@ class FinalKernel(Stateful):
 
     No element that leaves is ever taken back, and the output's stable point is the input's.
     """
+
+    identity: ClassVar[Identity] = Identity("FinalKernel", ("payload",), form=("route",))
 
     payload: pa.Schema
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ from anabranch.kernels.multiplicity.multiplicity import (
 from anabranch.kernels.trace.timeline import LaneMoves, Lanes, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT, REMOVED, newest_rows
 from anabranch.model.batch import EventBatch, take_rows
+from anabranch.model.identity import Identity
 from anabranch.model.payload import payloads, show_payload
 from anabranch.model.time import FOREVER, Time, format_time
 
@@ -53,6 +54,10 @@ class FromSignedKernel(Stateful):
 
     Payloads with a sum below 0 are remembered, to be named if the stable point passes it.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "FromSignedKernel", ("node",), form=("route", "columns=_lanes.schema")
+    )
 
     node: FromSigned
 

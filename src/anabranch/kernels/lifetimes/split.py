@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from anabranch.kernels.lifetimes.packed_events import concat_where, pack, packed
 from anabranch.kernels.trace.event_trace import add_up, events_merger
 from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch
+from anabranch.model.identity import Identity
 from anabranch.model.netting import net
 from anabranch.model.time import FOREVER, Time, TimeArray, add_saturating
 
@@ -35,6 +36,8 @@ MOST_PIECES: Final = 20_000_000
 @dataclass(frozen=True, slots=True)
 class KeepKernel(Stateless):
     """A split of points: there is nothing to cut."""
+
+    identity: ClassVar[Identity] = Identity("KeepKernel", ("node",))
 
     node: Split | ToStream
 
@@ -68,6 +71,8 @@ class SplitKernel(Stateful):
     the stable point moves on, open pieces are ended and others begin, so just the open lifetimes
     are remembered.
     """
+
+    identity: ClassVar[Identity] = Identity("SplitKernel", ("node",), form=("route",))
 
     node: Split | ToStream
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from anabranch.kernels.contract.routing import Routing
 from anabranch.kernels.lifetimes.jumps import Jumps, changed_points, revise_jumps
 from anabranch.kernels.multiplicity.multiplicity import MultiplicityKernel, forget
 from anabranch.model.batch import EventBatch
+from anabranch.model.identity import Identity
 from anabranch.model.time import Time
 
 
@@ -28,6 +29,8 @@ class ToStreamKernel(Stateful):
 
     The counts of each payload over time are remembered; what leaves is how their jumps change.
     """
+
+    identity: ClassVar[Identity] = Identity("ToStreamKernel", ("node",), form=("route",))
 
     node: ToStream | ToSigned
 

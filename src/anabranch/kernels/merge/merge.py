@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ from anabranch.kernels.merge.ordered import (
 )
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
+from anabranch.model.identity import Identity
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 COPIES: Final = "copies"
@@ -48,6 +49,10 @@ WAITING: Final = "waiting"
 @dataclass(frozen=True, slots=True)
 class MergeKernel(Stateful):
     """Merges the copies that are its sides, or those that one side holds."""
+
+    identity: ClassVar[Identity] = Identity(
+        "MergeKernel", ("node",), form=("route", "case=node.chosen")
+    )
 
     node: Merge
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ from anabranch.kernels.modules.window_events import WindowLayout, Windows
 from anabranch.kernels.modules.window_planning import Frontier, WindowPlan
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch
+from anabranch.model.identity import Identity
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 EVENTS: Final = "events"
@@ -56,6 +57,12 @@ class ApplyModuleKernel(Stateful):
     those that have ended with it, modules are asked anew, and what they say is compared with what
     they had said: the difference leaves. A module with states is told only what has come and left.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "ApplyModuleKernel",
+        ("node",),
+        form=("route", "columns=layout.sent", "states=layout.states"),
+    )
 
     node: ApplyModule
     layout: WindowLayout

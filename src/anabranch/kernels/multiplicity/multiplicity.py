@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,7 @@ from anabranch.kernels.trace.output import changed_events
 from anabranch.kernels.trace.timeline import LaneMoves, Lanes, TimelineRevision, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
+from anabranch.model.identity import Identity
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import BEGINNING, Time
 
@@ -205,6 +206,10 @@ def forget(runs: Runs, stable: Time) -> Runs:
 @dataclass(frozen=True, slots=True)
 class MultiplicityKernel(Stateful):
     """Coalesce, distinct, and the set operations: keyed by the whole payload."""
+
+    identity: ClassVar[Identity] = Identity(
+        "MultiplicityKernel", ("node",), form=("route", "checked=_checked")
+    )
 
     node: Coalesce | Distinct | SetOperation
 

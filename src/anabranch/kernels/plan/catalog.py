@@ -132,7 +132,7 @@ def kernel_of(node: Node) -> Stateless | Placement:
                 route=Route(tuple(key for _, key in node.partition_by)),
             )
         case Coalesce() | Distinct():
-            return _by_payload(MultiplicityKernel(node), type(node).__name__.lower())
+            return _by_payload(MultiplicityKernel(node), node.identity.name.lower())
         case SetOperation():
             return _by_payload(MultiplicityKernel(node), node.kind.replace(" ", "-"))
         case Granularity() | Shift() | Clip():
@@ -160,7 +160,7 @@ def kernel_of(node: Node) -> Stateless | Placement:
         case AlterLifetime():
             return _by_payload(AlterLifetimeKernel(node), "lifetime")
     raise PlanError(
-        f"there is no kernel for {type(node).__name__}",
+        f"there is no kernel for {node.label}",
         hint="use the operators of anabranch.algebra",
     )
 

@@ -31,7 +31,6 @@ from anabranch.kernels.plan.stage import (
     PhysicalPlan,
     Stage,
     StageState,
-    plan_fingerprint,
 )
 from anabranch.kernels.stateless.filter import FilterKernel
 from anabranch.kernels.stateless.map import MapKernel
@@ -362,7 +361,6 @@ __all__ = [
     "Stage",
     "StageState",
     "compile_plan",
-    "plan_fingerprint",
     "tables_of",
     "with_tables",
 ]

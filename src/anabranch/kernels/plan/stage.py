@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -229,29 +228,3 @@ def with_one_promise(plan: PhysicalPlan) -> PhysicalPlan:
     edge = Edge(Address.stage(last.name), ())
     collect = Stage(f"{len(plan.stages)}-collect", (edge,), (), True, last.schema)
     return replace(plan, stages=(*plan.stages, collect), outputs=(len(plan.stages),))
-
-
-def stage_fingerprints(plan: PhysicalPlan) -> dict[str, str]:
-    """Per stage a short hash of what it computes from which sources, whatever it is called."""
-    found: dict[str, str] = {}
-    for stage in plan.stages:
-        edges = [
-            (
-                edge.upstream if edge.upstream.is_source else found[edge.upstream.name],
-                edge.chain,
-                edge.side,
-            )
-            for edge in stage.edges
-        ]
-        text = repr((stage.kernels, edges, stage.sharded))
-        found[stage.name] = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return found
-
-
-def plan_fingerprint(plan: PhysicalPlan) -> str:
-    """A short hash of what the stages compute, to notice a checkpoint of another query."""
-    said: list[object] = [(stage.name, stage.kernels, stage.edges) for stage in plan.stages]
-    if plan.outputs != (len(plan.stages) - 1,):
-        said.append(plan.outputs)
-    text = repr(said)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from anabranch.kernels.row_windows.renumber import ElementRevision, changed_life
 from anabranch.kernels.stateless.time_window import MOST_LAYERS
 from anabranch.kernels.trace.runs import column
 from anabranch.model.batch import EventBatch, take_rows
+from anabranch.model.identity import Identity
 from anabranch.model.netting import net
 from anabranch.model.payload import payloads, show_payload
 from anabranch.model.time import FOREVER, Time
@@ -52,6 +53,10 @@ class CountWindowKernel(Stateful):
     A change moves the ends of as many elements before it as the window holds, and with a slide
     it gives all elements after it other numbers. Only these are read.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "CountWindowKernel", ("node",), form=("route", "columns=layout.schema")
+    )
 
     node: CountWindow
     layout: ElementLayout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ from anabranch.kernels.row_windows.session_trace import (
 from anabranch.kernels.stateless.window_columns import with_bounds
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch, no_rows, take_rows
+from anabranch.model.identity import Identity
 from anabranch.model.netting import net
 from anabranch.model.time import FOREVER, Duration, Time
 
@@ -84,6 +85,10 @@ class SessionWindowKernel(Stateful):
     anew from their points, and compared with what they were. The start of the earliest session
     that is still open says how far the output is settled.
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "SessionWindowKernel", ("node",), form=("route", "columns=layout.schema")
+    )
 
     node: SessionWindow
     layout: SessionLayout

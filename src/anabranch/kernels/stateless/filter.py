@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import pyarrow as pa
 
 from anabranch.algebra.filter import Filter
 from anabranch.kernels.contract.kernel import Stateless
 from anabranch.model.batch import EventBatch
+from anabranch.model.identity import Identity
 from anabranch.model.time import Time
 
 
@@ -17,6 +18,8 @@ from anabranch.model.time import Time
 @dataclass(frozen=True, slots=True)
 class FilterKernel(Stateless):
     """All moves of an event have its payload, so they pass or fail together."""
+
+    identity: ClassVar[Identity] = Identity("FilterKernel", ("node",))
 
     node: Filter
 

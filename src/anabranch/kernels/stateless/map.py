@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import pyarrow as pa
 
@@ -11,6 +11,7 @@ from anabranch.algebra.map import Map
 from anabranch.expressions.expression import evaluate_all
 from anabranch.kernels.contract.kernel import Stateless
 from anabranch.model.batch import EventBatch
+from anabranch.model.identity import Identity
 from anabranch.model.time import Time
 
 
@@ -18,6 +19,8 @@ from anabranch.model.time import Time
 @dataclass(frozen=True, slots=True)
 class MapKernel(Stateless):
     """Lifetimes stay; events whose payloads become equal stay two events."""
+
+    identity: ClassVar[Identity] = Identity("MapKernel", ("node",))
 
     node: Map
 

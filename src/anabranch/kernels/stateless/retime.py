@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.shift import FIRST, Shift
 from anabranch.kernels.contract.kernel import Stateless
 from anabranch.model.batch import EventBatch
+from anabranch.model.identity import Identity
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray, add_saturating
 
 
@@ -24,6 +25,8 @@ class RetimeKernel(Stateless):
     As the function keeps the order of times, it maps all moves of an event to moves of its image.
     Where the image of the old end is the start, nothing was there: the row becomes an insert.
     """
+
+    identity: ClassVar[Identity] = Identity("RetimeKernel", ("node",))
 
     node: Granularity | Shift | Clip
 

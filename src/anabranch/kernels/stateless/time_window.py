@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from anabranch.kernels.columns.grouped import positions_of
 from anabranch.kernels.contract.kernel import Stateless
 from anabranch.kernels.stateless.window_columns import with_bounds
 from anabranch.model.batch import EventBatch
+from anabranch.model.identity import Identity
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray, add_saturating
 
 MOST_LAYERS: Final = 20_000_000
@@ -35,6 +36,8 @@ class TimeWindowKernel(Stateless):
 
     Where rows say which window shows them, a point becomes one row per window that holds it.
     """
+
+    identity: ClassVar[Identity] = Identity("TimeWindowKernel", ("node",))
 
     node: TimeWindow
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from anabranch.kernels.columns.grouped import Ints, positions_of
 from anabranch.kernels.contract.kernel import Stateless
 from anabranch.kernels.stateless.time_window import MOST_LAYERS
 from anabranch.model.batch import EventBatch
+from anabranch.model.identity import Identity
 from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray, add_saturating
 
@@ -46,6 +47,8 @@ class WeightedWindowKernel(Stateless):
     A move of an end withdraws the old rows and inserts the new ones; what is equal cancels out. As
     n(c) does not depend on the end before c reaches it, nothing before the moved end is touched.
     """
+
+    identity: ClassVar[Identity] = Identity("WeightedWindowKernel", ("node",))
 
     node: WeightedWindow
 

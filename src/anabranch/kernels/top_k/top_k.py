@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,7 @@ from anabranch.kernels.trace.ranked_events import unknown_event
 from anabranch.kernels.trace.runs import add_run
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch, no_rows
+from anabranch.model.identity import Identity
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 BEST: Final = "best"
@@ -109,6 +110,10 @@ class TopKKernel(Stateful):
     compared: behind k others it changes nothing. Where one of the first k goes, the one that
     follows is found among all events, which another trace keeps (none, where nothing ever goes).
     """
+
+    identity: ClassVar[Identity] = Identity(
+        "TopKKernel", ("node",), form=("route", "insert_only=_insert_only")
+    )
 
     node: TopK
 

@@ -13,16 +13,23 @@ from typing import IO, Any, Final, final
 
 from anabranch.errors import EngineError, PlanError
 from anabranch.kernels.contract.kernel import Stateful
-from anabranch.kernels.plan.compile import PhysicalPlan, Stage, plan_fingerprint, tables_of
+from anabranch.kernels.plan.compile import PhysicalPlan, Stage, tables_of
+from anabranch.kernels.plan.identity import plan_fingerprint
 from anabranch.model.clock import INTEGERS, Clock, clock_of_log, log_of_clock
 from anabranch.runtime.query.rescale import Rescale, refuse_unfinished, rescaled, sweep_unfinished
 from anabranch.runtime.store.control import source_clocks
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.store.layout import StateLayout, changed_layout, first_layout
+from anabranch.runtime.store.layout import (
+    StateLayout,
+    changed_layout,
+    first_layout,
+    refuse_other_forms,
+    same_layout,
+)
 from anabranch.runtime.store.phases import reached
 
-_FORMAT: Final = 4
-"""Since 4, sums of floats are kept in exact digits."""
+_FORMAT: Final = 5
+"""Since 4, sums of floats are kept in exact digits; since 5, plans are known by signatures."""
 _ABOUT: Final = "query.json"
 
 
@@ -187,19 +194,21 @@ class Checkpoint:
             about |= {"routed": True, "epoch": 0}
         elif known["plan"] == now["plan"]:
             # One of the first format has all its state where a new query has it.
-            layout_now = first_layout(plan, known["query"]).to_json()
+            layout = first_layout(plan, known["query"])
+            if "layout" in known:
+                layout = same_layout(StateLayout.of_json(known["layout"]), plan)
+            refuse_other_forms(layout, plan, where=self.path)
             sources = {**known.get("sources", {}), **now["sources"]}
-            layout_now = known.get("layout", layout_now)
-            about = {**known, **now, "sources": sources, "layout": layout_now}
+            about = {**known, **now, "sources": sources, "layout": layout.to_json()}
         elif not changed or "layout" not in known:
             if known["format"] < _FORMAT:
                 raise PlanError(
                     "the checkpoint belongs to another query, or to this one as an earlier version "
                     "of Anabranch ran it",
                     where=f"{self.path}: format {known['format']}, now {_FORMAT}",
-                    hint="sums of floats are exact now, and their state has another form: continue "
-                    "the query with the version that wrote the checkpoint, or start it with a new "
-                    "one (and a new output folder)",
+                    hint="before format 5, a checkpoint said in another way which query it belongs "
+                    "to: resume the query with the version of Anabranch that wrote the checkpoint, "
+                    "or start it with a new checkpoint (and a new output folder)",
                 )
             raise PlanError(
                 "the checkpoint belongs to another query",
@@ -217,6 +226,7 @@ class Checkpoint:
                 known=known["sources"],
                 batch=self.next_batch,
             )
+            refuse_other_forms(layout, plan, where=self.path)
             sources = {**known["sources"], **now["sources"]}
             about = {**known, **now, "sources": sources, "layout": layout.to_json()}
         # Whoever should have done that may have been interrupted.

@@ -126,7 +126,7 @@ def _windows(node: Node) -> list[str]:
 
 def _tree(node: Node) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "operator": type(node).__name__,
+        "operator": node.identity.name,
         "label": node.label,
         "properties": node.properties.label,
         "columns": _columns(node.schema),
@@ -159,6 +159,6 @@ def _stage(stage: Stage) -> dict[str, Any]:
             for number, edge in enumerate(stage.edges)
         ],
         "kernels": [
-            {"label": kernel.label, "kernel": type(kernel).__name__} for kernel in stage.kernels
+            {"label": kernel.label, "kernel": kernel.identity.name} for kernel in stage.kernels
         ],
     }

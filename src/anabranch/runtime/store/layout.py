@@ -9,7 +9,8 @@ from typing import Any, final
 
 from anabranch.errors import PlanError
 from anabranch.kernels.plan.address import Address
-from anabranch.kernels.plan.stage import PhysicalPlan, stage_fingerprints
+from anabranch.kernels.plan.identity import StateForm, stage_fingerprints, state_forms
+from anabranch.kernels.plan.stage import PhysicalPlan, Stage
 
 
 @final
@@ -22,12 +23,24 @@ class Home:
         fingerprint: What it computes, and from what.
         since: The first batch that it took part in.
         identity: For an output, what sinks know it by.
+        forms: For a stage, in which form each of its operators keeps its state.
     """
 
     folder: str
     fingerprint: str
     since: int = 0
     identity: str = ""
+    forms: tuple[StateForm, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**asdict(self), "forms": [asdict(form) for form in self.forms]}
+
+    @staticmethod
+    def of_json(content: Mapping[str, Any]) -> Home:
+        """From plain values."""
+        forms = tuple(StateForm(**form) for form in content.get("forms", ()))
+        return Home(**{**content, "forms": forms})
 
 
 @final
@@ -41,16 +54,16 @@ class StateLayout:
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return {
-            "stages": {name: asdict(home) for name, home in self.stages.items()},
-            "outputs": [asdict(home) for home in self.outputs],
+            "stages": {name: home.to_json() for name, home in self.stages.items()},
+            "outputs": [home.to_json() for home in self.outputs],
         }
 
     @staticmethod
     def of_json(content: Mapping[str, Any]) -> StateLayout:
         """From plain values."""
         return StateLayout(
-            {name: Home(**home) for name, home in content["stages"].items()},
-            tuple(Home(**home) for home in content["outputs"]),
+            {name: Home.of_json(home) for name, home in content["stages"].items()},
+            tuple(Home.of_json(home) for home in content["outputs"]),
         )
 
 
@@ -58,7 +71,10 @@ def first_layout(plan: PhysicalPlan, query: str) -> StateLayout:
     """The layout of a query that begins."""
     prints = stage_fingerprints(plan)
     return StateLayout(
-        {name: Home(name, fingerprint) for name, fingerprint in prints.items()},
+        {
+            stage.name: Home(stage.name, prints[stage.name], forms=state_forms(stage))
+            for stage in plan.stages
+        },
         tuple(
             Home(
                 "out" if not number else f"out/{number}",
@@ -67,6 +83,41 @@ def first_layout(plan: PhysicalPlan, query: str) -> StateLayout:
             )
             for number, place in enumerate(plan.outputs)
         ),
+    )
+
+
+def same_layout(old: StateLayout, plan: PhysicalPlan) -> StateLayout:
+    """The layout of a query that resumes; its stages may have other names in this version."""
+    homes = zip(plan.stages, old.stages.values(), strict=True)
+    return StateLayout({stage.name: home for stage, home in homes}, old.outputs)
+
+
+def refuse_other_forms(layout: StateLayout, plan: PhysicalPlan, *, where: str) -> None:
+    """Refuse state that the operators of this version cannot read.
+
+    Raises:
+        PlanError: An operator kept its state in another version of its format, or laid it out
+            otherwise.
+    """
+    for stage in plan.stages:
+        home = layout.stages[stage.name]
+        forms = state_forms(stage)
+        if home.forms and home.forms != forms:
+            _refuse_forms(home, stage, forms, where)
+
+
+def _refuse_forms(home: Home, stage: Stage, forms: tuple[StateForm, ...], where: str) -> None:
+    before, now = next((old, new) for old, new in zip(home.forms, forms, strict=True) if old != new)
+    if before.version != now.version:
+        was, is_ = f"version {before.version}", f"version {now.version}"
+    else:
+        was, is_ = f"layout {before.layout}", f"layout {now.layout}"
+    raise PlanError(
+        f"the state of {now.operator} cannot be read: the checkpoint has {was} of its format, and "
+        f"this version of Anabranch {is_}",
+        where=f"{where}, stage {stage.name}",
+        hint="resume the query with the version of Anabranch that wrote the checkpoint, or start "
+        "it with a new checkpoint (and a new output folder)",
     )
 
 
@@ -104,7 +155,8 @@ def changed_layout(
                 is_new = stages[upstream.name].since == batch
             if not is_new:
                 _refuse_history(plan, upstream)
-        stages[name] = Home(f"{name}.{uuid.uuid4().hex[:8]}", fingerprint, batch)
+        folder = f"{name}.{uuid.uuid4().hex[:8]}"
+        stages[name] = Home(folder, fingerprint, batch, forms=state_forms(stage))
     waiting = list(old.outputs)
     outputs = []
     for place in plan.outputs:
