@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.aggregates.call import AggregateCall, Function
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.source import Source
 from anabranch.errors import StreamError
 from anabranch.expressions.expression import Expression

@@ -6,14 +6,15 @@ import math
 import pickle
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.aggregate_functions import AggregateCall, Function
+from anabranch.aggregates import table
+from anabranch.aggregates.call import AggregateCall, Function
 from anabranch.algebra.modules.apply_module import ApplyModule, Call
 from anabranch.algebra.modules.axis_window import tumbling
 from anabranch.algebra.modules.builtin import VALUE, builtin_module
@@ -24,7 +25,7 @@ from anabranch.expressions.expression import Expression
 from anabranch.model.time import Duration
 from anabranch.testing.arrow_values import arrow_types, arrow_values
 
-FUNCTIONS: Final[tuple[Function, ...]] = get_args(Function)
+FUNCTIONS: Final[tuple[Function, ...]] = tuple(table.FUNCTIONS)
 NAN, INF = math.nan, math.inf
 
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter

@@ -7,8 +7,8 @@ from typing import Any, Final, get_args
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from anabranch.aggregates.call import AggregateCall, Function
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from anabranch.aggregates.call import AggregateCall, Function
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.expressions.expression import Expression

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow

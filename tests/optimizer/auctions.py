@@ -7,8 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node

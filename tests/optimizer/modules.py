@@ -9,7 +9,7 @@ from typing import Any, Final, final
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from anabranch.algebra.aggregate_functions import AggregateCall, Function
+from anabranch.aggregates.call import AggregateCall, Function
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.map import Map
 from anabranch.algebra.modules.apply_module import ApplyModule, Call, Lifetimed

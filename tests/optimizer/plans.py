@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow
@@ -105,7 +105,7 @@ def aggregate(over: Node, by: tuple[str, ...], *names: str) -> Aggregation:
         if isinstance(call, tuple):
             function, argument, distinct = call
             call = AggregateCall(
-                function=function,  # type: ignore[arg-type]
+                function=function,
                 argument=of(argument, over),
                 distinct=distinct,
             )

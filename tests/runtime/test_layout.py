@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.node import Node

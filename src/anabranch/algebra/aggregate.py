@@ -9,7 +9,7 @@ from typing import ClassVar, final
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate_functions import AggregateCall
+from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
 from anabranch.algebra.node import Properties, Unary

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.aggregate import measures
+from anabranch.kernels.aggregate import argument_lanes
 from anabranch.kernels.columns import combining
 from anabranch.kernels.columns.grouped import Floats, Ints, Mask
 from anabranch.kernels.trace import breakpoints, timeline
@@ -128,8 +128,8 @@ def _lane_at(held: Any, weight: Any, at: breakpoints.Breakpoints) -> Any:
 def plain_sums() -> Iterator[None]:
     """Within this, sums of doubles are plain ones."""
 
-    def total_lane(index: int | str) -> PlainLane:
-        return PlainLane(f"total{index}")
+    def total_lane(owner: str) -> PlainLane:
+        return PlainLane(f"total{owner}")
 
     def added_up(values: Any, group: Ints, groups: int) -> Any:
         if values.dtype == np.float64:
@@ -139,7 +139,7 @@ def plain_sums() -> Iterator[None]:
     in_whole_numbers = combining.added_up
     with (
         patch.object(combining, "added_up", added_up),
-        patch.object(measures, "total_lane", total_lane),
+        patch.object(argument_lanes, "total_lane", total_lane),
         patch.object(timeline, "lane_at", _lane_at),
     ):
         yield

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate_functions import AggregateCall
+from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.modules.apply_module import Call
 from anabranch.algebra.node import Node
 from anabranch.expressions.expression import Expression

@@ -28,7 +28,7 @@ _TRANSPARENT: Final = (
 
 def ignores_duplicates(aggregate: Aggregation) -> bool:
     """Whether copies of a payload change nothing: MIN, MAX, and aggregates of distinct values."""
-    return all(call.distinct or call.function in ("min", "max") for _, call in aggregate.aggregates)
+    return all(call.ignores_duplicates for _, call in aggregate.aggregates)
 
 
 def with_presence_windows(plan: Node) -> Node:

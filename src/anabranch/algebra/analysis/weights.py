@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
-from typing import Final
 
 import pyarrow as pa
 
+from anabranch.aggregates.call import AggregateCall
+from anabranch.aggregates.lanes import ValueLane
+from anabranch.aggregates.weighing import Weighing
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.analysis.presence import ignores_duplicates
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.granularity import Granularity
@@ -22,19 +23,14 @@ from anabranch.expressions.expression import Expression
 from anabranch.expressions.rewriting import rebind
 from anabranch.expressions.scalar_function import ScalarFunction
 
-_ADDITIVE: Final = ("count", "sum", "avg")
-_WHOLE: Final = "DECIMAL(19, 0)"
-_DECIMAL_WEIGHT: Final = "DECIMAL(14, 0)"
-"""Exact products have 34 digits: 19 of a BIGINT, 14 of a weight (3 years of microseconds)."""
-
 
 def with_weighted_windows(plan: Node) -> Node:
     """The same stream; windows with a slide or a granularity below aggregates weigh lifetimes.
 
     Aggregate(f, TimeWindow(x, w, slide)) -> Aggregate(f weighed, WeightedWindow(x, w, slide)) for
-    lifetimes, where f is made of COUNT, SUM, AVG, MIN, MAX and aggregates of distinct values; the
-    window may be below a granularity, filters and projections. COUNT(*) becomes SUM(weight), SUM(v)
-    becomes SUM(v * weight), AVG their quotient.
+    lifetimes, where f is made of COUNT, SUM, AVG, MIN, MAX and aggregates of distinct values, which
+    their declarations say; the window may be below a granularity, filters and projections. COUNT(*)
+    becomes SUM(weight), SUM(v) becomes SUM(v * weight), AVG their quotient.
 
     The content of such a window changes at grid instants only, so that it can be counted there:
     on microseconds this is the difference between a few rows and a million layers per second.
@@ -59,7 +55,7 @@ def _weighed(node: Aggregation) -> Node | None:
     floats = any(
         call.argument is not None
         and pa.types.is_floating(call.argument.type)
-        and call.function in ("sum", "avg")
+        and ValueLane.TOTAL in call.needs
         for _, call in node.aggregates
     )
     taken = _names_to_window(node)
@@ -96,7 +92,7 @@ def _free(stem: str, taken: set[str]) -> str:
 
 
 def _is_additive(call: AggregateCall) -> bool:
-    return call.distinct or call.function in (*_ADDITIVE, "min", "max")
+    return call.ignores_duplicates or call.definition.weighed is not None
 
 
 def _below(node: Node, weight: str, powers: bool, granule: int = 1) -> Node | None:
@@ -143,18 +139,15 @@ def _aggregate(node: Aggregation, below: Node, weight: str, taken: set[str]) -> 
 
     results: list[tuple[str, str]] = []
     for name, call in node.aggregates:
-        if call.distinct or call.function in ("min", "max"):
+        weighed = call.definition.weighed
+        if call.ignores_duplicates:
             assert call.argument is not None
             own = _free(call.function, taken)
-            sums[own] = AggregateCall(
-                function=call.function,
-                argument=rebind(call.argument, below.schema),
-                distinct=call.distinct,
-                separator=call.separator,
-            )
+            sums[own] = replace(call, argument=rebind(call.argument, below.schema))
             results.append((name, own))
         else:
-            results.append((name, _result(call, weight, summed)))
+            assert weighed is not None
+            results.append((name, weighed(Weighing(call.argument, weight, summed))))
     group = tuple((name, rebind(part, below.schema)) for name, part in node.group_by)
     inner = Aggregation(input=below, group_by=group, aggregates=tuple(sums.items()))
     columns = [(name, Expression.column(name, inner.schema)) for name, _ in group]
@@ -162,25 +155,3 @@ def _aggregate(node: Aggregation, below: Node, weight: str, taken: set[str]) -> 
     found = Map(input=inner, columns=tuple(columns))
     assert found.schema.types == node.schema.types, f"{found.schema} is not {node.schema}"
     return found
-
-
-def _result(call: AggregateCall, weight: str, summed: Callable[..., str]) -> str:
-    """What an aggregate is, given sums over weighed rows."""
-    if call.argument is None:
-        return summed(weight)
-    value, own = f"({call.argument.sql})", call.argument.functions
-    counted = summed(f"CASE WHEN {value} IS NOT NULL THEN {weight} END", own)
-    if call.function == "count":
-        return f"COALESCE({counted}, 0)"
-    total = summed(_product(value, call.argument.type, weight), own)
-    if call.function == "sum":
-        whole = pa.types.is_integer(call.argument.type)
-        return f"CAST({total} AS BIGINT)" if whole else total
-    return f"CAST({total} AS DOUBLE) / CAST({counted} AS DOUBLE)"
-
-
-def _product(value: str, kind: pa.DataType, weight: str) -> str:
-    if pa.types.is_floating(kind):
-        return f"CAST({value} AS DOUBLE) * CAST({weight} AS DOUBLE)"
-    exact = value if pa.types.is_decimal(kind) else f"CAST({value} AS {_WHOLE})"
-    return f"{exact} * CAST({weight} AS {_DECIMAL_WEIGHT})"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow

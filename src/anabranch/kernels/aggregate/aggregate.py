@@ -16,8 +16,8 @@ from anabranch.kernels.aggregate.distinct_values import count_distinct
 from anabranch.kernels.aggregate.holistic import (
     Kept,
     fresh_values,
+    over_all_values,
     revise_statistics,
-    written_texts,
 )
 from anabranch.kernels.aggregate.measures import Measures
 from anabranch.kernels.aggregate.peaks import Peaks, find_peaks
@@ -113,8 +113,8 @@ class AggregateKernel(Stateful):
 
     @property
     def looks_back(self) -> bool:
-        """Texts that leave are written as they were."""
-        return any(measure.texts for measure in self.measures.holistic)
+        """Results of all values that leave are made as they were."""
+        return self.measures.writes_values
 
     def routing(self, name: str) -> Routing:
         """Whatever is alive has a row in the timeline; different values have ids of their own."""
@@ -133,7 +133,7 @@ class AggregateKernel(Stateful):
         fields += [field for each in self._sent_sums for field in each.fields()]
         for measure in self.measures.arguments:
             if measure.needs_values:
-                fields.append((f"value{measure.place}", measure.argument.type))
+                fields.append((measure.value_column, measure.argument.type))
         return pa.schema(fields)
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
@@ -173,7 +173,7 @@ class AggregateKernel(Stateful):
             columns[each.rest] = each.packed(weights, len(weights[COUNT]))
         for measure in self.measures.arguments:
             if measure.needs_values:
-                columns[f"value{measure.place}"] = arguments[measure.place]
+                columns[measure.value_column] = arguments[measure.place]
         return assemble(self.prepared_schema(), columns)
 
     @property
@@ -268,7 +268,7 @@ class AggregateKernel(Stateful):
         return kept
 
     def _values(self) -> list[str]:
-        return [f"value{measure.place}" for measure in self.measures.extremes]
+        return [measure.value_column for measure in self.measures.extremes]
 
     def _fresh_events(self, arrived: pa.RecordBatch) -> pa.RecordBatch:
         return event_rows(
@@ -336,8 +336,8 @@ class AggregateKernel(Stateful):
         """Old against new segments: equal starts and payloads keep their identity."""
         old_values = peaks.decoded(peaks.old)
         for measure in self.measures.holistic:
-            lanes = [name for name, _ in measure.statistic_lanes()]
-            old_values |= {name: revision.old_values(name) for name in lanes}
+            names = measure.statistic_columns()
+            old_values |= {name: revision.old_values(name) for name in names}
         old_there, new_there = revision.old[COUNT] > 0, revision.new[COUNT] > 0
         both = revision.complete & revision.old_row & new_row & old_there & new_there
         results = Results(self.measures, revision, old_values, new_values)
@@ -348,9 +348,9 @@ class AggregateKernel(Stateful):
         rows = pa.array(revision.move[places])
         columns = [arrived.column(f"key{place}").take(rows) for place in range(count)]
         columns += results.at(places, is_old)
-        if any(measure.texts for measure in self.measures.holistic):
+        if self.measures.writes_values:
             ids, times = revision.ids[places], revision.times[places]
-            for place, texts in written_texts(self.measures, kept, ids, times, is_old):
-                columns[count + place] = texts
+            for index, found in over_all_values(self.measures, kept, ids, times, is_old):
+                columns[count + index] = found
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return EventBatch(payload, changes.start, changes.end, changes.new_end, stable)

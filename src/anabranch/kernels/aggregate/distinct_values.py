@@ -28,7 +28,7 @@ def count_distinct(
 
     `route` has the ids by which the rows came to their shard, where that is to be remembered.
     """
-    values = arrived.column(f"value{measure.place}")
+    values = arrived.column(measure.value_column)
     rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     values = values.take(pa.array(rows))
     groups = arrived.column(ID).to_numpy()[rows]

@@ -1,4 +1,4 @@
-"""Order statistics over time, and texts out of all values of an instant."""
+"""Order statistics over time, and results out of all values of an instant."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from anabranch.aggregates.lanes import OrderedValues
 from anabranch.kernels.aggregate.measures import Measure, Measures
-from anabranch.kernels.columns.codes import code_of, has_code
+from anabranch.kernels.columns.codes import code_of, has_code, value_of
 from anabranch.kernels.columns.extremes import Codec
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, positions_of
 from anabranch.kernels.contract.column_names import END, ID, TIME
@@ -57,14 +57,14 @@ def fresh_values(
 
 
 def _present(measure: Measure, arrived: pa.RecordBatch) -> tuple[Ints, pa.Array]:
-    values = arrived.column(f"value{measure.place}")
+    values = arrived.column(measure.value_column)
     rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     return rows, values.take(pa.array(rows)).cast(measure.ranked, safe=False)
 
 
 def same_values(measure: Measure, revision: TimelineRevision) -> Mask:
     """Where the values of an argument are what they were."""
-    count, mix = f"count{measure.place}", f"mix{measure.place}"
+    count, mix = measure.additive.count, measure.additive.mix
     same: Mask = revision.old[count] == revision.new[count]
     same &= revision.old[mix] == revision.new[mix]
     return same
@@ -82,8 +82,8 @@ def revise_statistics(
     A lane holds the value itself, and how many values are smaller, smaller or equal. What the
     batch brought and took below it is counted; from there the new one is so many values away.
     """
-    lanes = {name: revision.old_values(name) for name, _ in measure.statistic_lanes()}
-    count = revision.new[f"count{measure.place}"]
+    lanes = {name: revision.old_values(name) for name in measure.statistic_columns()}
+    count = revision.new[measure.additive.count]
     if (count < 0).any():
         raise unknown_event()
     places = np.flatnonzero(revision.touched & ~same_values(measure, revision))
@@ -91,17 +91,16 @@ def revise_statistics(
         return lanes
     if not has_code(measure.ranked):
         return _look_up(measure, revision, events, lanes, places)
-    statistics = measure.statistics
-    index = np.concatenate([part.index(count[places]) for part in statistics])
-    held = [
-        np.concatenate(
-            [_ints(lanes[part.lane(measure.place) + what])[places] for part in statistics]
-        )
-        for what in ("", ".below", ".upto")
-    ]
-    at = np.tile(places, len(statistics))
-    had, has = revision.old[f"count{measure.place}"][at] > 0, count[at] > 0
-    code, below, upto = held
+    parts = measure.statistic_lanes
+    if not parts:
+        return lanes
+    index = np.concatenate([part.statistic.index(count[places]) for part in parts])
+    code, below, upto = (
+        np.concatenate([_ints(lanes[name])[places] for name in names])
+        for names in zip(*((part.name, part.below, part.upto) for part in parts), strict=True)
+    )
+    at = np.tile(places, len(parts))
+    had, has = revision.old[measure.additive.count][at] > 0, count[at] > 0
     batch = _of_batch(measure, revision, arrived, moves, places)
     spot = batch.at(_groups(revision)[at], at)
     below, upto = below + batch.below(spot, code), upto + batch.below(spot, code, or_equal=True)
@@ -121,10 +120,9 @@ def revise_statistics(
             up=up,
         )
         code[away], below[away], upto[away] = walk(events, asked.take(away))
-    for number, part in enumerate(statistics):
+    for number, part in enumerate(parts):
         of_it = slice(number * len(places), (number + 1) * len(places))
-        for what, found in (("", code), (".below", below), (".upto", upto)):
-            name = part.lane(measure.place) + what
+        for name, found in ((part.name, code), (part.below, below), (part.upto, upto)):
             values = _ints(lanes[name])
             missing = lanes[name].is_null().to_numpy(zero_copy_only=False).copy()
             values[places], missing[places] = found[of_it], ~has[of_it]
@@ -166,7 +164,7 @@ def _look_up(
     places: Ints,
 ) -> dict[str, pa.Array]:
     """Order statistics of values that are no numbers: over all events of the keys."""
-    count = revision.new[f"count{measure.place}"]
+    count = revision.new[measure.additive.count]
     some = places[count[places] > 0]
     ids, owner, first, last = _spans(revision.ids[some], revision.times[some])
     rows, whose = alive_between(events, measure.ranked, ids, first, last)
@@ -181,14 +179,13 @@ def _look_up(
     spot = coverage.at(owner, revision.times[some])
     if (coverage.total(spot) != count[some]).any():
         raise unknown_event()
-    for part in measure.statistics:
-        codes, _, _ = coverage.pick(spot, part.index(count[some]))
-        name = part.lane(measure.place)
+    for part in measure.statistic_lanes:
+        codes, _, _ = coverage.pick(spot, part.statistic.index(count[some]))
         source = np.arange(len(revision.ids))
         source[places] = -1
         source[some] = len(revision.ids) + np.arange(len(some))
-        both = pa.concat_arrays([lanes[name], codec.decode(codes)])
-        lanes[name] = both.take(pa.array(source, mask=source < 0))
+        both = pa.concat_arrays([lanes[part.name], codec.decode(codes)])
+        lanes[part.name] = both.take(pa.array(source, mask=source < 0))
     return lanes
 
 
@@ -201,43 +198,39 @@ def _spans(ids: Ids, times: Ints) -> tuple[Ids, Ints, Ints, Ints]:
     return known, owner, first, last
 
 
-def written_texts(
+def over_all_values(
     measures: Measures, kept: Mapping[int, Kept], ids: Ids, times: Ints, is_old: Mask
 ) -> Iterator[tuple[int, pa.Array]]:
-    """The texts of keys at instants, per aggregate that is one: as they were, or as they are.
+    """Results that need all values, of keys at instants: as they were, or as they are.
 
-    A text is as long as all its values, so only those that leave are ever written out.
+    Such a result costs as much as there are values, so only those that leave are ever made. Gives
+    the number of an aggregate, and its results.
     """
     rows = [np.flatnonzero(is_old), np.flatnonzero(~is_old)]
     back = pa.array(np.argsort(np.concatenate(rows), kind="stable"))
     for measure in measures.holistic:
-        if not measure.texts:
+        if not measure.writes_values:
             continue
         held = kept[measure.place]
         # What ended before the promise may be half forgotten. A stretch that began then and is
         # asked about reaches at least up to it, so its last instant before will do.
         since = np.maximum(times, max(held.stable - 1, BEGINNING))
         found = [
-            _texts_at(runs, measure.ranked, ids[some], since[some])
+            _values_at(runs, measure, ids[some], since[some])
             for runs, some in zip((held.before, held.after), rows, strict=True)
         ]
-        for place, call in enumerate(measures.calls):
-            if call.separator is None or call.argument != measure.argument:
+        for index, call in enumerate(measures.calls):
+            finish = call.definition.finish_values
+            if finish is None or call.argument != measure.argument:
                 continue
-            parts = [
-                _join(len(some), part, call.separator, distinct=call.distinct)
-                for part, some in zip(found, rows, strict=True)
-            ]
-            yield place, pa.concat_arrays(parts).take(back)
+            parts = [finish(each, call.parameters).cast(call.type) for each in found]
+            yield index, pa.concat_arrays(parts).take(back)
 
 
-def _texts_at(
-    runs: Sequence[SortedRun], kind: pa.DataType, ids: Ids, times: Ints
-) -> tuple[Ints, pa.Array, Ints]:
-    """All values that keys have at instants, in order: the question of each, value, how many."""
-    if has_code(kind):
-        # Nothing but NULLs.
-        return np.empty(0, np.int64), pa.array([], pa.string()), np.empty(0, np.int64)
+def _values_at(runs: Sequence[SortedRun], measure: Measure, ids: Ids, times: Ints) -> OrderedValues:
+    """All values that keys have at instants, in order, with how often each is there."""
+    coded = has_code(measure.ranked)
+    kind = pa.int64() if coded else measure.ranked
     known, owner, first, last = _spans(ids, times)
     rows, whose = alive_between(runs, kind, known, first, last)
     by_time = np.lexsort((times, owner))
@@ -254,22 +247,9 @@ def _texts_at(
     if (counts < 0).any():
         raise unknown_event()
     some = counts > 0
-    kept = order[starts][some]
-    values = rows.column(VALUE).take(pa.array(row[kept])).cast(pa.string())
-    return question[kept], values, counts[some]
-
-
-def _join(
-    length: int, found: tuple[Ints, pa.Array, Ints], separator: str, *, distinct: bool
-) -> pa.Array:
-    """One text per question; null where there is no value."""
-    question, values, counts = found
-    if distinct:
-        counts = np.ones(len(counts), np.int64)
-    parts = values.take(pa.array(np.repeat(np.arange(len(values)), counts)))
-    lengths = np.zeros(length, np.int64)
-    np.add.at(lengths, question, counts)
-    offsets = np.append(0, np.cumsum(lengths))
-    lists = pa.LargeListArray.from_arrays(pa.array(offsets), parts)
-    texts = pc.binary_join(lists, separator)
-    return pc.if_else(pa.array(lengths > 0), texts, pa.scalar(None, pa.string()))
+    chosen = order[starts][some]
+    if coded:
+        values = value_of(code[chosen], np.zeros(len(chosen), np.bool_), measure.ranked)
+    else:
+        values = rows.column(VALUE).take(pa.array(row[chosen]))
+    return OrderedValues(len(ids), question[chosen], values, counts[some])

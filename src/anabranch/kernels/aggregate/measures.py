@@ -2,173 +2,216 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
 
+from anabranch.aggregates.call import AggregateCall
+from anabranch.aggregates.lanes import Rank, Statistic, ValueLane
+from anabranch.aggregates.whole_sums import exact_of_limbs
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall
-from anabranch.errors import StreamError
 from anabranch.expressions.expression import Expression
-from anabranch.kernels.aggregate.statistics import Statistic, percentile, statistics_of
+from anabranch.kernels.aggregate.argument_lanes import (
+    AdditiveLanes,
+    ExtremeLane,
+    StatisticLane,
+    limb_count,
+    value_column,
+)
+from anabranch.kernels.aggregate.timeline_lanes import TimelineLanes
 from anabranch.kernels.columns.codes import has_code
-from anabranch.kernels.columns.grouped import Floats, Ints, Mask
+from anabranch.kernels.columns.grouped import Floats, Ints
 from anabranch.kernels.columns.sum_lanes import SumLane
 from anabranch.kernels.trace.timeline import Lanes
 from anabranch.kernels.trace.timeline_rows import COUNT
-from anabranch.model.numbers.digits import MINUS, NAN, PLUS, SQUARES, SUMS, WHOLE_SQUARES
-from anabranch.model.numbers.exact_numbers import Exact, quotients
 from anabranch.model.numbers.hashing import stable_hash
 
 _LOW: Final = np.int64(2**32 - 1)
-_MOMENTS: Final = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
+_EXTREMES: Final = (ValueLane.SMALLEST, ValueLane.LARGEST)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What the timeline keeps of one argument.
+    """What the timeline keeps of one argument: the lanes that its aggregates need.
 
     All sums are exact, so that results depend on neither order nor batches, and what leaves is as
-    if it had never been there: whole numbers are kept in limbs of 32 bits, which also show an
-    overflow, floats in the slots of `model.digits`. Variances follow from the sums of values and
-    of squares. Sums over distinct values have lanes of their own, under the place with a `d`.
+    if it had never been there. Sums over distinct values have lanes of their own.
 
     Where all values matter, the lane `mix` adds up their hashes: it differs where the values do,
     so the timeline has a row wherever a value comes or goes, even where nothing else changes.
+
+    Attributes:
+        place: The number of the argument.
+        argument: What is measured.
+        needs: Lanes over all values.
+        statistics: Values at an index.
+        once: Lanes over the distinct values; None if nothing is asked about these.
     """
 
     place: int
     argument: Expression
-    sums: bool
-    moments: bool
-    smallest: bool
-    largest: bool
-    distinct: bool
-    distinct_sums: bool
-    texts: bool
+    needs: frozenset[ValueLane]
     statistics: tuple[Statistic, ...]
+    once: frozenset[ValueLane] | None
+
+    @staticmethod
+    def of(place: int, argument: Expression, calls: list[AggregateCall]) -> Measure:
+        """What some aggregates need of their one argument."""
+        needs: set[ValueLane] = set()
+        once: set[ValueLane] | None = None
+        statistics: list[Statistic] = []
+        for call in calls:
+            lanes = {need for need in call.needs if isinstance(need, ValueLane)}
+            statistics += [need for need in call.needs if isinstance(need, Statistic)]
+            # Who has all values needs no lanes of distinct ones.
+            if call.counts_once and not call.needs_values:
+                once = (once or set()) | lanes
+            else:
+                needs |= lanes
+        distinct = None if once is None else frozenset(once)
+        return Measure(
+            place, argument, frozenset(needs), tuple(dict.fromkeys(statistics)), distinct
+        )
+
+    @property
+    def additive(self) -> AdditiveLanes:
+        """Counts and sums over all values."""
+        return AdditiveLanes(f"{self.place}", self.argument.type)
+
+    @property
+    def additive_once(self) -> AdditiveLanes:
+        """Counts and sums over distinct values."""
+        return AdditiveLanes(f"{self.place}d", self.argument.type)
+
+    @property
+    def value_column(self) -> str:
+        """The column of arriving rows with its values."""
+        return value_column(self.place)
+
+    @property
+    def distinct(self) -> bool:
+        """Whether distinct values are asked about."""
+        return self.once is not None
+
+    @property
+    def writes_values(self) -> bool:
+        """Whether results follow from all values only."""
+        return ValueLane.VALUES in self.needs
 
     @property
     def holistic(self) -> bool:
         """Whether all values are kept, in order."""
-        return self.texts or bool(self.statistics)
+        return self.writes_values or bool(self.statistics)
 
     @property
     def needs_values(self) -> bool:
         """Whether weights are not enough."""
-        return self.smallest or self.largest or self.distinct or self.holistic
+        return bool(self.extremes) or self.distinct or self.holistic
+
+    @property
+    def sums(self) -> bool:
+        """Whether values are added up."""
+        return ValueLane.TOTAL in self.needs
+
+    @property
+    def squares(self) -> bool:
+        """Whether squares are added up."""
+        return ValueLane.SQUARES in self.needs
+
+    @property
+    def extremes(self) -> tuple[ExtremeLane, ...]:
+        """The lanes of its extremes."""
+        kind = self.argument.type
+        return tuple(
+            ExtremeLane(self.place, each, kind) for each in _EXTREMES if each in self.needs
+        )
 
     @property
     def ranked(self) -> pa.DataType:
         """The type of the values that are put in order."""
         kind = self.argument.type
-        exact = self.texts or any(part.kind == "disc" for part in self.statistics)
+        exact = self.writes_values or any(each.rank is Rank.DISC for each in self.statistics)
         return kind if exact or has_code(kind) else pa.float64()
 
-    def statistic_lanes(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """Names and types of the lanes of its order statistics."""
-        if not has_code(self.ranked):
-            return tuple((part.lane(self.place), self.ranked) for part in self.statistics)
-        names = [part.lane(self.place) for part in self.statistics]
-        parts = ("", ".below", ".upto")
-        return tuple((f"{name}{part}", pa.int64()) for name in names for part in parts)
-
-    def extreme_lanes(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """Names and types of the lanes of its extremes."""
-        names = [f"min{self.place}"] * self.smallest + [f"max{self.place}"] * self.largest
-        return tuple((name, self.argument.type) for name in names)
-
     @property
-    def is_floating(self) -> bool:
-        """Whether values are floats."""
-        return bool(pa.types.is_floating(self.argument.type))
+    def statistic_lanes(self) -> tuple[StatisticLane, ...]:
+        """The lanes of its order statistics."""
+        return tuple(StatisticLane(self.place, each, self.ranked) for each in self.statistics)
+
+    def statistic_columns(self) -> tuple[str, ...]:
+        """Names of the columns of these."""
+        return tuple(name for lane in self.statistic_lanes for name, _ in lane.columns)
 
     def whole(self) -> tuple[str, ...]:
         """Names of its whole lanes."""
-        names: tuple[str, ...] = (f"count{self.place}",)
-        if self.sums or self.moments:
-            names += _whole_lanes(self.argument, self.place)
+        lanes = self.additive
+        names: tuple[str, ...] = (lanes.count,)
+        if self.sums:
+            names += lanes.limbs
         if self.holistic:
-            names += (f"mix{self.place}",)
+            names += (lanes.mix,)
         return names + self.distinct_whole()
 
     def distinct_whole(self) -> tuple[str, ...]:
         """Names of the whole lanes that only follow from which values there are."""
-        if not self.distinct:
+        if self.once is None:
             return ()
-        place = f"{self.place}d"
-        sums = _whole_lanes(self.argument, place) if self.distinct_sums else ()
-        return (f"count{place}", *sums)
+        lanes = self.additive_once
+        return (lanes.count, *(lanes.limbs if ValueLane.TOTAL in self.once else ()))
 
     def exact_sums(self) -> tuple[SumLane, ...]:
         """Its exact sums."""
+        lanes = self.additive
         found: tuple[SumLane, ...] = ()
-        if self.is_floating and (self.sums or self.moments):
-            found += (total_lane(self.place),)
-        if self.moments:
-            found += (_squares(self.place, self.argument),)
+        if lanes.is_floating and self.sums:
+            found += (lanes.total,)
+        if self.squares:
+            found += (lanes.squares,)
         return found + self.distinct_exact_sums()
 
     def distinct_exact_sums(self) -> tuple[SumLane, ...]:
         """Exact sums that only follow from which values there are."""
-        return (total_lane(f"{self.place}d"),) if self.distinct_sums and self.is_floating else ()
+        lanes = self.additive_once
+        summed = self.once is not None and ValueLane.TOTAL in self.once
+        return (lanes.total,) if summed and lanes.is_floating else ()
 
     def values(self) -> tuple[tuple[str, pa.DataType], ...]:
         """Names and types of its value lanes."""
-        return (*self.extreme_lanes(), *self.statistic_lanes())
+        extremes = tuple((lane.name, lane.kind) for lane in self.extremes)
+        return extremes + tuple(each for lane in self.statistic_lanes for each in lane.columns)
 
     def weigh(self, values: pa.Array) -> dict[str, np.ndarray]:
         """What each row adds to the additive lanes."""
-        weights = _weigh(values, self.argument.type, self.place, self.sums or self.moments)
-        if self.moments:
-            lane = _squares(self.place, self.argument)
-            if self.is_floating:
-                weights |= lane.split_squares(_floats(values))
-            else:
-                limbs = [weights[name] for name in _whole_lanes(self.argument, self.place)]
-                weights |= lane.named(_whole(limbs).squared().to_digits())
+        lanes = self.additive
+        weights = _weigh(values, lanes, self.sums)
+        if self.squares and lanes.is_floating:
+            weights |= lanes.squares.split_squares(_floats(values))
+        elif self.squares:
+            exact = exact_of_limbs([weights[name] for name in lanes.limbs])
+            weights |= lanes.squares.named(exact.squared().to_digits())
         if self.holistic:
-            valid = weights[f"count{self.place}"] > 0
             mixed = stable_hash([values], len(values)).view(np.int64)
-            weights[f"mix{self.place}"] = np.where(valid, mixed, 0)
+            weights[lanes.mix] = np.where(weights[lanes.count] > 0, mixed, 0)
         return weights
 
     def weigh_distinct(self, values: pa.Array) -> dict[str, np.ndarray]:
         """What each value adds to the lanes of distinct values where it comes to be there."""
-        return _weigh(values, self.argument.type, f"{self.place}d", self.distinct_sums)
+        assert self.once is not None
+        return _weigh(values, self.additive_once, ValueLane.TOTAL in self.once)
 
 
-def total_lane(place: int | str) -> SumLane:
-    """The lanes of a sum of floats."""
-    return SumLane(f"total{place}", SUMS)
-
-
-def _squares(place: int | str, argument: Expression) -> SumLane:
-    floating = pa.types.is_floating(argument.type)
-    return SumLane(f"square{place}", SQUARES if floating else WHOLE_SQUARES)
-
-
-def _whole_lanes(argument: Expression, place: int | str) -> tuple[str, ...]:
-    """The lanes of a sum of whole numbers, the limb of the largest digits first."""
-    if pa.types.is_floating(argument.type):
-        return ()
-    return tuple(f"sum{place}.{limb}" for limb in range(_limbs(argument.type)))
-
-
-def _weigh(
-    values: pa.Array, kind: pa.DataType, place: int | str, sums: bool
-) -> dict[str, np.ndarray]:
+def _weigh(values: pa.Array, lanes: AdditiveLanes, sums: bool) -> dict[str, np.ndarray]:
     valid = values.is_valid().to_numpy(zero_copy_only=False)
-    weights: dict[str, np.ndarray] = {f"count{place}": valid.astype(np.int64)}
-    if sums and pa.types.is_floating(kind):
-        weights |= total_lane(place).split(_floats(values))
+    weights: dict[str, np.ndarray] = {lanes.count: valid.astype(np.int64)}
+    if sums and lanes.is_floating:
+        weights |= lanes.total.split(_floats(values))
     elif sums:
-        for limb, part in enumerate(_split(values, kind)):
-            weights[f"sum{place}.{limb}"] = np.where(valid, part, 0)
+        for limb, part in zip(lanes.limbs, _split(values, lanes.kind), strict=True):
+            weights[limb] = np.where(valid, part, 0)
     return weights
 
 
@@ -176,12 +219,6 @@ def _floats(values: pa.Array) -> Floats:
     """The numbers, 0 for NULL."""
     numbers: Floats = values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy()
     return numbers
-
-
-def _limbs(kind: pa.DataType) -> int:
-    if pa.types.is_decimal(kind):
-        return 3
-    return 2 if kind.bit_width > 32 else 1
 
 
 def _split(values: pa.Array, kind: pa.DataType) -> list[Ints]:
@@ -192,7 +229,7 @@ def _split(values: pa.Array, kind: pa.DataType) -> list[Ints]:
         low, high = words[0::2], words[1::2]
         return [high, (low >> 32) & _LOW, low & _LOW]
     whole = values.cast(pa.int64(), safe=False).fill_null(0).to_numpy(zero_copy_only=False)
-    return [whole >> 32, whole & _LOW] if _limbs(kind) == 2 else [whole]
+    return [whole >> 32, whole & _LOW] if limb_count(kind) == 2 else [whole]
 
 
 @final
@@ -201,49 +238,34 @@ class Measures:
     """All that one aggregation keeps."""
 
     calls: tuple[AggregateCall, ...]
-    types: tuple[pa.DataType, ...]
     arguments: tuple[Measure, ...]
 
     @staticmethod
     def of(node: Aggregation) -> Measures:
         """Share what several aggregates need of one argument."""
         calls = tuple(call for _, call in node.aggregates)
-        found: dict[str, Expression] = {}
+        found: dict[str, tuple[Expression, list[AggregateCall]]] = {}
         for call in calls:
             if call.argument is not None:
-                found.setdefault(call.argument.sql, call.argument)
-        measures = []
-        for place, (text, argument) in enumerate(found.items()):
-            of_it = [call for call in calls if call.argument and call.argument.sql == text]
-            uses = {call.function for call in of_it if not call.distinct}
-            once = {call.function for call in of_it if call.distinct} - {"string_agg"}
-            statistics = [part for call in of_it for part in statistics_of(call)]
-            measures.append(
-                Measure(
-                    place=place,
-                    argument=argument,
-                    sums=bool(uses & {"sum", "avg"}),
-                    moments=bool(uses & set(_MOMENTS)),
-                    smallest="min" in uses,
-                    largest="max" in uses,
-                    distinct=bool(once),
-                    distinct_sums=bool(once & {"sum", "avg"}),
-                    texts=any(call.function == "string_agg" for call in of_it),
-                    statistics=tuple(dict.fromkeys(statistics)),
-                )
-            )
-        types = tuple(node.schema.field(name).type for name, _ in node.aggregates)
-        return Measures(calls, types, tuple(measures))
+                found.setdefault(call.argument.sql, (call.argument, []))[1].append(call)
+        arguments = enumerate(found.values())
+        measures = tuple(Measure.of(place, argument, own) for place, (argument, own) in arguments)
+        return Measures(calls, measures)
 
     @property
     def counting(self) -> bool:
         """Whether anything but extremes is asked for; else rows need not be counted."""
-        return any(call.function not in ("min", "max") for call in self.calls)
+        return not all(call.needs and set(call.needs) <= set(_EXTREMES) for call in self.calls)
 
     @property
     def holistic(self) -> tuple[Measure, ...]:
         """Arguments of which all values are kept, in order."""
         return tuple(measure for measure in self.arguments if measure.holistic)
+
+    @property
+    def writes_values(self) -> bool:
+        """Whether results are made of all values where they leave."""
+        return any(measure.writes_values for measure in self.arguments)
 
     @property
     def combines(self) -> bool:
@@ -263,7 +285,7 @@ class Measures:
     @property
     def extremes(self) -> tuple[Measure, ...]:
         """Arguments whose smallest or largest value is wanted."""
-        return tuple(measure for measure in self.arguments if measure.smallest or measure.largest)
+        return tuple(measure for measure in self.arguments if measure.extremes)
 
     def lanes(self, checked: bool) -> Lanes:
         """The columns of the timeline."""
@@ -274,126 +296,30 @@ class Measures:
         sums = tuple(each for measure in self.arguments for each in measure.exact_sums())
         return Lanes((COUNT, *whole), sums, values, checked)
 
+    def measure_of(self, call: AggregateCall) -> Measure:
+        """What is kept of the argument of an aggregate."""
+        assert call.argument is not None
+        text = call.argument.sql
+        return next(measure for measure in self.arguments if measure.argument.sql == text)
+
     def finish(
         self,
         whole: Mapping[str, Ints],
         values: Mapping[str, pa.Array],
     ) -> list[pa.Array]:
-        """The results, one array per aggregate."""
+        """The results, one array per aggregate; null for those that all values are needed for."""
         results = []
-        by_text = {measure.argument.sql: measure for measure in self.arguments}
-        for call, kind in zip(self.calls, self.types, strict=True):
+        for call in self.calls:
             if call.argument is None:
                 results.append(pa.array(whole[COUNT]))
                 continue
-            measure = by_text[call.argument.sql]
-            if call.function in ("min", "max"):
-                results.append(values[f"{call.function}{measure.place}"])
-            elif statistics_of(call):
-                count = whole[f"count{measure.place}"]
-                results.append(percentile(call, measure.place, measure.ranked, count, values))
-            elif call.function == "string_agg":
-                # Written out only where it leaves.
-                results.append(pa.nulls(len(whole[COUNT]), pa.string()))
-            else:
-                place = f"{measure.place}d" if call.distinct else f"{measure.place}"
-                results.append(_additive(call, kind, place, whole))
+            finish = call.definition.finish
+            if finish is None:
+                results.append(pa.nulls(len(whole[COUNT]), call.type))
+                continue
+            measure = self.measure_of(call)
+            additive = measure.additive_once if call.counts_once else measure.additive
+            text = measure.argument.sql
+            view = TimelineLanes(additive, text, measure.place, measure.ranked, whole, values)
+            results.append(finish(view, call.parameters))
         return results
-
-
-def _additive(
-    call: AggregateCall, kind: pa.DataType, place: str, whole: Mapping[str, Ints]
-) -> pa.Array:
-    assert call.argument is not None
-    count = whole[f"count{place}"]
-    if call.function == "count":
-        return pa.array(count)
-    none = count == 0
-    if call.function in _MOMENTS:
-        return _moment(call.function, place, call.argument, whole)
-    if pa.types.is_floating(call.argument.type):
-        divisor = None if call.function == "sum" else np.maximum(count, 1)
-        return pa.array(_float_sum(total_lane(place), whole, divisor), mask=none)
-    limbs = [whole[name] for name in _whole_lanes(call.argument, place)]
-    if call.function == "sum":
-        return _whole_sum(limbs, none, call.argument, kind)
-    total = quotients(_whole(limbs), [np.maximum(count, 1)], _scale(call.argument))
-    return pa.array(total, mask=none)
-
-
-def _scale(argument: Expression) -> int:
-    """A decimal is a whole number over 10^scale."""
-    return int(argument.type.scale) if pa.types.is_decimal(argument.type) else 0
-
-
-def _whole(limbs: Sequence[Ints]) -> Exact:
-    """Whole numbers in limbs of 32 bits, the largest digits first."""
-    parts = [(limb, 32 * at) for at, limb in enumerate(reversed(limbs))]
-    return Exact.of_parts(parts, 0, len(limbs) + 2)
-
-
-def _float_sum(lane: SumLane, whole: Mapping[str, Ints], divisor: Ints | None) -> Floats:
-    """Sums of floats, or what they are over a count, rounded once; NaN and infinities count."""
-    total = lane.rounded(whole, divisor)
-    nan, plus, minus = (lane.odd(whole, slot) for slot in (NAN, PLUS, MINUS))
-    if plus is not None:
-        total = np.where(plus > 0, np.inf, total)
-    if minus is not None:
-        total = np.where(minus > 0, np.where(total == np.inf, total, -np.inf), total)
-    if plus is not None and minus is not None:
-        total = np.where((plus > 0) & (minus > 0), np.nan, total)
-    return total if nan is None else np.where(nan > 0, np.nan, total)
-
-
-def _whole_sum(
-    limbs: Sequence[Ints], none: Mask, argument: Expression, kind: pa.DataType
-) -> pa.Array:
-    if len(limbs) == 1:
-        return pa.array(limbs[0], mask=none)
-    if len(limbs) == 2:
-        top = limbs[0] + (limbs[1] >> 32)
-        if ((top > 2**31 - 1) | (top < -(2**31))).any():
-            raise _overflow(argument, "BIGINT", f"SUM(CAST({argument.sql} AS DECIMAL(38, 0)))")
-        return pa.array((top << 32) | (limbs[1] & _LOW), mask=none)
-    middle = limbs[1] + (limbs[2] >> 32)
-    low = (limbs[2] & _LOW) | ((middle & _LOW) << 32)
-    high = limbs[0] + (middle >> 32)
-    # 10^38 lies between 2^126 and 2^127: the top word says when 38 digits are not enough.
-    if (np.abs(high.astype(np.float64)) >= 1e38 / 2.0**64).any():
-        raise _overflow(argument, "DECIMAL(38)", f"SUM(CAST({argument.sql} AS DOUBLE))")
-    words = np.empty(2 * len(low), np.int64)
-    words[0::2], words[1::2] = low, high
-    valid = pa.array(~none)
-    return pa.Array.from_buffers(kind, len(low), [valid.buffers()[1], pa.py_buffer(words)])
-
-
-def _overflow(argument: Expression, kind: str, instead: str) -> StreamError:
-    return StreamError(
-        f"a sum does not fit into {kind}", where=f"SUM({argument.sql})", hint=f"use {instead}"
-    )
-
-
-def _moment(function: str, place: str, argument: Expression, whole: Mapping[str, Ints]) -> pa.Array:
-    """Variance from exact sums, rounded once: (n * squares - total^2) / (n * n) or (n * (n - 1)).
-
-    The standard deviation is the square root of that.
-    """
-    count = whole[f"count{place}"]
-    lane = _squares(place, argument)
-    total = total_lane(place)
-    sample = function.endswith("samp")
-    few = count < (2 if sample else 1)
-    safe = np.where(few, 2, count)
-    special = np.zeros(len(count), np.bool_)
-    if pa.types.is_floating(argument.type):
-        exact = total.exact(whole)
-        for slot in (NAN, PLUS, MINUS):
-            odd = total.odd(whole, slot)
-            special |= False if odd is None else odd > 0
-    else:
-        exact = _whole([whole[name] for name in _whole_lanes(argument, place)])
-    spread = lane.exact(whole).times(safe).minus(exact.squared())
-    divisors = [safe, safe - 1 if sample else safe]
-    number = quotients(spread, divisors, 2 * _scale(argument))
-    number = np.sqrt(number) if function.startswith("stddev") else number
-    return pa.array(np.where(special, np.nan, number), mask=few)

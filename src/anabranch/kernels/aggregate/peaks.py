@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import StreamError
+from anabranch.kernels.aggregate.argument_lanes import ExtremeLane
 from anabranch.kernels.aggregate.measures import Measures
 from anabranch.kernels.columns.extremes import NONE, Codec, cover_max
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask
@@ -26,18 +27,18 @@ from anabranch.kernels.trace.timeline_rows import COUNT
 class Peaks:
     """The value lanes of a revision as codes, before and after."""
 
-    codecs: Mapping[str, Codec]
-    old: Mapping[str, Ints]
-    new: dict[str, Ints]
+    codecs: Mapping[ExtremeLane, Codec]
+    old: Mapping[ExtremeLane, Ints]
+    new: dict[ExtremeLane, Ints]
 
     @staticmethod
     def none() -> Peaks:
         """No value lanes at all."""
         return Peaks({}, {}, {})
 
-    def decoded(self, codes: Mapping[str, Ints]) -> dict[str, pa.Array]:
-        """Codes as values."""
-        return {name: self.codecs[name].decode(part) for name, part in codes.items()}
+    def decoded(self, codes: Mapping[ExtremeLane, Ints]) -> dict[str, pa.Array]:
+        """Codes as values, by the columns of their lanes."""
+        return {lane.name: self.codecs[lane].decode(part) for lane, part in codes.items()}
 
     def differ(self, length: int) -> Mask:
         """Places whose values are not those of the place before."""
@@ -49,8 +50,8 @@ class Peaks:
     def changed(self, length: int) -> Mask:
         """Places whose values are not what they were."""
         result = np.zeros(length, np.bool_)
-        for name, codes in self.new.items():
-            result |= codes != self.old[name]
+        for lane, codes in self.new.items():
+            result |= codes != self.old[lane]
         return result
 
 
@@ -66,7 +67,7 @@ def find_peaks(
 
     `events` holds all events after this batch, or is None where nothing is ever taken away.
     """
-    values = [(f"value{part.place}", part.argument.type) for part in measures.extremes]
+    values = [(part.value_column, part.argument.type) for part in measures.extremes]
     schema, compared = events_schema(values), [name for name, _ in values]
     revision = revise(timeline, lanes, moves)
     peaks, lost = _overlay(revision, measures, moves, arrived, None)
@@ -86,20 +87,16 @@ def find_peaks(
         peaks, lost = _overlay(revision, measures, moves, arrived, rows)
         low_index = _locate(revision, ids[owner], starts)
         high_index = _locate(revision, ids[owner], ends)
-        for name, codec in peaks.codecs.items():
-            codes = codec.encode(rows.column(_value_name(name)))
+        for lane, codec in peaks.codecs.items():
+            codes = codec.encode(rows.column(lane.source))
             covered = cover_max(len(revision.ids), low_index, high_index, codes)
-            peaks.new[name] = np.where(lost, covered, peaks.new[name])
+            peaks.new[lane] = np.where(lost, covered, peaks.new[lane])
     if not measures.counting:
         there = np.zeros(len(revision.ids), np.bool_)
         for codes in peaks.new.values():
             there |= codes > NONE
         revision.new[COUNT] = there.astype(np.int64)
     return revision, peaks
-
-
-def _value_name(lane: str) -> str:
-    return lane.replace("min", "value").replace("max", "value")
 
 
 def _overlay(
@@ -117,19 +114,19 @@ def _overlay(
     there = revision.old[COUNT] > 0
     lost = np.zeros(len(revision.ids), np.bool_)
     codecs, old, new = {}, {}, {}
-    for name, kind in (lane for part in measures.extremes for lane in part.extreme_lanes()):
-        values = arrived.column(_value_name(name))
-        was = revision.old_values(name)
-        known = [was, values] + ([events.column(_value_name(name))] if events is not None else [])
-        codec = Codec.of(kind, name.startswith("min"), known)
+    for lane in (lane for part in measures.extremes for lane in part.extremes):
+        values = arrived.column(lane.source)
+        was = revision.old_values(lane.name)
+        known = [was, values] + ([events.column(lane.source)] if events is not None else [])
+        codec = Codec.of(lane.kind, lane.is_smallest, known)
         codes = codec.encode(values)
-        old[name] = np.where(there, codec.encode(was), NONE)
+        old[lane] = np.where(there, codec.encode(was), NONE)
         length = len(revision.ids)
         raised = cover_max(length, low[grows], high[grows], codes[grows])
         gone = cover_max(length, low[shrinks], high[shrinks], codes[shrinks])
-        lost |= (gone > NONE) & (gone >= old[name])
-        new[name] = np.maximum(old[name], raised)
-        codecs[name] = codec
+        lost |= (gone > NONE) & (gone >= old[lane])
+        new[lane] = np.maximum(old[lane], raised)
+        codecs[lane] = codec
     return Peaks(codecs, old, new), lost & revision.touched
 
 

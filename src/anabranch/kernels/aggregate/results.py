@@ -36,7 +36,7 @@ class Results:
         for was, now in zip(old, new, strict=True):
             here &= not_distinct(was, now)
         for measure in self.measures.holistic:
-            if measure.texts:
+            if measure.writes_values:
                 here &= same_values(measure, self.revision)[places]
         same[places] = here
         return same

@@ -8,8 +8,8 @@ from typing import final
 
 from sqlglot import exp
 
+from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import Node
 from anabranch.errors import AnabranchError

@@ -16,7 +16,7 @@ def is_never_null(node: Node, column: str) -> bool:
         case Aggregation():
             call = dict(node.aggregates).get(column)
             if call is not None:
-                return call.function == "count"
+                return call.definition.empty is not None
             key = dict(node.group_by)[column]
             return key.is_column is not None and is_never_null(node.input, key.is_column)
         case ApplyModule():

@@ -8,6 +8,8 @@ from typing import Final, final
 
 from sqlglot import exp
 
+from anabranch.aggregates.table import FORMS
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -125,13 +127,8 @@ _SCALARS: Final[Mapping[type[exp.Expr], frozenset[str]]] = {
 }
 
 _AGGREGATES: Final[Mapping[type[exp.Expr], frozenset[str]]] = {
-    **dict.fromkeys((exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median), _UNARY),
-    **dict.fromkeys((exp.Variance, exp.VariancePop), _UNARY),
-    **dict.fromkeys((exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.CountIf), _UNARY),
-    exp.Quantile: _names("this quantile"),
-    exp.PercentileCont: _BINARY,
-    exp.PercentileDisc: _BINARY,
-    exp.GroupConcat: _names("this separator"),
+    **{tree: frozenset(form.parts) for tree, (_, form) in FORMS.items()},
+    exp.CountIf: _UNARY,
     exp.RowNumber: frozenset(),
     exp.Filter: _BINARY,
     exp.WithinGroup: _BINARY,

@@ -10,8 +10,8 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
+from anabranch.aggregates.call import AggregateCall, Function
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.aggregate_functions import AggregateCall, Function
 from anabranch.algebra.count_window import has_order
 from anabranch.algebra.join import Join
 from anabranch.algebra.node import Node

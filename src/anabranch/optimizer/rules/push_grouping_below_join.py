@@ -116,4 +116,4 @@ def _aliases(side: Node, keys: Iterable[str]) -> dict[str, str]:
 
 def _overflows(node: Aggregation) -> bool:
     """Whether a sum may become too large, which is an error."""
-    return any(call.function == "sum" and str(call.type) != "double" for _, call in node.aggregates)
+    return any(call.may_overflow for _, call in node.aggregates)

@@ -1,0 +1,1 @@
+"""Aggregate functions: one file each, and one table of them."""

@@ -1,0 +1,1 @@
+"""One aggregate function per file; the table reads them all."""

@@ -1,0 +1,73 @@
+"""STRING_AGG: all values as one text, in ascending order; also LISTAGG."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import expressions as exp
+
+from anabranch.aggregates.function import AggregateFunction, Parameters
+from anabranch.aggregates.kinds import is_text, one_text
+from anabranch.aggregates.lanes import OrderedValues
+from anabranch.aggregates.multiset import Weighted, in_order
+from anabranch.aggregates.sql import SqlCall, SqlForm, SqlReading
+
+
+def _read(call: SqlCall) -> SqlReading:
+    """`STRING_AGG(x, ', ')`, also with an order, as long as that is the order of the values."""
+    call = replace(call, hint="write STRING_AGG(x, ', '); values stand in ascending order")
+    argument = call.tree.this
+    order = None
+    if isinstance(argument, exp.Order):
+        order, argument = call.ascending(argument), argument.this
+    argument, distinct = call.without_distinct(argument)
+    inner = call.bind(argument)
+    if order is not None and call.bind(order) != inner:
+        raise call.wrong(
+            "STRING_AGG orders by its own values only",
+            f"write ORDER BY {inner.sql}, or leave the order out",
+        )
+    given = call.tree.args.get("separator")
+    separator: object = ""
+    if given is not None:
+        separator = call.constant(given, "the separator of STRING_AGG")
+    if not isinstance(separator, str):
+        raise call.wrong(f"the separator {given.sql(dialect='spark') if given else ''} is no text")
+    return SqlReading(inner, distinct, separator=separator)
+
+
+def _meaning(values: Weighted, parameters: Parameters) -> Any:
+    assert parameters.separator is not None
+    return parameters.separator.join(in_order(values))
+
+
+def _finish(values: OrderedValues, parameters: Parameters) -> pa.Array:
+    """One text per group; null where there is no value."""
+    values = values.once() if parameters.distinct else values
+    repeated = pa.array(np.repeat(np.arange(len(values.counts)), values.counts))
+    parts = values.values.cast(pa.string()).take(repeated)
+    lengths = np.zeros(values.length, np.int64)
+    np.add.at(lengths, values.group, values.counts)
+    offsets = np.append(0, np.cumsum(lengths))
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets), parts)
+    texts = pc.binary_join(lists, parameters.separator)
+    return pc.if_else(pa.array(lengths > 0), texts, pa.scalar(None, pa.string()))
+
+
+FUNCTION: Final = AggregateFunction(
+    name="string_agg",
+    example="STRING_AGG(x, ', ')",
+    forms=(SqlForm(exp.GroupConcat, ("this", "separator")),),
+    read=_read,
+    takes=is_text,
+    gives=one_text,
+    hint="string_agg(CAST(x AS STRING), ', ') takes any value that can be a text",
+    parameters=("separator",),
+    distinct=True,
+    meaning=_meaning,
+    finish_values=_finish,
+)
