@@ -1,4 +1,10 @@
-"""Compiled loops over runs: look rows up, merge, leave out what is over."""
+"""Compiled loops over runs: look rows up, merge, leave out what is over.
+
+Runs are sorted by (id, time), and ids are hashes, so they are spread evenly over 64 bits. Lookups
+use that: where the ids wanted are sparse, a position is guessed from the id; where they are dense,
+the search goes on from the last one in steps of 1, 2, 4 ... (galloping). Either way a lookup costs
+O(log distance) instead of O(log rows), and most of its reads hit the cache.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +14,15 @@ from anabranch.kernels.columns.grouped import Ids, Ints, Mask
 from anabranch.model.numbers.compiled import FLAG, IDS, INT, INTS, MASK, compiled
 
 _SPARSE = 32
-"""Where so many times as much is held as wanted, what is wanted lies far apart."""
+"""From this many stored rows per wanted id on, positions are guessed instead of galloped to."""
 
 
 @compiled(IDS, INTS, INTS)
 def merge_order(ids: Ids, times: Ints, cuts: Ints) -> Ints:
     """Positions that sort by id and time, where the parts between cuts are sorted already.
 
-    Rows equal in both keep their order.
+    Rows equal in both keep their order. Neighbouring parts are merged in rounds, so p parts cost
+    log2(p) passes over all rows; two buffers change roles after each round.
     """
     order = np.arange(len(ids))
     other = np.empty(len(ids), np.int64)
@@ -74,10 +81,11 @@ def search(times: Ints, low: Ints, high: Ints, target: Ints, after_equal: bool) 
 
 @compiled(IDS, IDS)
 def _expected(held: Ids, ids: Ids) -> Ints:
-    """About where ids lie in sorted ids. Ids are hashes, so they lie evenly.
+    """Guess the positions of ids in sorted ids by interpolation, corrected twice.
 
-    Every look at what is held corrects the guess. The looks do not wait for each other, so far
-    fewer of them go to memory one after the other than in a binary search.
+    The k-th of n uniform hashes is within about sqrt(n) of k/n * 2^64; each look at what is stored
+    at the guess corrects most of that. The loop is over all ids per correction, so that the reads
+    of different ids do not wait for each other, as the steps of a binary search do.
     """
     density, length = len(held) / 2.0**64, len(held)
     result = np.empty(len(ids), np.int64)
@@ -92,7 +100,12 @@ def _expected(held: Ids, ids: Ids) -> Ints:
 
 @compiled(IDS, IDS)
 def slices(held: Ids, ids: Ids) -> tuple[Ints, Ints]:
-    """Where the rows of each id lie in sorted ids; fast where the wanted ones come in order."""
+    """The range [low, high) of each id's rows in sorted ids; fastest where ids come in order.
+
+    From a guess the search gallops towards the id (steps 1, 2, 4 ...) until it has passed it, and
+    halves the last step. The guess only decides how long that takes: a wrong one is still right in
+    the end.
+    """
     low, high = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
     length = len(held)
     far = length > _SPARSE * len(ids)
@@ -168,7 +181,8 @@ def around(
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Rows in stretches [low, high] of keys, both in order: the first one, and behind the last.
 
-    Also where they begin and end with one more row of the key on each side, if there is one.
+    Also where they begin and end with one more row of the key on each side, if there is one. As
+    stretches are in order, the search for one begins where the last one ended (`cursor`).
     """
     count, length = len(ids), len(held)
     start, stop = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -240,7 +254,8 @@ def around(
 def recent(ids: Ids, times: Ints, uncertain: Ids, stable: int) -> Ints:
     """Positions of the rows of a run that do not end before the stable point.
 
-    The run itself tells when they end, except for the `uncertain` keys, given in order.
+    The run itself tells when they end, except for the `uncertain` keys, given in order: there a
+    newer run removes rows, so the next row of this run may not be where a segment ends.
     """
     found = np.empty(len(ids), np.int64)
     size, cursor = 0, 0
@@ -269,6 +284,13 @@ def survivors(
     """Of the rows of timelines in an order by id, time and age, those that still matter.
 
     See `timeline_rows.merger`; it is one pass from the end, as a row lasts until the next one.
+    `until` is the start of the row that follows in time. Kept rows fill the array from the back, so
+    the first kept row of a key is at `size` when the key is done: if it is a gap and `whole`, it is
+    given up.
+
+    Example, S = 15, `whole`: rows 5: n=0, 10: n=1, 20: n=0. From the end: 20 is kept (a last gap is
+    dropped only before S), 10 lasts until 20 >= 15 and is kept, 5 lasts until 10 < 15 and is
+    dropped.
     """
     kept = np.empty(len(order), np.int64)
     size = len(order)
@@ -310,10 +332,10 @@ def meet(
     stable: int,
     removed: int,
 ) -> tuple[Mask, Mask]:
-    """What another run, with slices [low, high) of it, says about the keys of a run.
+    """Compare a run with another one, of which keys have the slices [low, high).
 
-    Marks the rows before the stable point that a newer run takes away, and the keys of which it
-    has a row no later than this run's last one.
+    Marks the rows before the stable point that the other run, if `newer`, takes away, and the keys
+    of which it has a row no later than this run's last one.
     """
     gone, shared = np.zeros(len(times), np.bool_), np.zeros(len(begins), np.bool_)
     for key in range(len(begins)):
@@ -342,7 +364,7 @@ def meet(
 def remaining(
     begins: Ints, times: Ints, counts: Ints, gone: Mask, shared: Mask, stable: int, removed: int
 ) -> Ints:
-    """The rows of a run that still matter; see `timeline_rows.trimmer`."""
+    """The rows of a run that still matter, per key from its anchor on; see `trimmer`."""
     found = np.empty(len(times), np.int64)
     size = 0
     for key in range(len(begins)):

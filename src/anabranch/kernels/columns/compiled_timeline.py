@@ -1,4 +1,10 @@
-"""Compiled loops over timelines: what moves touch, what is there before and after them."""
+"""Compiled loops over timelines: what moves touch, what is there before and after them.
+
+All arrays are sorted by (id, time), so each loop is one pass with a few cursors, and costs O(rows)
+where numpy needs a sort or several passes. The meaning of each loop is that of the numpy lines in
+`trace.breakpoints`, `trace.timeline`, `trace.timeline_rows` and `trace.output`, which small batches
+take.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +14,16 @@ from anabranch.kernels.columns.grouped import Ids, Ints, Mask
 from anabranch.model.numbers.compiled import IDS, INT, INTS, MASK, OWN_INTS, compiled
 
 _SHIFTS = 8
-"""Where rows lie so many places from where they belong, sorting by insertion is given up."""
+"""Above this many shifts per row on average, insertion sort gives way to merge sort."""
 
 
 @compiled(OWN_INTS, OWN_INTS, INT)
 def _merge_sort(times: Ints, moves: Ints, length: int) -> None:
-    """Sort by time; equal ones keep their order."""
+    """Sort by time, bottom up; equal ones keep their order. O(n log n), less where runs are sorted.
+
+    Of each pair of neighbouring pieces only the left one is copied aside; the output never
+    overtakes the right one, because it has written at most as many rows as both have given.
+    """
     times_too, moves_too = np.empty(length, np.int64), np.empty(length, np.int64)
     width = 1
     while width < length:
@@ -37,7 +47,12 @@ def _merge_sort(times: Ints, moves: Ints, length: int) -> None:
 
 @compiled(INTS, INTS, INT, INT, OWN_INTS, OWN_INTS)
 def _sort_ends(values: Ints, by_id: Ints, first: int, last: int, times: Ints, moves: Ints) -> None:
-    """Some of the ends by time; ends that came together are nearly in order as a rule."""
+    """Sort the ends of one key's moves by time.
+
+    Moves of one batch are nearly in order as a rule: insertion sort is O(n) there. It has a budget
+    of shifts; when that is spent, rows are only copied and sorted by merging, so the worst case is
+    O(n log n).
+    """
     left = _SHIFTS * (last - first)
     for row in range(last - first):
         move = by_id[first + row]
@@ -62,6 +77,11 @@ def endpoints(
     Given is an order by id. Gives the entries (the number of a move for its old end, and for its
     new end as much more as there are moves), their ids and times, how many moves cover what
     follows each; and per island its id, first and last instant and the first move of its key.
+
+    Per key, old ends and new ends are sorted apart and then merged: where a move goes forward, its
+    old end opens (+1) and its new end closes (-1) a stretch, and the other way round where it goes
+    back. An island begins at the first end of a key, and at an end that finds cover 0, unless it is
+    at the very instant where the last island closed: two stretches that touch are one island.
     """
     count = len(by_id)
     entries, times = np.empty(2 * count, np.int64), np.empty(2 * count, np.int64)
@@ -128,6 +148,10 @@ def resolve(
     The last of equal ones counts. Gives the rows in order, which of them precede an island, which
     lie inside one, and per island the rows before and behind it (-1: none). A row that serves two
     islands of a key is there once.
+
+    The row behind an island is held back in `waiting`: it may turn out to be the row before, or
+    inside, the next island of the key, and must not be written twice. `order` has rows per island,
+    so the same stored row may occur under two islands; that is found by its time.
     """
     count = len(low)
     found = np.empty(len(order), np.int64)
@@ -198,12 +222,12 @@ def weave(
     covers: Ints,
     forever: int,
 ) -> tuple[Ids, Ints, Mask, Mask, Mask, Mask, Mask, Ints, Ints, Ints, Ints, Ints]:
-    """Places out of held rows and ends of moves, both by id and time (see `endpoints`).
+    """Merge stored rows and ends of moves, both by id and time, into breakpoints.
 
-    Gives per place its id, its time, whether it is the first and the last of its key, whether a
-    move covers it, whether a row is held there, whether it is known for sure, the held row that
-    counts there (-1: none) and the first move of its key; then the places of held rows, of old
-    ends and of new ends.
+    Gives the fields of `Breakpoints` in order. A merge of two sorted lists; `here` is the
+    breakpoint being filled. What is final only when a breakpoint is complete (`touched`, `source`)
+    is written when the next one begins, and what needs the whole key (`move`) when the next key
+    begins.
     """
     held, moved = len(held_ids), len(entries) // 2
     length = held + len(entries)
@@ -288,7 +312,12 @@ def lane(
     first: Mask,
     touched: Mask,
 ) -> tuple[Ints, Ints]:
-    """A whole lane at all places, as it was and with the weights of moves added."""
+    """A lane at all breakpoints, as it was and with the weights of moves added.
+
+    Weights enter at old ends and leave at new ends, so their running sum over the breakpoints of a
+    key is what the moves add to each segment. (Where a move goes back in time the same formula
+    gives minus its weight in between.)
+    """
     length = len(source)
     old, new = np.empty(length, np.int64), np.zeros(length, np.int64)
     for move in range(len(weight)):
@@ -316,7 +345,10 @@ def boundaries(
     times: Ints,
     forever: int,
 ) -> Mask:
-    """Where revised timelines have rows; `differs` marks places that are not as those before."""
+    """The breakpoints that are rows of revised timelines; see `timeline.boundaries`.
+
+    `differs` marks breakpoints whose lanes are not those of the one before.
+    """
     result = np.empty(len(differs), np.bool_)
     for index in range(len(differs)):
         if touched[index] or (index and touched[index - 1] and not first[index]):
@@ -339,7 +371,11 @@ def changes(
     same: Mask,
     forever: int,
 ) -> tuple[Ints, Mask, Ints, Ints, Ints]:
-    """Moves of output events, see `output.changed_events`; from the end, as ends lie behind."""
+    """Moves of output events, see `output.changed_events`.
+
+    From the last breakpoint to the first: the end of a segment is the next row, so `old_end` and
+    `now_end` are known when a segment is reached. Results fill the arrays from the back.
+    """
     room = 0
     for index in range(len(times)):
         if complete[index]:

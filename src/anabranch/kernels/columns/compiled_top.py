@@ -16,13 +16,16 @@ _INT: Final = types.int64
 _INTS: Final = types.Array(types.int64, 1, "C", readonly=True)
 _MASK: Final = types.Array(types.boolean, 1, "C", readonly=True)
 
-# What is known about the edge of the first k: the last place among them, how many of its copies
-# are, how many rows that makes; and how many places have been noted at this instant.
+# A *rank* is the code of a row minus the first code of its group: 0 is the best row of the group.
+# The edge of the first k: the worst rank inside, how many of its copies are inside, how many rows
+# are inside in all; and how many ranks have been noted at this instant. Two invariants between
+# calls: inside <= k, and inside < k only if all alive rows are inside (then copies == alive[last]).
 _LAST, _COPIES, _INSIDE, _NOTED = 0, 1, 2, 3
 
 _State = tuple[Ints, Ints, Mask, Ints, Ints, Mask]
-"""The edge; how many rows of each place are alive, and the places where some are; what changes
-among the first k at this instant, and the places where something may: a list, and marks."""
+"""The edge; how many rows of each rank are alive, and the set of ranks with alive rows; by how much
+the copies of a rank inside the first k change at this instant, and the ranks where that may be so,
+as a list and as marks."""
 
 
 def _compiled(*arguments: types.Type) -> Callable[[_Function], _Function]:
@@ -43,9 +46,12 @@ def _part(function: _Function) -> _Function:
     return cast(_Function, njit(forceinline=True)(function))
 
 
-# A set of places is a binary tree of marks: a node is marked while a place below it is. The root
-# is node 1, the place p node `size + p`. Marks change only as far up as they have to, and the
-# nearest neighbour of a place is found by going up and down again.
+# A set of ranks is a binary tree of marks: a node is marked while a rank below it is in the set.
+# The root is node 1, rank r is the leaf `size + r`, the children of node n are 2n and 2n + 1. All
+# is O(log size): marks change only as far up as they have to, and the nearest neighbour of a rank
+# is found by going up to the first marked sibling and down again. Example with size 4 and the set
+# {0, 3}: marked are 4 and 7 (leaves), 2 and 3, 1. After 0: from 4 up to 2, whose sibling 3 is
+# marked, down to 7: rank 3.
 
 
 @_part
@@ -68,7 +74,7 @@ def _vacate(tree: Mask, size: int, rank: int) -> None:
 
 @_part
 def _first(tree: Mask, size: int) -> int:
-    """The first place of a set, or -1."""
+    """The smallest rank of a set, or -1."""
     if not tree[1]:
         return -1
     node = 1
@@ -79,7 +85,7 @@ def _first(tree: Mask, size: int) -> int:
 
 @_part
 def _last(tree: Mask, size: int) -> int:
-    """The last place of a set, or -1."""
+    """The largest rank of a set, or -1."""
     if not tree[1]:
         return -1
     node = 1
@@ -90,7 +96,7 @@ def _last(tree: Mask, size: int) -> int:
 
 @_part
 def _following(tree: Mask, size: int, rank: int) -> int:
-    """The next place of a set, or -1."""
+    """The next larger rank of a set, or -1."""
     node = size + rank
     while node > 1 and (node & 1 or not tree[node + 1]):
         node >>= 1
@@ -104,7 +110,7 @@ def _following(tree: Mask, size: int, rank: int) -> int:
 
 @_part
 def _preceding(tree: Mask, size: int, rank: int) -> int:
-    """The place of a set before this one, or -1."""
+    """The next smaller rank of a set, or -1."""
     node = size + rank
     while node > 1 and not (node & 1 and tree[node - 1]):
         node >>= 1
@@ -118,7 +124,7 @@ def _preceding(tree: Mask, size: int, rank: int) -> int:
 
 @_part
 def _note(state: _State, rank: int, more: int) -> None:
-    """So many more rows of a place are among the first k than before the batch."""
+    """Add to the change of a rank among the first k, compared with before the batch."""
     edge, change, noted, is_noted = state[0], state[3], state[4], state[5]
     if not is_noted[rank]:
         is_noted[rank] = True
@@ -129,7 +135,7 @@ def _note(state: _State, rank: int, more: int) -> None:
 
 @_part
 def _fill(k: int, state: _State, size: int) -> None:
-    """Let rows come up while there is room."""
+    """Let the next alive rows in while fewer than k are inside."""
     edge, alive, tree = state[0], state[1], state[2]
     while edge[_INSIDE] < k:
         last = edge[_LAST]
@@ -171,7 +177,7 @@ def _come(k: int, state: _State, size: int, rank: int, copies: int) -> None:
 
 @_part
 def _go(k: int, state: _State, size: int, rank: int, copies: int) -> None:
-    """Rows are alive no more; others take their places among the first k."""
+    """Rows are alive no more; the next alive ones move up among the first k."""
     edge, alive, tree = state[0], state[1], state[2]
     alive[rank] -= copies
     if not alive[rank]:

@@ -21,10 +21,10 @@ NULL: Final = np.int64(-(2**63) + 1)
 
 
 def cover_max(length: int, low: Ints, high: Ints, codes: Ints) -> Ints:
-    """For every place the largest code of the ranges [low, high) over it, or NONE.
+    """For every index the largest code of the ranges [low, high) over it, or NONE.
 
     A range is two overlapping blocks of a power of two; blocks are pushed down level by level,
-    so the work is (ranges + places) * log(places) however much the ranges overlap.
+    so the work is (ranges + length) * log(length) however much the ranges overlap.
     """
     best = np.full(length, NONE)
     chosen = high > low

@@ -1,4 +1,4 @@
-"""Rows that stay where they are: columns are brought together when they are needed."""
+"""A lazy concatenation of record batches; columns are gathered on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of copies that contradict what is settled: the event, and both views of it."""
+"""Reports of copies that contradict what is settled: the event, and both views of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN: Final = 5
 @final
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """An event that the output and an input (given by its place) see differently, for good."""
+    """An event that the output and an input (given by its index) see differently, for good."""
 
     payload: Payload
     start: int
@@ -64,7 +64,7 @@ def describe(
 ) -> tuple[Contradiction, ...]:
     """Some contradictions in detail, of every input one at least.
 
-    `node` and `by` say of which nodes and inputs they are, `came` of which nodes something came.
+    `node` and `by` are their nodes and inputs, `arrived` marks nodes with elements in the batch.
     """
     if not len(by):
         return ()

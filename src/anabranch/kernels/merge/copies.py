@@ -27,7 +27,7 @@ class InputState:
     """One input.
 
     Attributes:
-        number: Its place among the inputs, for good.
+        number: Its number among the inputs, for good.
         name: What people call it.
         status: It is `joining` until the output has reached the instant it vouches for; one that
             `left` or is `quarantined` is not listened to.
@@ -175,7 +175,7 @@ class Copies:
         return replace(self, each=tuple(each))
 
     def counted(self, ignored: np.ndarray, diverged: np.ndarray, numbers: Sequence[int]) -> Copies:
-        """The same with more elements that came too late, and contradictions, given by places."""
+        """The same with more late elements and contradictions, each given by its input's index."""
         late = np.bincount(ignored, minlength=len(numbers))
         wrong = np.bincount(diverged, minlength=len(numbers))
         copies = self
@@ -190,7 +190,7 @@ class Copies:
         return copies
 
     def columns(self, before: Copies) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """By number: the place among those who are heard, if they are, and what was promised."""
+        """By number: the index among those who are heard, if they are, and what was promised."""
         most = max((each.number for each in self.each), default=0) + 1
         column, heard = np.full(most, NONE, np.int64), np.zeros(most, np.bool_)
         promised = np.full(most, BEGINNING, np.int64)

@@ -3,6 +3,27 @@
 What is remembered of a node are the ends that each input and the output give it; an end at the
 start says that there is no such event. What arrived in a batch is taken in first, then one stable
 point: the largest, by the input that leads. At most one move of a node leaves in a batch.
+
+A node goes through three phases, by its start and the stable points `since` (before the batch) and
+`until` (after it) of the output:
+- free, `start >= since`: anything may change; the policy alone decides (`choose_ends`);
+- half settled, `start < since <= end of the output`: there for good, only its end may move, and
+  never to before `since`;
+- over, start and end before `since`: nothing changes, and late elements are ignored.
+Before the output promises `until`, whatever that promise settles must be as the leader has it
+(`settle_ends`). So the output never takes back what it promised, and ends up equal to the leader.
+
+Example with the default policy, inputs x and y (`end (out)` is what the output has of node A from
+6):
+
+    x: A [6, 10)           out 10   inserted: the first who has it counts
+    y: A [6, 12)           out 10   x and y differ, but nothing is settled yet
+    x: A 10 -> 15          out 10   adjusts are lazy
+    y: A 12 -> 15          out 10
+    y: stable 16           out 15   15 < 16 is settled now, so A 10 -> 15 leaves, then stable 16
+    x: A 15 -> 9           ignored: the node is over
+
+Cost per batch: the nodes touched, and with a new stable point the nodes that start before it.
 """
 
 from __future__ import annotations
@@ -50,7 +71,7 @@ class Lead:
 
     Attributes:
         keys: Under which numbers the inputs are remembered.
-        leader: The place of the one that leads.
+        leader: The index of the one that leads.
         since: The output's stable point before the batch.
         until: The output's stable point after the batch.
         was: What of the output each input had settled before the batch.
@@ -98,8 +119,8 @@ class Lead:
 class MergeResult:
     """What a batch gives: new runs, output, and what was noticed.
 
-    `ignored` are the rows that came too late to matter. `by` are the places of the inputs that
-    contradict what is settled, once for each event; `found` tells more of some of these. `twice`
+    `ignored` are the rows that came too late to matter. `by` are the indexes of the inputs that
+    contradict what is settled, once for each event; `found` describes a few of these. `twice`
     is a row that inserts what its input has already, with another end.
     """
 
@@ -114,7 +135,7 @@ class MergeResult:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeEnds:
-    """The ends of some nodes: one row per node, one column per input; `start` means none."""
+    """The ends of nodes: one row per node, one column per input; an end at `start` means none."""
 
     start: Ints
     out: Ints
@@ -226,7 +247,7 @@ def _inserted_twice(node: Ints, elements: Elements, ends: Ints) -> int | None:
 def _resolve(
     parts: Sequence[pa.RecordBatch], elements: Elements, lead: Lead
 ) -> tuple[Numbered, Mask, Ints, Ints]:
-    """The nodes of some versions and of what came; whether they were known, and their ends."""
+    """The nodes of stored versions and of elements; whether each was stored, and its ends."""
     nodes = number_all(parts, elements.ids, elements.check, elements.start)
     count = sum(part.num_rows for part in parts)
     latest = np.full(len(nodes), -1, np.int64)

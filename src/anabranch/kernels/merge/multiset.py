@@ -3,6 +3,22 @@
 What is remembered of a node are its ends, and how many events each input and the output have with
 each end. A batch is taken in as a whole; then the multiset that the output should have is worked
 out, and the moves that lead there.
+
+The phases are those of r3 (see `keyed`), but per end: within one node, ends before the stable point
+are settled while later ones may still move. When a stable point passes, the number of events of a
+node that began before it is settled, and so are all ends before it; the ends that go on may differ.
+
+Example, node A from 2, inputs x and y, default policy; counts per end as (out, x, y):
+
+                             end 5       end 7       end 9      leaves
+    x: A [2, 5), A [2, 9)    (1, 1, 0)               (1, 1, 0)  both are inserted
+    y: A [2, 5)              (1, 1, 1)               (1, 1, 0)
+    y: A [2, 7)              (1, 1, 1)  (0, 0, 1)    (1, 1, 0)
+    y: stable 6              (1, 1, 1)  (0, 0, 1)    (1, 1, 0)  two events both: stable 6 may leave
+    y: stable 8              (1, 1, 1)  (1, 0, 1)    (0, 1, 0)  A 9 -> 7, as 7 < 8 is settled now
+
+Surplus at one end is paired with a lack at another (`_pair`), so that a move and not a withdrawal
+and an insert leaves.
 """
 
 from __future__ import annotations
@@ -44,7 +60,7 @@ from anabranch.model.time import BEGINNING, FOREVER
 class EndCounts:
     """How many events of each node there are with each end: rows by node and end.
 
-    `counts` has a column per input. `begins` is the place of each node's first row.
+    `counts` has a column per input. `begins` is the position of each node's first row.
     """
 
     node: Ints
@@ -145,7 +161,7 @@ def _add_up(
     elements: Elements,
     lead: Lead,
 ) -> EndCounts:
-    """What was remembered, and what the moves that came take away and add."""
+    """The stored counts, and what the moves of the batch take away and add."""
     old = nodes.node[: len(nodes.node) - len(node)]
     gone = np.flatnonzero(elements.end > elements.start)
     come = np.flatnonzero(elements.new_end > elements.start)
@@ -329,7 +345,7 @@ def _write(
     written: Mask,
     lead: Lead,
 ) -> tuple[SortedRun, ...]:
-    """New versions of some nodes; a version without events says that there are none."""
+    """New versions of the written nodes; one row with no counts says that a node has no events."""
     present = (wanted != 0) | (table.counts != 0).any(axis=1)
     none = table.totals(present.astype(np.int64)) == 0
     present |= (table.end == nodes.start[table.node]) & none[table.node]

@@ -31,7 +31,7 @@ from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.time import BEGINNING, Time
 
 GATHER_FROM_PIECES: Final = 64
-"""Payloads that change between parts more often are brought together first."""
+"""Rows that alternate between parts more often than this are gathered part by part first."""
 
 
 @final
@@ -51,11 +51,11 @@ class Payloads:
         return self.parts[0].schema
 
     def select(self, rows: Ints) -> Payloads:
-        """Some of them, none copied."""
+        """The payloads at these rows, none copied."""
         return Payloads(self.parts, rows if self.rows is None else self.rows[rows])
 
     def take(self, rows: Ints) -> pa.RecordBatch:
-        """Some of them. It is faster where those of one part are next to each other."""
+        """Copy the payloads at these rows; faster where those of one part are adjacent."""
         if not len(rows) or not len(self.schema):
             return self.parts[0].slice(0, 0)
         rows = rows if self.rows is None else self.rows[rows]
@@ -86,7 +86,7 @@ def _take(part: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Elements:
-    """What arrived, in the order of each input: moves of ends, and the column of who says so."""
+    """Moves of ends in the order of each input; `column` is the index of the input."""
 
     ids: Ids
     check: Ids
@@ -103,7 +103,7 @@ class Elements:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbered:
-    """The nodes of some rows: which node each row is of, and what tells nodes apart."""
+    """Nodes numbered from 0: the number of each row's node, and each node's id, check and start."""
 
     node: Ints
     ids: Ids

@@ -1,8 +1,18 @@
 """Cases r0, r1 and r2: inputs that only insert, in order. Next to nothing is remembered.
 
 Elements are told apart by their start and, where starts may be equal, by their number among those
-of the start (r1) or by their payload (r2). What was seen at the largest start so far is known; what
-is before it came already, or is missing for good.
+of the start (r1) or by their payload (r2). What was seen at the largest start so far is remembered;
+what is before it has passed already, or is missing for good.
+
+Why that is enough: every input is in order, so whoever first reaches a start has brought all its
+earlier elements. An element with a smaller start than the largest that passed is a repetition.
+State is therefore the identities at one instant, however long the stream is.
+
+Example as r1, inputs x and y (the state is the largest start, and how many passed there):
+    x: A at 2, B at 3                  A and B pass      3: {0}
+    y: A at 2, B at 3, C at 3          C passes          3: {0, 1}   B is number 0 at 3, which
+    passed x: C at 3, D at 4                  D passes          4: {0}      C is number 1 of x at 3
+As r2 the sets hold hashes of payloads, as r0 the start alone is enough.
 """
 
 from __future__ import annotations
@@ -152,8 +162,8 @@ def in_order(
 ) -> tuple[Copies, Ints]:
     """Check that every input is as the case says; as r1, give each element's number among ties.
 
-    Where that is `known` of the inputs, what one of them sends in a batch may be in any order: it
-    comes from several shards.
+    Where the plan has `proven` it, what an input sends in a batch may be in any order, because it
+    comes from several shards: it is sorted, and nothing is checked.
 
     Raises:
         StreamError: An input adjusts, goes back in time, or has two elements of one start where

@@ -1,4 +1,23 @@
-"""The elements around changes, read from runs as far as they matter."""
+"""The elements around changes, read from runs as far as they matter.
+
+A change moves the ends of the R elements before it (R is the size of the window), and to know their
+ends the R elements after it are needed. Of millions of elements of a group, 2R + 1 are read per
+change.
+
+The difficulty: the trace is several runs that are added up, so R rows of a run are not R elements.
+A row may be netted out by a newer run, and the next element may be in another run. So each run is
+read a number of rows to either side; the nearest unread row of *any* run bounds what is certain;
+and where fewer than R certain elements are left, reach is multiplied by 4. Every element is then
+certain or unread in all runs, so each chunk of certain elements has no gap. As reach quadruples,
+all earlier readings together are at most a third of the last one.
+
+Example: R = 2, one run with elements at 1, 2 ... 20, a change at 10. Read are 8, 9, 10, 11 and 12.
+If a newer run had taken 8 and 9 away, reach to the left would become 8: read are 2 to 12, and 6 and
+7 are the two elements before the change.
+
+With a slide S > 1 every later element gets another number, so all elements after the change are
+read; prefix sums of counts in each run (`SUM`) tell how many come before, without reading them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +38,7 @@ from anabranch.model.batch import no_rows
 from anabranch.model.time import BEGINNING, FOREVER
 
 SKIP_FROM_ELEMENTS: Final = 64
-"""Up to so many unchanged elements between changes are read rather than skipped."""
+"""Up to this many unchanged elements between two changes are read rather than skipped."""
 
 
 @final

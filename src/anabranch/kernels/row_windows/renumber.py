@@ -1,4 +1,21 @@
-"""Elements before and after a batch: their numbers, and from when to when they are in a window."""
+"""Elements before and after a batch: their numbers, and from when to when they are in a window.
+
+Elements of a group are numbered 1, 2, 3 ... by time (and order_by). With `rows` R and `slide` S,
+element i is in the window from the element whose number is the next multiple of S at or after i,
+until the one whose number is the next multiple of S at or after i + R. With S = 1: from its own
+instant until that of element i + R.
+
+Only chunks without gaps are read (see `element_fetch`), so numbers are relative to a chunk;
+`before` is how many elements of the group precede it, modulo S, which is all that a multiple of S
+needs.
+
+Example, R = 2, S = 1, elements at 10, 20, 30, 40, 50, 60; one arrives at 35. Read are 20, 30, 40
+and 50:
+    20: ends where the second element after it is, 40 before and 35 after the batch
+    30: 50 before, 40 after
+    35: not there before, [35, 50) after
+    40: its end is element 60 before and after, which was not read: FOREVER both times, no move
+"""
 
 from __future__ import annotations
 
@@ -36,7 +53,7 @@ class ElementRevision:
         times: The instant of each.
         old, new: How often it is there, before and after.
         instant: Where another instant or group begins.
-        place: The row of `rows` that has the payload.
+        source: The row of `rows` that has the payload.
         rows: What was held and what arrived.
         chunk: Elements with one number are a stretch of a group without gaps.
         before: Per chunk, how many elements of the group precede it, modulo the slide.
@@ -56,7 +73,7 @@ class ElementRevision:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ElementMoves:
-    """How lifetimes move: `element` is the place in a revision whose payload each has."""
+    """How lifetimes move: `element` is the index in a revision whose payload each has."""
 
     element: Ints
     start: Ints

@@ -1,4 +1,25 @@
-"""What a batch changes among the first k rows, given what they were."""
+"""What a batch changes among the first k rows, given what they were.
+
+Only the first k rows of each group are remembered in order (`best`), with the time that each was
+among them; the other rows are found in the trace when they are needed. Rows have *codes*: smaller
+is better, and the codes of one group are unique per payload.
+
+At an instant that a batch touches, nothing changes among the first k, or:
+- a row comes that is better than the k-th (or fewer than k are there): the first k change, and
+  `best` and the batch tell how;
+- a row goes that was among fewer than k: likewise;
+- a row goes that was among k, so that a row outside `best` moves up: the range is *lost*, and the
+  caller asks again with all rows that are alive in it.
+
+Example, k = 2, `best` = codes 1 and 3, both on [0, 10):
+    code 2 comes on [4, 8)          from 4: +1 of code 2, -1 of code 3; from 8 back
+    code 1 ends at 6, not at 10     [6, 10) is lost. With the rows alive there (3 and 4):
+                                    from 6: -1 of code 1, +1 of code 4; from 10 back
+
+Cost: instants touched * k in the worst case, each found in log2(codes) steps (see `Coverage`).
+`sweep` computes the same for large batches in one compiled pass; `survey` here is for small ones,
+where loading or calling the compiled loops would cost more than it saves.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +43,13 @@ from anabranch.kernels.trace.coverage import Coverage, Spot
 from anabranch.kernels.trace.ranked_events import unknown_event
 
 _WORST: Final = np.int64(2**63 - 1)
-"""A code behind all others: that of a place that is still free."""
+"""A code worse than all others: that of the k-th row where there are fewer than k."""
 
 _ODD: Final = tuple(
     np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 )
 BLOCK_ROWS: Final = 1_000_000
-"""About so many rows are looked at together."""
+"""Affected instants are compared in blocks of about this many rows, to bound memory."""
 
 
 @final
@@ -153,7 +174,10 @@ def net(owner: Ints, code: Ints, end: Ints, new_end: Ints) -> Stretches:
 
 
 def keep_best(k: int, rows: Stretches) -> Mask:
-    """Without rows that are behind k others of their owner and hold as long."""
+    """Mark the rows that have fewer than k better ones of their owner with the same lifetime.
+
+    The others can never be among the first k, because those k hold whenever they do.
+    """
     order = np.lexsort((rows.code, rows.high, rows.low, rows.owner))
     first = is_first(rows.owner[order], rows.low[order], rows.high[order])
     count = rows.count[order]
@@ -176,10 +200,11 @@ def crowded(k: int, ids: Ids, low: Ints, high: Ints) -> Mask:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """Instants at which something changes, per owner; what is known about those a batch touches.
+    """Instants at which something changes, per owner, and what a batch does at those it touches.
 
-    `affected` places may get another answer; at `lost` ones a row went that was among the first k
-    of more, so that another one follows, and only a look at all rows tells which.
+    `touched` are indexes into `owner` and `time`; `affected` and `lost` are per touched instant.
+    `affected` ones may get another answer; at `lost` ones a row went that was among the first k of
+    more, so that another one follows, and only a look at all rows tells which.
     """
 
     k: int
@@ -195,7 +220,7 @@ class Survey:
     def of(
         k: int, best: CodeChanges, moved: Stretches, more: tuple[Ints, Ints] | None = None
     ) -> Survey:
-        """Look at all instants at which the first k or what moved changes (and some more)."""
+        """Collect all instants at which the first k or what moved changes, and `more` instants."""
         owners = [best.owner, moved.owner, moved.owner] + ([more[0]] if more else [])
         times = [best.time, moved.low, moved.high] + ([more[1]] if more else [])
         owner, time, index = _instants(np.concatenate(owners), np.concatenate(times))
@@ -228,12 +253,12 @@ class Survey:
         return Survey(k, owner, time, touched, enters | leaves, leaves & full, old, new)
 
     def lost_ranges(self) -> tuple[Ints, Ints, Ints]:
-        """Maximal stretches of neighbouring lost places: owner, from, to."""
+        """Maximal stretches of neighbouring lost instants: owner, from, to."""
         begins, ends = self._lost_ends()
         return self.owner[begins], self.time[begins], self.time[ends + 1]
 
     def _lost_ends(self) -> tuple[Ints, Ints]:
-        """First and last places of the stretches of lost places."""
+        """Indexes of the first and last instants of the stretches of lost instants."""
         lost = np.zeros(len(self.owner) + 1, np.bool_)
         lost[self.touched] = self.lost
         first = np.append(is_first(self.owner), True)
@@ -242,7 +267,7 @@ class Survey:
         return np.flatnonzero(begins), np.flatnonzero(lost[:-1] & ~joined)
 
     def differences(self, everything: Coverage | None) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-        """The old and the new first k of all affected places, compared: code, from, to, change.
+        """The old and the new first k of all affected instants, compared: code, from, to, change.
 
         `everything` has all rows alive in the lost ranges, which are its owners.
         """
@@ -279,13 +304,13 @@ def relevant_instants(k: int, rows: Stretches, everything: Coverage) -> tuple[In
     begin, stop = np.split(index, 2)
     marked = np.zeros(len(owner), np.bool_)
     marked[begin[rows.code <= worst[begin]]] = True
-    # At the place before, which is its own range's, as it has begun there at the latest.
+    # stop - 1 is an instant of the same range, as the row has begun there at the latest.
     marked[stop[rows.code <= worst[stop - 1]]] = True
     return owner[marked], time[marked]
 
 
 def _instants(owner: Ints, time: Ints) -> tuple[Ints, Ints, Ints]:
-    """The different instants of every owner, in order, and the place of each given one."""
+    """The distinct instants of every owner, in order, and the index of each given one."""
     order = np.lexsort((time, owner))
     first = is_first(owner[order], time[order])
     index = np.empty(len(order), np.int64)
@@ -302,7 +327,7 @@ def _covered(length: int, low: Ints, high: Ints) -> Mask:
 
 
 def _within(mask: Mask, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints]:
-    """Ranges of places cut down to where the mask holds: the range of each piece, from, to."""
+    """Ranges of indexes cut down to where the mask holds: the range of each piece, from, to."""
     if not len(low):
         none = np.empty(0, np.int64)
         return none, none, none

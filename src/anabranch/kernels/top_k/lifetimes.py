@@ -1,4 +1,12 @@
-"""From changes of how often rows hold to moves of the lifetimes that were sent for them."""
+"""From changes of how often rows hold to moves of the lifetimes that were sent for them.
+
+Level n of a row holds while the row holds at least n times; each level is a sequence of lifetimes,
+and those are what was sent. So a change moves only ends within its own stretch of time, however
+many copies of the row there are.
+
+Example: a row holds once on [0, 10) and is sent as such. From 4 to 6 it holds once more: level 1 is
+[0, 10) as before, level 2 is [4, 6), and the only move is the insert of [4, 6).
+"""
 
 from __future__ import annotations
 
@@ -132,7 +140,7 @@ def _pairs(old: Lifetimes, new: Lifetimes) -> tuple[Ints, Ints]:
 
 
 def _at(values: Ints, positions: Ints, otherwise: Ints) -> Ints:
-    """Values at places; others where a place is negative."""
+    """Values at positions; others where a position is negative."""
     return np.where(positions >= 0, values[positions], otherwise) if len(values) else otherwise
 
 
@@ -146,6 +154,6 @@ def order_in_time(times: Ints) -> Ints:
 
 
 def order_by_code_and_time(codes: Ints, times: Ints) -> Ints:
-    """Positions that sort by place, then by time; rows equal in both keep their order."""
+    """Positions that sort by code, then by time; rows equal in both keep their order."""
     by_time = order_in_time(times)
     return by_time[order_by_time(codes[by_time])]

@@ -1,4 +1,15 @@
-"""What a large batch changes among the first k rows: the compiled sweep, and what it needs."""
+"""What a large batch changes among the first k rows: the compiled sweep, and what it needs.
+
+The sweep goes through the begins and ends of all rows of a group in the order of time and keeps the
+edge of the first k up to date. At each instant it notes -1 for every row that was among the first k
+before the batch and +1 for every row that is now; what does not cancel out is the change. A row
+costs O(log rows of the group), so a batch costs O(rows log rows), however many instants and
+whatever k is.
+
+Example, k = 2: codes 1 and 3 were among the first 2 on [0, 10), code 2 comes on [4, 8). At 4 code 2
+gets in and pushes code 3 out; at 8 it goes and code 3 comes up again: (4, code 2, +1), (4, code 3,
+-1), (8, code 2, -1), (8, code 3, +1). At 0 and 10 notes cancel out: -1 as it was, +1 as it is.
+"""
 
 from __future__ import annotations
 

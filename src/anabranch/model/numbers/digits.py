@@ -9,8 +9,24 @@ Most numbers lie in the few slots of a *window*: those are columns. The others a
 in one column of lists (see `pack`), so that they cost nothing where there are none.
 
 Example, with the window of sums (slots 0, 1 and 2 have the units 2^-80, 2^-48 and 2^-16): 1.5 is
-98304 in slot 2; 0.1 is 6553 in slot 2, 2576980377 in slot 1 and 2576980480 in slot 0, before the
-digits are balanced; 1e300 has a part of its bits in slot 31, and one more below.
+98304 in slot 2; 0.1 is 6553 in slot 2, 2576980377 in slot 1 and 2583691264 in slot 0, before the
+digits are balanced; 1e300 is 25052104 in slot 32 and 2147965376 in slot 31, both outside the
+window.
+
+The invariant: sum(digit * unit of its slot) is the exact sum, whatever was added or carried in
+between. Many digit vectors are one number: 2^32 in slot 0 is 1 in slot 1. `carry` gives the one
+vector with -half <= digit < half in each slot, so that equal sums are equal bit by bit. Why 64 bits
+are enough: a digit of one float is below 2^32 in all slots but the last of the window, so up to
+2^31 rows add up within 64 bits; the last slot is wider, and its large digits are halved first
+(`relieve`).
+
+>>> digits = split(np.array([0.1, 0.2, -0.3]), SUMS)
+>>> total = carry({slot: np.array([lane.sum()]) for slot, lane in digits.items()}, SUMS)
+>>> {slot: int(lane[0]) for slot, lane in total.items()}
+{0: 33554432, 1: 0, 2: 0}
+
+That is 33554432 * 2^-80 = 2.8e-17, the exact sum of these three floats; adding them as floats gives
+5.6e-17. Cost: three whole-number columns per sum where all numbers fit the window.
 """
 
 from __future__ import annotations
@@ -100,7 +116,7 @@ def split(numbers: Floats, window: DigitWindow) -> Digits:
                 digits[slot] = odd.astype(np.int64)
     left = _split_in_window(values, window, digits)
     if len(left):
-        _place(digits, window, left, values[left], np.zeros(len(left), np.int64))
+        _add_digits(digits, window, left, values[left], np.zeros(len(left), np.int64))
     return digits
 
 
@@ -138,11 +154,11 @@ def split_squares(numbers: Floats, window: DigitWindow) -> Digits:
     rows = np.arange(len(numbers))
     products = ((high * high, 54), (2.0 * high * low, 27), (low * low, 0))
     for product, shift in products:
-        _place(digits, window, rows, product, 2 * exponents + shift)
+        _add_digits(digits, window, rows, product, 2 * exponents + shift)
     return digits
 
 
-def _place(
+def _add_digits(
     digits: Digits, window: DigitWindow, rows: Ints, values: Floats, exponents: Ints
 ) -> None:
     """Add values * 2^exponents to the digits of rows, one slot after the other from the front."""
@@ -176,7 +192,7 @@ def relieve(digits: Mapping[int, Ints], window: DigitWindow, rows: int) -> Digit
 
 
 def carry(digits: Mapping[int, Ints], window: DigitWindow) -> Digits:
-    """The one form of the same numbers: every digit lies within half the width of its slot.
+    """The normal form of the same numbers: every digit lies within half the width of its slot.
 
     Digits that are balanced around 0 keep small numbers of either sign out of large slots. Slots
     outside of the window that are 0 throughout are left out.
