@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
 from collections import Counter
 from dataclasses import dataclass, fields, make_dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import anabranch.algebra
-import anabranch.expressions
-import anabranch.kernels
-import anabranch.model
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.node import Node
@@ -28,54 +21,15 @@ from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
 from anabranch.errors import EngineError
 from anabranch.expressions.expression import Expression
-from anabranch.kernels.contract.kernel import Kernel, Stateful
+from anabranch.kernels.contract.kernel import Stateful
 from anabranch.kernels.plan.compile import compile_plan
 from anabranch.kernels.plan.identity import plan_fingerprint, stage_fingerprints, state_forms
 from anabranch.model.identity import Identity, fingerprint, identity_of, signature
 from anabranch.model.time import Duration
+from tests.kernels.identities import DECLARED, OPERATOR_CLASSES
 from tests.kernels.operators import OPERATORS
 from tests.kernels.plans import SOURCE
 from tests.optimizer.plans import plans
-
-PACKAGES: Final = (
-    anabranch.model,
-    anabranch.expressions,
-    anabranch.algebra,
-    anabranch.kernels,
-)
-
-
-def declared_classes() -> list[type]:
-    """Every class of the product that says what it is."""
-    found: dict[type, None] = {}
-    for package in PACKAGES:
-        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            module = importlib.import_module(info.name)
-            for each in vars(module).values():
-                if inspect.isclass(each) and each.__module__ == info.name:
-                    found[each] = None
-    return [each for each in found if isinstance(vars(each).get("identity"), Identity)]
-
-
-def concrete(base: type) -> list[type]:
-    """The operators of the product that can be built."""
-    declared_classes()
-    # A dataclass with slots replaces the class that it is made of; the first one may live on.
-    found: list[type] = [base]
-    for each in found:
-        below: list[type] = each.__subclasses__()
-        found += [kind for kind in below if kind not in found]
-    inside = [each for each in found if each.__module__.startswith("anabranch.")]
-    return [
-        each
-        for each in inside
-        if not inspect.isabstract(each)
-        and each is getattr(importlib.import_module(each.__module__), each.__name__)
-    ]
-
-
-DECLARED: Final = declared_classes()
-OPERATOR_CLASSES: Final = [*concrete(Node), *concrete(Kernel)]
 
 
 @pytest.mark.parametrize("kind", OPERATOR_CLASSES, ids=lambda kind: kind.__name__)

@@ -158,6 +158,56 @@ def test_a_query_of_an_earlier_format_goes_on_as_it_began(tmp_path: Path) -> Non
     assert again(reshard=False).shards == 2
 
 
+def forms_written(folder: Folder, **changed: Any) -> dict[str, Any]:
+    """What a checkpoint says after another version wrote the state of its first operator."""
+    about = folder.read_json("query.json") or {}
+    home = next(iter(about["layout"]["stages"].values()))
+    home["forms"][0] |= changed
+    folder.write_json("query.json", about)
+    return about
+
+
+def test_state_of_another_version_is_refused_not_misread(tmp_path: Path) -> None:
+    opened(tmp_path, counted(ROWS))
+    folder = Folder.at(str(tmp_path))
+    about = forms_written(folder, version=7)
+    with pytest.raises(PlanError) as refused:
+        opened(tmp_path, counted(ROWS))
+    assert refused.value.what == (
+        "the state of AggregateKernel cannot be read: the checkpoint has version 7 of its format, "
+        "and this version of Anabranch version 1"
+    )
+    assert refused.value.where == f"{tmp_path}, stage 0-aggregate"
+    assert "resume the query with the version of Anabranch that wrote" in refused.value.hint
+    assert folder.read_json("query.json") == about
+    with pytest.raises(PlanError, match="the checkpoint has version 7 of its format"):
+        opened(tmp_path, counted(ROWS), Distinct(input=CORRECTED), changed=True)
+
+
+def test_state_that_another_planner_laid_out_is_refused(tmp_path: Path) -> None:
+    opened(tmp_path, counted(ROWS))
+    forms_written(Folder.at(str(tmp_path)), layout="0123456789abcdef")
+    with pytest.raises(PlanError, match="the checkpoint has layout 0123456789abcdef of its format"):
+        opened(tmp_path, counted(ROWS))
+
+
+def test_stages_may_have_other_names_in_a_later_version(tmp_path: Path) -> None:
+    first = opened(tmp_path, counted(ROWS))
+    folder = Folder.at(str(tmp_path))
+    about = folder.read_json("query.json") or {}
+    about["layout"]["stages"] = {"0-sum": about["layout"]["stages"].pop("0-aggregate")}
+    folder.write_json("query.json", about)
+    again = opened(tmp_path, counted(ROWS))
+    assert (again.query, again.layout, again.fresh) == (first.query, first.layout, False)
+
+
+def test_a_query_that_resumes_writes_nothing_anew(tmp_path: Path) -> None:
+    opened(tmp_path, counted(ROWS), Distinct(input=CORRECTED))
+    before = (tmp_path / "query.json").stat()
+    opened(tmp_path, counted(ROWS), Distinct(input=CORRECTED))
+    assert (tmp_path / "query.json").stat() == before
+
+
 def test_the_number_of_shards_changes_before_the_first_batch(tmp_path: Path) -> None:
     first = opened(tmp_path, counted(ROWS))
     found = Checkpoint(str(tmp_path), compile_plan(counted(ROWS)), 7, reshard=True)

@@ -75,18 +75,11 @@ def fingerprint(value: object) -> str:
     return _hash(signature(value))
 
 
-def fingerprints(values: Mapping[str, object]) -> dict[str, str]:
-    """The same for several values that have parts in common, which are written once."""
-    writer = _Writer({})
-    return {key: _hash(_text(writer.written(each, inside=False))) for key, each in values.items()}
-
-
 def form_signature(value: object) -> str:
     """The canonical text of what the planner has decided about the state of an operator."""
     writer = _Writer({})
-    return _text(
-        {key: writer.written(found) for key, found, _ in _entries(value, identity_of(value).form)}
-    )
+    entries = _entries(value, identity_of(value).form)
+    return _text({key: writer.written(each) for key, each, usual in entries if not usual})
 
 
 def identity_of(value: object) -> Identity:
@@ -201,6 +194,8 @@ def type_text(kind: pa.DataType) -> str:
         return f"timestamp({kind.unit}{f',{kind.tz}' if kind.tz else ''})"
     if types.is_decimal(kind):
         return f"decimal{kind.bit_width}({kind.precision},{kind.scale})"
+    if types.is_date(kind):
+        return f"date{kind.bit_width}"
     if types.is_time(kind) or types.is_duration(kind):
         name = "duration" if types.is_duration(kind) else f"time{kind.bit_width}"
         return f"{name}({kind.unit})"
