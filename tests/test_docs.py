@@ -115,10 +115,11 @@ def needs_spark(page: str) -> bool:
     return any(note["note"] == "spark" for note in notes)
 
 
-# Spark's daemon of Python workers may say this when Spark stops before its workers have.
+# Spark's daemon of Python workers may say this when Spark stops before its workers have; it may
+# be ended while it does.
 DAEMON = re.compile(
-    r'Traceback \(most recent call last\):\n(?:  File "[^"]*pyspark[^"]*daemon\.py".*\n)+'
-    r"BrokenPipeError: .*\n?"
+    r'Traceback \(most recent call last\):\n?(?:  File "[^"]*pyspark[^"]*daemon\.py".*\n)*'
+    r"(?:BrokenPipeError: .*\n?|\Z)"
 )
 
 

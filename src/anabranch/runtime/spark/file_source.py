@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -54,12 +53,21 @@ def read_files(spark: SparkSession, job: FileJob, folder: str) -> DataFrame:
 
 
 def _register(spark: SparkSession) -> None:
-    """Make the source known to a session; one made by `newSession` may know it already."""
+    """Make the source known to a session.
+
+    Spark asks the active session whether it knows the name already, but registers with the one it
+    is given: a session made by `newSession` would neither know the source nor get it.
+    """
+    sessions: Any = spark._jvm.SparkSession  # type: ignore[union-attr]
+    active = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
     try:
         spark.dataSource.register(FileDataSource)
-    except AnalysisException as problem:
-        if "DATA_SOURCE_ALREADY_EXISTS" not in str(problem):
-            raise
+    finally:
+        if active.isDefined():
+            sessions.setActiveSession(active.get())
+        else:
+            sessions.clearActiveSession()
 
 
 @lru_cache(maxsize=16)
