@@ -43,6 +43,7 @@ class AggregateFunction:
     Attributes:
         name: What it is called in plans.
         example: How it is written, for hints.
+        aliases: Other names in SQL.
         forms: What the parser of SQL makes of it.
         read: What a call in SQL says.
         takes: Whether it works on values of a type.
@@ -68,6 +69,7 @@ class AggregateFunction:
     takes: Callable[[pa.DataType], bool]
     gives: Callable[[pa.DataType], pa.DataType]
     meaning: Callable[[Weighted, Parameters], Any]
+    aliases: tuple[str, ...] = ()
     read: Callable[[SqlCall], SqlReading] = read_one_argument
     hint: str = "cast the argument, or choose another column"
     parameters: tuple[str, ...] = ()

@@ -17,7 +17,9 @@ from anabranch.aggregates.sql import SqlForm
 from anabranch.model.numbers.exact_numbers import quotients
 
 
-def moment(name: str, forms: tuple[SqlForm, ...], *, sample: bool, root: bool) -> AggregateFunction:
+def moment(
+    name: str, *aliases: str, forms: tuple[SqlForm, ...], sample: bool, root: bool
+) -> AggregateFunction:
     """A variance, or its square root; of a sample, n - 1 is divided by."""
 
     def meaning(values: Weighted, parameters: Parameters) -> Any:
@@ -32,6 +34,7 @@ def moment(name: str, forms: tuple[SqlForm, ...], *, sample: bool, root: bool) -
     return AggregateFunction(
         name=name,
         example=f"{name.upper()}(x)",
+        aliases=aliases,
         forms=forms,
         takes=is_number,
         gives=real_number,

@@ -39,10 +39,7 @@ FORMS: Final[Mapping[type[exp.Expr], tuple[AggregateFunction, SqlForm]]] = {
 """By what the parser makes of a call: the function, and how it reads the call."""
 
 SQL_NAMES: Final[Mapping[str, AggregateFunction]] = {
-    name.lower(): function
-    for tree, (function, _) in FORMS.items()
-    if issubclass(tree, exp.Func)
-    for name in (function.name, *tree.sql_names())
+    name: function for function in FUNCTIONS.values() for name in (function.name, *function.aliases)
 }
 """By the names that a query may call them."""
 

@@ -38,6 +38,7 @@ def _finish(view: LaneView, parameters: Parameters) -> pa.Array:
 FUNCTION: Final = AggregateFunction(
     name="percentile",
     example="PERCENTILE(x, 0.9)",
+    aliases=("percentile_cont",),
     forms=(
         SqlForm(exp.Quantile, ("this", "quantile")),
         SqlForm(exp.PercentileCont, ("this", "expression"), within_group=True),

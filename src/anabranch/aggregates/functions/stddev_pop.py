@@ -9,4 +9,4 @@ from sqlglot import expressions as exp
 from anabranch.aggregates.moments import moment
 from anabranch.aggregates.sql import SqlForm
 
-FUNCTION: Final = moment("stddev_pop", (SqlForm(exp.StddevPop),), sample=False, root=True)
+FUNCTION: Final = moment("stddev_pop", forms=(SqlForm(exp.StddevPop),), sample=False, root=True)

@@ -10,5 +10,8 @@ from anabranch.aggregates.moments import moment
 from anabranch.aggregates.sql import SqlForm
 
 FUNCTION: Final = moment(
-    "stddev_samp", (SqlForm(exp.Stddev), SqlForm(exp.StddevSamp)), sample=True, root=True
+    *("stddev_samp", "stddev"),
+    forms=(SqlForm(exp.Stddev), SqlForm(exp.StddevSamp)),
+    sample=True,
+    root=True,
 )

@@ -61,6 +61,7 @@ def _finish(values: OrderedValues, parameters: Parameters) -> pa.Array:
 FUNCTION: Final = AggregateFunction(
     name="string_agg",
     example="STRING_AGG(x, ', ')",
+    aliases=("listagg",),
     forms=(SqlForm(exp.GroupConcat, ("this", "separator")),),
     read=_read,
     takes=is_text,

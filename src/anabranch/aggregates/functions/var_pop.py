@@ -9,4 +9,4 @@ from sqlglot import expressions as exp
 from anabranch.aggregates.moments import moment
 from anabranch.aggregates.sql import SqlForm
 
-FUNCTION: Final = moment("var_pop", (SqlForm(exp.VariancePop),), sample=False, root=False)
+FUNCTION: Final = moment("var_pop", forms=(SqlForm(exp.VariancePop),), sample=False, root=False)

@@ -9,4 +9,6 @@ from sqlglot import expressions as exp
 from anabranch.aggregates.moments import moment
 from anabranch.aggregates.sql import SqlForm
 
-FUNCTION: Final = moment("var_samp", (SqlForm(exp.Variance),), sample=True, root=False)
+FUNCTION: Final = moment(
+    "var_samp", "variance", forms=(SqlForm(exp.Variance),), sample=True, root=False
+)

@@ -39,7 +39,8 @@ class Names:
 
     def refresh(self, engine: Engine) -> None:
         """Ask the engine."""
-        from anabranch.expressions.functions.names import AGGREGATES, SCALARS
+        from anabranch.aggregates.table import SQL_NAMES
+        from anabranch.expressions.functions.names import SCALARS
 
         found: dict[str, tuple[str, ...]] = {}
         for kind in ("STREAMS", "TABLES", "VIEWS"):
@@ -48,7 +49,7 @@ class Names:
                 found[name] = tuple(described["column"].to_pylist())
         created = engine.sql("SHOW FUNCTIONS")["name"].to_pylist()
         self.columns = found
-        self.functions = (*created, *sorted(AGGREGATES | SCALARS))
+        self.functions = (*created, *sorted(SCALARS | SQL_NAMES.keys() | {"count_if"}))
         self.queries = tuple(engine.sql("SHOW QUERIES")["name"].to_pylist())
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
+from anabranch.aggregates.table import SQL_NAMES
 from anabranch.algebra.modules.apply_module import Call
 from anabranch.algebra.modules.builtin import builtin_module
 from anabranch.algebra.modules.module import Module, Template
@@ -24,7 +25,7 @@ from anabranch.language.text.script import span_of
 from anabranch.language.text.window_text import AxisWindowText
 
 _WINDOW_HINT: Final = "group by a window: GROUP BY columns, HOPPING(10 MINUTES, 1 MINUTE)"
-_FUNCTIONS: Final = (*sorted(AGGREGATES), *sorted(SCALARS))
+_FUNCTIONS: Final = (*sorted(AGGREGATES | SQL_NAMES.keys()), *sorted(SCALARS))
 
 
 def mark_modules(select: exp.Select, context: Context, *, windowed: bool) -> bool:

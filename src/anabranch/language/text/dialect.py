@@ -11,6 +11,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from anabranch.aggregates.table import SQL_NAMES
 from anabranch.expressions.functions.names import AGGREGATES, SCALARS, WINDOW_FUNCTIONS
 from anabranch.expressions.spark_text import OF_THEIR_OWN, Written
 from anabranch.language.text.axis_dialect import (
@@ -35,7 +36,10 @@ _MERGE: Final = "write MERGE(stream, stream, ...), then options: inserts => 'lea
 CALLED: Final = "called"
 """Where a call keeps the name that was written: functions have several."""
 
-_KNOWN: Final = frozenset({*AGGREGATES, *SCALARS})
+_AGGREGATES: Final = AGGREGATES | SQL_NAMES.keys()
+"""Those of Spark, of which some are refused, and those of the table."""
+
+_KNOWN: Final = _AGGREGATES | SCALARS
 _UNITS: Final = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
 
 
@@ -81,13 +85,13 @@ class Anabranch(Spark):
         FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
             name: build
             for name, build in SparkParser.FUNCTIONS.items()
-            if name.lower() in AGGREGATES | WINDOW_FUNCTIONS
+            if name.lower() in _AGGREGATES | WINDOW_FUNCTIONS
         }
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
             **{
                 name: parser
                 for name, parser in SparkParser.FUNCTION_PARSERS.items()
-                if name in OF_THEIR_OWN or name.lower() in AGGREGATES
+                if name in OF_THEIR_OWN or name.lower() in _AGGREGATES
             },
             "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Percentile),
             **{name: partial(_axis_window, name) for name in AXIS_WINDOWS},
