@@ -57,10 +57,10 @@ class WindowEvents:
             self.until[low:high],
         )
 
-    def event(self, place: int) -> str:
+    def event(self, row: int) -> str:
         """An event for people."""
-        values = show_payload(column[place].as_py() for column in self.columns)
-        since, until = format_time(int(self.since[place])), format_time(int(self.until[place]))
+        values = show_payload(column[row].as_py() for column in self.columns)
+        since, until = format_time(int(self.since[row])), format_time(int(self.until[row]))
         return f"{values} during [{since}, {until})"
 
 

@@ -1,4 +1,17 @@
-"""Let modules answer for windows of the time axis."""
+"""Let modules answer for windows of the time axis: the kernel, and the lists of its trace.
+
+    events    events that a window may still be asked about
+    windows   windows that events make (sessions, snapshots), where they may still change
+    waiting   changed windows that are not shown yet, as they have not ended
+    answers   results of windows that may still change, as they were sent
+    states    one state per window and incremental module
+    groups    groups that have begun, where empty windows count
+    progress  the largest start seen
+    failures  what the last step reports
+
+Each is a bag of rows with counts (see `window_bags`): a step adds rows and their negatives, never
+edits.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +39,7 @@ from anabranch.kernels.modules.made_windows import (
     span_plan,
 )
 from anabranch.kernels.modules.window_bags import Keep, negative, numbers, sorted_rows
-from anabranch.kernels.modules.window_change import Change, Known, change_windows
+from anabranch.kernels.modules.window_change import Change, TraceLists, change_windows
 from anabranch.kernels.modules.window_events import WindowLayout, Windows
 from anabranch.kernels.modules.window_planning import Frontier, WindowPlan
 from anabranch.kernels.trace.timeline_rows import COUNT
@@ -138,21 +151,21 @@ class ApplyModuleKernel(Stateful):
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Find the windows that change or have ended, ask the modules, tell what is new."""
-        came = _in_order(arrived[0])
+        moves = _in_order(arrived[0])
         runs = trace.runs
-        frontier = self._frontier(trace, came, stable)
-        fresh = self._event_rows(came)
+        frontier = self._frontier(trace, moves, stable)
+        fresh = self._event_rows(moves)
         events = runs.get(EVENTS, ())
         after = (*events, SortedRun(fresh)) if fresh.num_rows else events
         if stable == FOREVER and self._on_grid:
             frontier = replace(frontier, horizon=horizon_of(self.layout, after, trace.stable))
-        plan = self._plan(runs, events, after, came, frontier)
+        plan = self._plan(runs, events, after, moves, frontier)
         ready = self._ready(runs, frontier)
         shown = self._shown(plan.changed, frontier, runs)
         change = change_windows(
             self.node,
             self.layout,
-            Known(
+            TraceLists(
                 answers=runs.get(ANSWERS, ()),
                 states=runs.get(STATES, ()),
                 waiting=runs.get(WAITING, ()),
@@ -164,27 +177,27 @@ class ApplyModuleKernel(Stateful):
             ready,
             shown,
         )
-        return self._kept(trace, change, plan, fresh, after, frontier)
+        return self._next_trace(trace, change, plan, fresh, after, frontier)
 
-    def _frontier(self, trace: Trace, came: pa.RecordBatch, stable: Time) -> Frontier:
-        known = [
+    def _frontier(self, trace: Trace, moves: pa.RecordBatch, stable: Time) -> Frontier:
+        reached = [
             int(run.rows.column(TIME).to_numpy().max()) for run in trace.runs.get(PROGRESS, ())
         ]
-        before = max([int(BEGINNING), *known])
-        largest = int(numbers(came, START).max(initial=BEGINNING))
+        before = max([int(BEGINNING), *reached])
+        largest = int(numbers(moves, START).max(initial=BEGINNING))
         seen = max(before, largest, int(stable))
         return Frontier((trace.stable, stable), (before, seen))
 
-    def _event_rows(self, came: pa.RecordBatch) -> pa.RecordBatch:
+    def _event_rows(self, moves: pa.RecordBatch) -> pa.RecordBatch:
         """What moves take away from the events and add to them."""
-        start, stop, new_stop = (numbers(came, name) for name in (START, STOP, NEW_STOP))
+        start, stop, new_stop = (numbers(moves, name) for name in (START, STOP, NEW_STOP))
         gone, come = np.flatnonzero(stop > start), np.flatnonzero(new_stop > start)
         rows = np.concatenate([gone, come])
-        about = came.select([name for name, _ in self.layout.about])
-        if len(gone) or len(come) < came.num_rows:
+        about = moves.select([name for name, _ in self.layout.about])
+        if len(gone) or len(come) < moves.num_rows:
             about = about.take(pa.array(rows))
         return self.layout.events.rows(
-            numbers(came, ID)[rows],
+            numbers(moves, ID)[rows],
             start[rows],
             np.concatenate([stop[gone], new_stop[come]]),
             np.repeat([-1, 1], [len(gone), len(come)]),
@@ -196,20 +209,20 @@ class ApplyModuleKernel(Stateful):
         runs: Runs,
         events: Sequence[SortedRun],
         after: Sequence[SortedRun],
-        came: pa.RecordBatch,
+        moves: pa.RecordBatch,
         frontier: Frontier,
     ) -> WindowPlan:
         if self._on_grid:
-            return grid_plan(self.node, self.layout, after, came, frontier)
+            return grid_plan(self.node, self.layout, after, moves, frontier)
         waiting = self._ready(runs, frontier)
-        groups = np.unique(np.concatenate([numbers(came, ID), numbers(waiting, ID)]))
+        groups = np.unique(np.concatenate([numbers(moves, ID), numbers(waiting, ID)]))
         line = lines_of(self.layout, runs.get(WINDOWS, ()), groups, frontier.stable[0])
         return span_plan(self.node, self.layout, (events, after), groups, line)
 
     def _ready(self, runs: Runs, frontier: Frontier) -> pa.RecordBatch:
         """The windows that wait and can be told of now."""
         which = TIME if self._shows_open else WEND
-        bag, known = self.layout.windows, runs.get(WAITING, ())
+        bag, runs_before = self.layout.windows, runs.get(WAITING, ())
 
         def is_due(rows: pa.RecordBatch) -> Mask:
             # What was settled before is over, though a run that was not merged since still has it:
@@ -217,7 +230,7 @@ class ApplyModuleKernel(Stateful):
             settled = numbers(rows, END) <= frontier.stable[0]
             return np.asarray((numbers(rows, which) <= frontier.seen[1]) & ~settled)
 
-        rows = bag.where(known, is_due)
+        rows = bag.where(runs_before, is_due)
         return rows.take(pa.array(np.flatnonzero(numbers(rows, COUNT) > 0)))
 
     def _shown(self, windows: Windows, frontier: Frontier, runs: Runs) -> Mask:
@@ -228,12 +241,12 @@ class ApplyModuleKernel(Stateful):
         times = windows.start if self._shows_open else windows.end
         shown = np.asarray(times <= frontier.seen[1])
         if ends_settle(self.node):
-            known, before = runs.get(WINDOWS, ()), frontier.stable[0]
-            line = min(int(before), open_since(self.node, self.layout, known, before))
+            runs_before, before = runs.get(WINDOWS, ()), frontier.stable[0]
+            line = min(int(before), open_since(self.node, self.layout, runs_before, before))
             shown |= windows.start < line
         return shown
 
-    def _kept(
+    def _next_trace(
         self,
         trace: Trace,
         change: Change,
@@ -274,14 +287,14 @@ class ApplyModuleKernel(Stateful):
             WINDOWS: windows,
             WAITING: layout.windows.add(runs.get(WAITING, ()), change.waiting, stable, since),
             ANSWERS: layout.answers.add(runs.get(ANSWERS, ()), change.answers, stable, since),
-            STATES: layout.kept.add(runs.get(STATES, ()), change.states, stable, since),
+            STATES: layout.state_bag.add(runs.get(STATES, ()), change.states, stable, since),
             GROUPS: layout.groups.add(
                 runs.get(GROUPS, ()), change.groups, stable, lambda rows: numbers(rows, COUNT) != 0
             ),
             PROGRESS: (SortedRun(progress),),
             **failures,
         }
-        kept = {name: some for name, some in after.items() if some}
+        kept = {name: part for name, part in after.items() if part}
         return Trace(kept, stable), change.output.with_stable(settled)
 
     def _keep_on_grid(self, frontier: Frontier, line: Time) -> Keep:
@@ -313,8 +326,8 @@ class ApplyModuleKernel(Stateful):
             line = np.full(rows.num_rows, stable)
             if len(groups):
                 at = np.minimum(np.searchsorted(groups, numbers(rows, ID)), len(groups) - 1)
-                known = groups[at] == numbers(rows, ID)
-                line[known] = np.minimum(line[known], earliest[at[known]])
+                listed = groups[at] == numbers(rows, ID)
+                line[listed] = np.minimum(line[listed], earliest[at[listed]])
             return matters(self.node, rows, line)
 
         return keep
@@ -323,11 +336,11 @@ class ApplyModuleKernel(Stateful):
         """What becomes of the list of windows: the groups that were looked at are put in anew."""
         assert plan.now is not None
         assert plan.groups is not None
-        known, _ = self.layout.windows.of(runs.get(WINDOWS, ()), plan.groups)
-        return sorted_rows(negative(known), plan.now)
+        before, _ = self.layout.windows.of(runs.get(WINDOWS, ()), plan.groups)
+        return sorted_rows(negative(before), plan.now)
 
 
-def _in_order(came: pa.RecordBatch) -> pa.RecordBatch:
+def _in_order(moves: pa.RecordBatch) -> pa.RecordBatch:
     """The same by group and start: what follows is then in order, or nearly so."""
-    order = order_by_id_and_time(numbers(came, ID), numbers(came, START))
-    return came if is_identity(order) else came.take(pa.array(order))
+    order = order_by_id_and_time(numbers(moves, ID), numbers(moves, START))
+    return moves if is_identity(order) else moves.take(pa.array(order))

@@ -36,15 +36,15 @@ def windows_over(
         since: Windows begin at this instant or later.
         before: Windows begin before this instant, or before that of their stretch.
     """
-    some = np.flatnonzero(low < high)
-    if not len(some):
+    nonempty = np.flatnonzero(low < high)
+    if not len(nonempty):
         nothing = np.empty(0, np.int64)
         return nothing, nothing, nothing
-    low, last = low[some], np.minimum(high, before)[some]
-    strict = np.zeros(len(some), np.bool_) if inside is None else inside[some]
+    low, last = low[nonempty], np.minimum(high, before)[nonempty]
+    strict = np.zeros(len(nonempty), np.bool_) if inside is None else inside[nonempty]
     if int(low.min()) < -_FAR or max(int(low.max()), int(last.max())) > _FAR:
         owner, start, end = _one_by_one(window, low, last, strict, since)
-        return some[owner], start, end
+        return nonempty[owner], start, end
     first = (low - window.offset - window.size) // window.hop + 1
     first = np.where(strict, -((window.offset - low) // window.hop), first)
     if since > -_FAR:
@@ -53,7 +53,7 @@ def windows_over(
     _refuse_many(int(np.maximum(after - first, 0).sum()))
     number, owner = positions_of(first, after)
     start = number * window.hop + window.offset
-    return some[owner], start, start + window.size
+    return nonempty[owner], start, start + window.size
 
 
 def _one_by_one(
@@ -61,7 +61,7 @@ def _one_by_one(
 ) -> tuple[Ints, Ints, Ints]:
     """The same near the ends of time, where numbers would not fit."""
     found: list[tuple[int, int, int]] = []
-    for place, (begin, end, inside) in enumerate(
+    for index, (begin, end, inside) in enumerate(
         zip(low.tolist(), last.tolist(), strict.tolist(), strict=True)
     ):
         first, after = window.numbers(begin, begin + 1).start, window.numbers(begin, end).stop
@@ -71,7 +71,7 @@ def _one_by_one(
         for number in range(first, after):
             start = number * window.hop + window.offset
             if start >= begin or not inside:
-                found.append((place, *window.span(number)))
+                found.append((index, *window.span(number)))
     # Compiled loops want columns that lie apart.
     owner, begins, ends = np.ascontiguousarray(np.array(found, np.int64).reshape(-1, 3).T)
     return owner, begins, ends

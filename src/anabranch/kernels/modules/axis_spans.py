@@ -50,21 +50,21 @@ def spans_of(window: AxisWindow, group: Ints, start: Ints, end: Ints) -> Spans:
 
 
 def _ranked(group: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
-    """Different instants of groups in order, and the place of each instant among them."""
+    """Distinct instants of groups in order, and the index of each given instant among them."""
     order = np.lexsort((times, group))
     first = is_first(group[order], times[order])
-    place = np.empty(len(order), np.int64)
-    place[order] = np.cumsum(first) - 1
-    some = order[first]
-    return group[some], times[some], place
+    index = np.empty(len(order), np.int64)
+    index[order] = np.cumsum(first) - 1
+    distinct = order[first]
+    return group[distinct], times[distinct], index
 
 
 def _snapshots(group: Ints, start: Ints, end: Ints) -> Spans:
-    owner, times, place = _ranked(np.concatenate([group, group]), np.concatenate([start, end]))
+    owner, times, index = _ranked(np.concatenate([group, group]), np.concatenate([start, end]))
     # Every group has one window less than ends.
     first, last = is_first(owner), is_last(owner)
     before = np.cumsum(first) - 1
-    low, high = (place[: len(group)], place[len(group) :])
+    low, high = (index[: len(group)], index[len(group) :])
     begins = np.flatnonzero(~last)
     return Spans(
         owner[begins],

@@ -117,8 +117,8 @@ def _at_once(
     if any(not isinstance(row, tuple) or len(row) != width for row in values):
         typed_rows(module, values)
     columns = [
-        typed_values([row[place] for row in values], each.type, f"{module.name} gave")
-        for place, each in enumerate(module.gives)
+        typed_values([row[index] for row in values], each.type, f"{module.name} gave")
+        for index, each in enumerate(module.gives)
     ]
     start, end = seen.start[owner], seen.end[owner]
     if not module.own_times or timestamps == "align":
@@ -127,7 +127,7 @@ def _at_once(
         settled_times(module, since, until, seen.window(int(number)), timestamps)
         for number, (_, since, until) in zip(owner, flat)
     ]
-    keep = np.array([place for place, each in enumerate(times) if each is not None], np.int64)
+    keep = np.array([index for index, each in enumerate(times) if each is not None], np.int64)
     held = np.array([each for each in times if each is not None], np.int64).reshape(-1, 2)
     kept = [column.take(pa.array(keep)) for column in columns]
     start, end = np.ascontiguousarray(held.T)
@@ -139,22 +139,22 @@ def offender(module: Module, seen: WindowEvents, number: int, failure: ModuleCal
     low, high = int(seen.cuts[number]), int(seen.cuts[number + 1])
     if low == high:
         return ""
-    place = low + failure.event if failure.event is not None else None
-    if place is None and failure.__cause__ is not None and high - low <= 1_000:
-        place = next(
+    index = low + failure.event if failure.event is not None else None
+    if index is None and failure.__cause__ is not None and high - low <= 1_000:
+        index = next(
             (at for at in range(low, high) if _fails_alone(module, seen, number, at)), None
         )
-    return seen.event(low if place is None else place)
+    return seen.event(low if index is None else index)
 
 
-def _fails_alone(module: Module, seen: WindowEvents, number: int, place: int) -> bool:
+def _fails_alone(module: Module, seen: WindowEvents, number: int, index: int) -> bool:
     one = WindowEvents(
         seen.start[number : number + 1],
         seen.end[number : number + 1],
         np.array([0, 1]),
-        tuple(column.slice(place, 1) for column in seen.columns),
-        seen.since[place : place + 1],
-        seen.until[place : place + 1],
+        tuple(column.slice(index, 1) for column in seen.columns),
+        seen.since[index : index + 1],
+        seen.until[index : index + 1],
     )
     try:
         if module.incremental:

@@ -1,4 +1,4 @@
-"""Windows of a grid without events: told of when nothing can come into them any more."""
+"""Windows of a grid without events: shown when nothing can come into them any more."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def empty_windows(
     frontier: Frontier,
     failures: Failures,
 ) -> tuple[WindowResults, pa.RecordBatch]:
-    """What is said of windows that have just ended for good, of groups that have begun.
+    """Results of empty windows that have just ended for good, of groups that have begun.
 
     Args:
         node: The node.
         layout: Its layout.
-        runs: The groups that are known, and the events.
+        runs: The groups that have begun, and the events.
         frontier: How far time has come.
         failures: Where it is noted that a module failed.
 
     Returns:
-        What is said, and the groups that have begun.
+        The results, and the groups that have begun with this batch.
     """
     window = node.window
     assert isinstance(window, Hopping)
@@ -48,28 +48,28 @@ def empty_windows(
     # Events may have ended before, in windows that end only now.
     line = first_open(window, before)
     events = layout.events.where(runs[1], lambda rows: numbers(rows, END) > line)
-    row, held = _held(window, events, frontier)
-    fresh = _begun(layout, runs[0], events, row, held)
-    known = layout.groups.where(runs[0], lambda rows: numbers(rows, COUNT) != 0)
-    groups = sorted_rows(known, fresh)
+    row, occupied = _occupied(window, events, frontier)
+    fresh = _begun(layout, runs[0], events, row, occupied)
+    listed = layout.groups.where(runs[0], lambda rows: numbers(rows, COUNT) != 0)
+    groups = sorted_rows(listed, fresh)
     ids, first = numbers(groups, ID), numbers(groups, TIME)
     last = np.full(len(ids), now)
     if now == FOREVER:
         last = np.full(len(ids), BEGINNING)
-        np.maximum.at(last, np.searchsorted(ids, held.ids), held.end)
+        np.maximum.at(last, np.searchsorted(ids, occupied.ids), occupied.end)
     owner, start, end = _between(window, first, before, last)
     windows = Windows(ids[owner], start, end)
-    none = held.find(windows.ids, windows.start, windows.end) < 0
+    none = occupied.find(windows.ids, windows.start, windows.end) < 0
     none &= ~_reached(events, windows) if now == FOREVER else True
     windows, owner = windows.take(none), owner[none]
     keys = [groups.column(name).take(pa.array(owner)) for name in layout.key_names]
     states = States.none(layout.states, len(windows))
-    said = ask_all(node, layout, windows, no_members(layout), states, frozenset())
-    failures.note(said.failures, windows, keys)
-    return WindowResults(windows, windows.end, keys, said), fresh
+    results = ask_all(node, layout, windows, no_members(layout), states, frozenset())
+    failures.note(results.failures, windows, keys)
+    return WindowResults(windows, windows.end, keys, results), fresh
 
 
-def _held(window: Hopping, events: pa.RecordBatch, frontier: Frontier) -> tuple[Ints, Windows]:
+def _occupied(window: Hopping, events: pa.RecordBatch, frontier: Frontier) -> tuple[Ints, Windows]:
     """The windows with events that have just ended; and for each pair of both the event."""
     before, now = frontier.stable
     since = first_open(window, before)
@@ -91,17 +91,17 @@ def _begun(
     runs: Sequence[SortedRun],
     events: pa.RecordBatch,
     row: Ints,
-    held: Windows,
+    occupied: Windows,
 ) -> pa.RecordBatch:
-    """The first windows of groups that were not known."""
-    known = layout.groups.where(runs, lambda rows: numbers(rows, COUNT) != 0)
-    begins = is_first(held.ids)
-    fresh = ~np.isin(held.ids[begins], numbers(known, ID))
-    ids, start = held.ids[begins][fresh], held.start[begins][fresh]
+    """The first windows of groups that have begun with this batch."""
+    listed = layout.groups.where(runs, lambda rows: numbers(rows, COUNT) != 0)
+    begins = is_first(occupied.ids)
+    fresh = ~np.isin(occupied.ids[begins], numbers(listed, ID))
+    ids, start = occupied.ids[begins][fresh], occupied.start[begins][fresh]
     of = numbers(events, ID)[row]
     order = np.argsort(of, kind="stable")
-    place = row[order[np.searchsorted(of[order], ids)]] if len(ids) else np.empty(0, np.int64)
-    keys = [events.column(name).take(pa.array(place)) for name in layout.key_names]
+    source = row[order[np.searchsorted(of[order], ids)]] if len(ids) else np.empty(0, np.int64)
+    keys = [events.column(name).take(pa.array(source)) for name in layout.key_names]
     ones, forever = np.ones(len(ids), np.int64), np.full(len(ids), FOREVER)
     return layout.groups.rows(ids, start, forever, ones, keys)
 

@@ -1,4 +1,4 @@
-"""Modules that failed for windows: the query fails with them, or it is told what happened."""
+"""Modules that failed for windows: the query fails with them, or reports what happened."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from anabranch.kernels.modules.window_events import WindowLayout, WindowMembers,
 from anabranch.model.batch import no_rows, take_rows
 from anabranch.model.payload import Payload, payloads, show_payload
 
-_TOLD: Final = pa.schema([(ID, pa.uint64()), (TIME, pa.int64()), ("said", pa.string())])
+_REPORT_SCHEMA: Final = pa.schema([(ID, pa.uint64()), (TIME, pa.int64()), ("said", pa.string())])
 
-_MOST_TOLD: Final = 100
-"""Of so many failed windows of a batch it is told what happened; the others are counted."""
+_REPORTED_WINDOWS: Final = 100
+"""This many failed windows of a batch are reported in detail; the others are counted."""
 
-_MOST_SHOWN: Final = 20
-"""So many events of a failed window are told of."""
+_REPORTED_EVENTS: Final = 20
+"""This many events of a failed window are reported."""
 
 Members = Callable[[Windows], WindowMembers]
 """The events of some windows."""
@@ -35,42 +35,42 @@ Members = Callable[[Windows], WindowMembers]
 @final
 @dataclass(slots=True, eq=False)
 class Failures:
-    """What is to be told of the windows of one step that have no results for a reason."""
+    """Reports of the windows of one step that have no results because a module failed."""
 
     node: ApplyModule
     layout: WindowLayout
     members: Members
-    told: list[dict[str, Any]] = field(default_factory=list)
+    reports: list[dict[str, Any]] = field(default_factory=list)
     count: int = 0
 
     def note(
         self, failures: Mapping[int, Failure], windows: Windows, keys: Sequence[pa.Array]
     ) -> None:
-        """Fail, or remember what is to be told.
+        """Fail, or remember a report of each.
 
         Raises:
             OperatorError: The first failure, if the query shall not go on without.
         """
-        places = sorted(failures)
-        self.count += len(places)
-        places = places[: max(_MOST_TOLD - len(self.told), 0)]
-        if not places:
+        failed = sorted(failures)
+        self.count += len(failed)
+        failed = failed[: max(_REPORTED_WINDOWS - len(self.reports), 0)]
+        if not failed:
             return
-        pairs = self.members(windows.take(np.array(places)))
-        for number, place in enumerate(places):
+        pairs = self.members(windows.take(np.array(failed)))
+        for number, index in enumerate(failed):
             own = pairs.take(np.flatnonzero((pairs.owner == number) & (pairs.count > 0)))
-            failure = failures[place]
+            failure = failures[index]
             if not failure.event and len(own):
                 failure = replace(failure, event=self._events(own, 1)[0][0])
-            group = self._group(keys, place)
+            group = self._group(keys, index)
             if self.node.errors == "fail":
                 raise self.node.failed(
-                    failure.reason, windows.one(place), group, failure.event
+                    failure.reason, windows.one(index), group, failure.event
                 ) from failure.cause
-            self.told.append(self._about(failure, windows, place, group, own))
+            self.reports.append(self._about(failure, windows, index, group, own))
 
-    def _group(self, keys: Sequence[pa.Array], place: int) -> Payload:
-        row = [key.slice(place, 1) for key in keys]
+    def _group(self, keys: Sequence[pa.Array], index: int) -> Payload:
+        row = [key.slice(index, 1) for key in keys]
         return payloads(pa.RecordBatch.from_arrays(row, names=self.layout.key_names), 1)[0]
 
     def _events(self, own: WindowMembers, most: int) -> list[tuple[str, str, str, str]]:
@@ -87,11 +87,11 @@ class Failures:
         return found
 
     def _about(
-        self, failure: Failure, windows: Windows, place: int, group: Payload, own: WindowMembers
+        self, failure: Failure, windows: Windows, index: int, group: Payload, own: WindowMembers
     ) -> dict[str, Any]:
         clock = clock_of(self.node.input)
-        times = (int(windows.start[place]), int(windows.end[place]))
-        told: dict[str, Any] = {
+        times = (int(windows.start[index]), int(windows.end[index]))
+        report: dict[str, Any] = {
             "module": failure.module,
             "reason": failure.reason,
             "window": [clock.format(time) for time in times],
@@ -99,25 +99,25 @@ class Failures:
             "event": failure.event,
         }
         if self.node.errors == "quarantine":
-            told["events"] = [
+            report["events"] = [
                 {"values": values, "start": start, "end": end}
-                for _, values, start, end in self._events(own, _MOST_SHOWN)
+                for _, values, start, end in self._events(own, _REPORTED_EVENTS)
             ]
-            told["count"] = int(own.count.sum())
-        return told
+            report["count"] = int(own.count.sum())
+        return report
 
     def run(self) -> SortedRun | None:
         """What is reported, as a list of a trace has it."""
         if not self.count:
             return None
-        said = [{"failed": self.count}, *self.told]
-        zeros = np.zeros(len(said), np.int64)
+        reports = [{"failed": self.count}, *self.reports]
+        zeros = np.zeros(len(reports), np.int64)
         columns = [
             pa.array(zeros.astype(np.uint64)),
             pa.array(zeros),
-            pa.array([json.dumps(each) for each in said]),
+            pa.array([json.dumps(each) for each in reports]),
         ]
-        return SortedRun(pa.RecordBatch.from_arrays(columns, schema=_TOLD))
+        return SortedRun(pa.RecordBatch.from_arrays(columns, schema=_REPORT_SCHEMA))
 
 
 def no_members(layout: WindowLayout) -> WindowMembers:
@@ -126,6 +126,6 @@ def no_members(layout: WindowLayout) -> WindowMembers:
 
 
 def report_of(runs: Sequence[SortedRun]) -> dict[str, Any]:
-    """What was told, as plain values for people."""
-    told = [json.loads(said) for run in runs for said in run.rows.column("said").to_pylist()]
-    return {"failed": told[0]["failed"], "failures": told[1:]} if told else {}
+    """The stored reports as plain values for people."""
+    reports = [json.loads(text) for run in runs for text in run.rows.column("said").to_pylist()]
+    return {"failed": reports[0]["failed"], "failures": reports[1:]} if reports else {}

@@ -31,11 +31,11 @@ def frame(module: Module, seen: WindowEvents) -> pa.Table:
 
 def ask_frame(module: Module, seen: WindowEvents, timestamps: Timestamps) -> OperatorResults:
     """What a module says of all windows; if that is wrong somewhere, of each by itself."""
-    some = np.diff(seen.cuts) > 0
+    occupied = np.diff(seen.cuts) > 0
     try:
         answers = _frame_answers(module, seen, timestamps)
-        if "deterministic" in module.properties and some.any():
-            _compare_frame(module, seen, timestamps, answers, int(np.flatnonzero(some)[0]))
+        if "deterministic" in module.properties and occupied.any():
+            _compare_frame(module, seen, timestamps, answers, int(np.flatnonzero(occupied)[0]))
     except ModuleCallError as failure:
         if len(seen) == 1:
             return OperatorResults(*_nothing(module), {0: failure})
@@ -46,8 +46,8 @@ def ask_frame(module: Module, seen: WindowEvents, timestamps: Timestamps) -> Ope
     return OperatorResults(
         np.concatenate([part.owner + number for number, part in enumerate(parts)]),
         [
-            pa.concat_arrays([part.columns[place] for part in parts])
-            for place in range(len(module.gives))
+            pa.concat_arrays([part.columns[index] for part in parts])
+            for index in range(len(module.gives))
         ],
         np.concatenate([part.start for part in parts]),
         np.concatenate([part.end for part in parts]),
@@ -106,10 +106,10 @@ def _timed(
         wrong |= start < seen.start[owner]
         keep = np.arange(len(owner))
     if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
-        window = seen.window(int(owner[place]))
+        index = int(np.flatnonzero(wrong)[0])
+        window = seen.window(int(owner[index]))
         settled_times(
-            module, int(answers.start[place]), int(answers.end[place]), window, timestamps
+            module, int(answers.start[index]), int(answers.end[index]), window, timestamps
         )
     columns = [column.take(pa.array(keep)) for column in answers.columns]
     return OperatorResults(owner[keep], columns, start[keep], end[keep])

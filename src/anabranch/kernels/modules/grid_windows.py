@@ -19,9 +19,9 @@ from anabranch.kernels.modules.window_events import (
     WindowLayout,
     WindowMembers,
     Windows,
+    concat_members,
     netted,
     no_pairs,
-    put_together,
 )
 from anabranch.kernels.modules.window_planning import (
     Frontier,
@@ -39,18 +39,18 @@ def grid_plan(
     node: ApplyModule,
     layout: WindowLayout,
     runs: Sequence[SortedRun],
-    came: pa.RecordBatch,
+    moves: pa.RecordBatch,
     frontier: Frontier,
 ) -> WindowPlan:
     """Windows that are there for any events; `runs` have the events with those that came."""
-    moved, around = _moved(node, layout, came, frontier)
-    late, begun = _begun_now(node, layout, runs, came, frontier)
+    moved, around = _moved(node, layout, moves, frontier)
+    late, begun = _begun_now(node, layout, runs, moves, frontier)
     changed, number = Windows.of(
         np.concatenate([around.ids, begun.ids]),
         np.concatenate([around.start, begun.start]),
         np.concatenate([around.end, begun.end]),
     )
-    more = put_together(moved, late.owned(late.owner + len(around)))
+    more = concat_members(moved, late.owned(late.owner + len(around)))
     more = replace(more, owner=number[more.owner])
     if (more.count < 0).any() or len(late):
         more = netted(more)
@@ -63,17 +63,17 @@ def grid_plan(
         gone=Windows.none(),
         more=more,
         since=np.arange(len(changed)),
-        known=changed,
+        old=changed,
         members=lambda windows: _grid_members(node, layout, runs, windows),
     )
 
 
 def _moved(
-    node: ApplyModule, layout: WindowLayout, came: pa.RecordBatch, frontier: Frontier
+    node: ApplyModule, layout: WindowLayout, moves: pa.RecordBatch, frontier: Frontier
 ) -> tuple[WindowMembers, Windows]:
     """What moves take out of windows that had begun, and bring into them."""
     assert isinstance(node.window, Hopping)
-    start, stop, new_stop = (numbers(came, name) for name in (START, STOP, NEW_STOP))
+    start, stop, new_stop = (numbers(moves, name) for name in (START, STOP, NEW_STOP))
     low, high = np.minimum(stop, new_stop), np.maximum(stop, new_stop)
     inside = np.zeros(len(low), np.bool_)
     if not node.time_sensitive:
@@ -81,12 +81,12 @@ def _moved(
         inside = low > start
     elif node.sees_ends:
         low = start
-    ids = numbers(came, ID)
+    ids = numbers(moves, ID)
     before = np.full(len(ids), FOREVER)
     if not _has_points(node):
         before = np.minimum(frontier.begun(ids), frontier.begun_before)
     owner, begins, ends = windows_over(node.window, low, high, inside=inside, before=before)
-    rows = came.select([name for name, _ in layout.about])
+    rows = moves.select([name for name, _ in layout.about])
     parts = []
     for sign, last in ((-1, stop), (1, new_stop)):
         there = np.flatnonzero((begins < last[owner]) & (last[owner] > start[owner]))
@@ -94,7 +94,7 @@ def _moved(
         seen = visible(node, (begins[there], ends[there]), start[row], last[row])
         count = np.full(len(there), sign)
         parts.append(WindowMembers(there, row, count, start[row], last[row], *seen, rows))
-    return put_together(*parts), Windows(ids[owner], begins, ends)
+    return concat_members(*parts), Windows(ids[owner], begins, ends)
 
 
 def _has_points(node: ApplyModule) -> bool:
@@ -105,7 +105,7 @@ def _begun_now(
     node: ApplyModule,
     layout: WindowLayout,
     runs: Sequence[SortedRun],
-    came: pa.RecordBatch,
+    moves: pa.RecordBatch,
     frontier: Frontier,
 ) -> tuple[WindowMembers, Windows]:
     """Events that reach into windows that have begun since; points reach nowhere."""
@@ -113,7 +113,7 @@ def _begun_now(
     names = [name for name, _ in layout.about]
     before = frontier.begun_before
     if _has_points(node) or frontier.seen[1] <= frontier.seen[0]:
-        return no_pairs(came.select(names)), Windows.none()
+        return no_pairs(moves.select(names)), Windows.none()
     rows = layout.events.where(runs, lambda rows: numbers(rows, END) > before)
     rows = present(node, rows)
     start, stop = numbers(rows, TIME), numbers(rows, END)

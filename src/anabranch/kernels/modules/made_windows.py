@@ -19,8 +19,8 @@ from anabranch.kernels.modules.window_events import (
     WindowLayout,
     WindowMembers,
     Windows,
+    concat_members,
     netted,
-    put_together,
 )
 from anabranch.kernels.modules.window_planning import (
     WindowPlan,
@@ -52,11 +52,11 @@ def span_plan(
     changed = new.take(changes)
     # What began at the same instant is what a window has grown out of, or was cut from.
     since = old.starting(changed.ids, changed.start)
-    place = np.where(changes, np.cumsum(changes) - 1, -1)
+    index = np.where(changes, np.cumsum(changes) - 1, -1)
     heir = np.full(len(old), -1)
     heir[since[since >= 0]] = np.flatnonzero(since >= 0)
     lost = old_pairs.owned(heir[old_pairs.owner])
-    more = put_together(new_pairs.owned(place[new_pairs.owner]), replace(lost, count=-lost.count))
+    more = concat_members(new_pairs.owned(index[new_pairs.owner]), replace(lost, count=-lost.count))
 
     def members(windows: Windows) -> WindowMembers:
         at = new.find(windows.ids, windows.start, windows.end)
@@ -69,7 +69,7 @@ def span_plan(
         gone=old.take(where < 0),
         more=netted(more) if len(more) else more,
         since=since,
-        known=old,
+        old=old,
         members=members,
         groups=groups,
         now=now,
@@ -87,10 +87,10 @@ def _spanned(
     start, stop = numbers(rows, TIME), numbers(rows, END)
     spans = spans_of(node.window, group, start, stop)
     span, row = positions_of(spans.low, spans.high)
-    held = np.zeros(len(spans.group), np.bool_)
-    held[span] = True
-    windows = Windows(groups[spans.group[held]], spans.start[held], spans.end[held])
-    owner = (np.cumsum(held) - 1)[span]
+    occupied = np.zeros(len(spans.group), np.bool_)
+    occupied[span] = True
+    windows = Windows(groups[spans.group[occupied]], spans.start[occupied], spans.end[occupied])
+    owner = (np.cumsum(occupied) - 1)[span]
     seen = visible(node, (windows.start[owner], windows.end[owner]), start[row], stop[row])
     count = numbers(rows, COUNT)[row]
     about = rows.select([name for name, _ in layout.about])

@@ -1,4 +1,4 @@
-"""What modules say of windows, as rows; and the states that some of them keep."""
+"""Results of modules for windows, as rows; and the states that incremental modules keep."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from anabranch.kernels.modules.window_events import WindowLayout, WindowMembers,
 @final
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A module failed for a window: what is told of it."""
+    """A module failed for a window: the report of it."""
 
     module: str
     reason: str
@@ -33,8 +33,8 @@ class Failure:
 
 @final
 @dataclass(slots=True)
-class Said:
-    """Rows of windows: of one operator, or one per window of all aggregates.
+class ResultRows:
+    """Result rows of windows: those of one operator, or one per window with all aggregates.
 
     `owner` is the window of each row; `columns` are the values of all calls; `failures` are
     windows that have no rows for a reason.
@@ -50,7 +50,7 @@ class Said:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class States:
-    """The states of some windows: per call one for each window; None where there is none."""
+    """The states of windows as bytes: per call one for each window; None where there is none."""
 
     each: tuple[list[bytes | None], ...]
 
@@ -67,8 +67,8 @@ def ask_all(
     members: WindowMembers | None,
     states: States,
     failed: frozenset[int],
-) -> Said:
-    """What all modules of a node say of windows that have events.
+) -> ResultRows:
+    """The results of all modules of a node for windows that have events.
 
     Args:
         node: The node.
@@ -76,7 +76,7 @@ def ask_all(
         windows: The windows.
         members: Their events; only modules without states need them.
         states: What modules with states keep of these windows.
-        failed: Windows for which a state could not be made: nothing is said of them.
+        failed: Windows for which a state could not be made: they have no results.
     """
     failures: dict[int, Failure] = {}
     every: list[OperatorResults] = []
@@ -86,28 +86,30 @@ def ask_all(
             answers, seen = _finish(node, call, windows, next(kept), failed), None
         else:
             assert members is not None
-            seen = seen_by(call, layout.places[number], members, windows, layout.value_names)
+            seen = seen_by(
+                call, layout.argument_indexes[number], members, windows, layout.value_names
+            )
             answers = ask(call.module, seen, node.timestamps)
-        for place, failure in answers.failures.items():
-            if place not in failures and place not in failed:
-                event = "" if seen is None else offender(call.module, seen, place, failure)
-                failures[place] = failure_of(call.module, failure, event)
+        for window, failure in answers.failures.items():
+            if window not in failures and window not in failed:
+                event = "" if seen is None else offender(call.module, seen, window, failure)
+                failures[window] = failure_of(call.module, failure, event)
         every.append(answers)
     if len(every) == 1:
         (only,) = every
-        return Said(only.owner, only.columns, only.start, only.end, failures)
+        return ResultRows(only.owner, only.columns, only.start, only.end, failures)
     # Aggregates: a window has all its values, or none.
     wrong = {*failed, *failures}
-    right = np.array([place for place in range(len(windows)) if place not in wrong], np.int64)
+    right = np.array([window for window in range(len(windows)) if window not in wrong], np.int64)
     columns = []
     for answers in every:
         where = pa.array(np.searchsorted(answers.owner, right))
         columns += [column.take(where) for column in answers.columns]
-    return Said(right, columns, windows.start[right], windows.end[right], failures)
+    return ResultRows(right, columns, windows.start[right], windows.end[right], failures)
 
 
 def failure_of(module: Module, problem: ModuleCallError, event: str) -> Failure:
-    """What is told of a module that failed."""
+    """The report of a module that failed."""
     return Failure(module.name, problem.reason, event, problem.__cause__)
 
 
@@ -120,10 +122,10 @@ def _finish(
 ) -> OperatorResults:
     """The results of windows from their states; those that failed have none."""
     module = call.module
-    right = np.array([place for place in range(len(windows)) if place not in failed], np.int64)
-    some = windows.take(right)
+    right = np.array([index for index in range(len(windows)) if index not in failed], np.int64)
+    asked = windows.take(right)
     none = np.empty(0, np.int64)
-    seen = WindowEvents(some.start, some.end, np.zeros(len(some) + 1, np.int64), (), none, none)
+    seen = WindowEvents(asked.start, asked.end, np.zeros(len(asked) + 1, np.int64), (), none, none)
 
     for data in states:
         if data is not None:
@@ -134,7 +136,7 @@ def _finish(
         return list(module.code.finish(state, seen.window(number)))
 
     found = answers_of(module, seen, answer, node.timestamps)
-    problems = {int(right[place]): problem for place, problem in found.failures.items()}
+    problems = {int(right[index]): problem for index, problem in found.failures.items()}
     return OperatorResults(right[found.owner], found.columns, found.start, found.end, problems)
 
 
@@ -188,7 +190,7 @@ def advance(
     Args:
         node: The node.
         layout: Its layout.
-        windows: The windows; owners of `more` are places among them.
+        windows: The windows; owners of `more` are indexes into them.
         before: The states before; None begins anew.
         more: What came (a count above 0) and left (below).
     """
@@ -196,11 +198,11 @@ def advance(
     after: list[list[bytes | None]] = []
     order = np.lexsort((-more.count, more.begin, more.owner))
     cuts = np.searchsorted(more.owner[order], np.arange(len(windows) + 1))
-    kept = iter(before.each)
+    given = iter(before.each)
     for number, call in enumerate(node.calls):
         if not call.module.incremental:
             continue
-        names = [layout.value_names[place] for place in layout.places[number]]
+        names = [layout.value_names[index] for index in layout.argument_indexes[number]]
         where = pa.array(more.row[order])
         columns = [more.rows.column(name).take(where).to_pylist() for name in names]
         values = list(zip(*columns)) if columns else [()] * len(order)
@@ -208,17 +210,17 @@ def advance(
         moves = list(
             zip(values, more.count[order].tolist(), since[order].tolist(), until[order].tolist())
         )
-        states = list(next(kept))
-        for place in range(len(windows)):
-            low, high = int(cuts[place]), int(cuts[place + 1])
-            states[place], problem = _moved(call.module, states[place], moves[low:high], low)
-            if problem is not None and place not in failures:
+        states = list(next(given))
+        for window in range(len(windows)):
+            low, high = int(cuts[window]), int(cuts[window + 1])
+            states[window], problem = _moved(call.module, states[window], moves[low:high], low)
+            if problem is not None and window not in failures:
                 event = _event(moves[problem.event]) if problem.event is not None else ""
-                failures[place] = failure_of(call.module, problem, event)
+                failures[window] = failure_of(call.module, problem, event)
         after.append(states)
-    for place in failures:
+    for window in failures:
         for states in after:
-            states[place] = None
+            states[window] = None
     return States(tuple(after)), failures
 
 

@@ -96,11 +96,11 @@ class Bag:
         return self._added_up(rows, rows.column(ID).to_numpy())[0]
 
     def _added_up(self, rows: pa.RecordBatch, owner: np.ndarray) -> tuple[pa.RecordBatch, Ints]:
-        places, counts = add_up(rows, self.compared, owner)
-        if len(places) == rows.num_rows and is_identity(places):
+        positions, counts = add_up(rows, self.compared, owner)
+        if len(positions) == rows.num_rows and is_identity(positions):
             return rows, owner
-        rows = rows.take(pa.array(places))
-        return rows.set_column(3, rows.schema.field(COUNT), pa.array(counts)), owner[places]
+        rows = rows.take(pa.array(positions))
+        return rows.set_column(3, rows.schema.field(COUNT), pa.array(counts)), owner[positions]
 
     def add(
         self, runs: tuple[SortedRun, ...], fresh: pa.RecordBatch, stable: Time, keep: Keep
@@ -117,10 +117,10 @@ class Bag:
 
         if stable == FOREVER:
             return ()
-        some = np.flatnonzero(keep(fresh))
-        if len(some) < fresh.num_rows:
+        needed = np.flatnonzero(keep(fresh))
+        if len(needed) < fresh.num_rows:
             # Much is over as soon as it has come.
-            fresh = fresh.take(pa.array(some))
+            fresh = fresh.take(pa.array(needed))
             fresh = with_times(fresh, fresh.column(END).to_numpy())
         every = (*runs, SortedRun(fresh)) if fresh.num_rows else runs
         if not every:

@@ -1,4 +1,4 @@
-"""What a batch changes: modules are asked, and what they say is compared with what they said."""
+"""One batch: ask modules about the windows that it changes, and diff with the stored results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ from anabranch.kernels.modules.window_answers import (
 from anabranch.kernels.modules.window_bags import negative, numbers, sorted_rows
 from anabranch.kernels.modules.window_events import WindowLayout, Windows
 from anabranch.kernels.modules.window_planning import Frontier, WindowPlan, seen_until
-from anabranch.kernels.modules.window_states import Held, current_states, group_keys, update_states
+from anabranch.kernels.modules.window_states import (
+    WindowStates,
+    current_states,
+    group_keys,
+    update_states,
+)
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.netting import net
 from anabranch.model.time import FOREVER
@@ -35,8 +40,8 @@ from anabranch.model.time import FOREVER
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
-    """What a trace holds, list by list; `events` are those with the batch."""
+class TraceLists:
+    """The lists of a trace that a change reads; `events` are those with the batch."""
 
     answers: Sequence[SortedRun]
     states: Sequence[SortedRun]
@@ -61,7 +66,7 @@ class Change:
 def change_windows(
     node: ApplyModule,
     layout: WindowLayout,
-    known: Known,
+    lists: TraceLists,
     frontier: Frontier,
     plan: WindowPlan,
     ready: pa.RecordBatch,
@@ -72,35 +77,35 @@ def change_windows(
     Args:
         node: The node.
         layout: Its layout.
-        known: What the trace holds.
+        lists: The lists of the trace.
         frontier: How far time has come.
         plan: What happens to windows.
-        ready: Rows of windows that waited, and are told of now.
-        shown: Which of the changed windows are told of.
+        ready: Rows of windows that waited for their end, and are shown now.
+        shown: Which of the changed windows are shown.
     """
     failures = Failures(node, layout, plan.members)
-    gone = Windows.union(plan.gone, _beyond(node, layout, known, frontier))
+    gone = Windows.union(plan.gone, _beyond(node, layout, lists, frontier))
     waited = Windows(numbers(ready, ID), numbers(ready, TIME), numbers(ready, WEND))
     asked = Windows.union(plan.changed.take(shown), waited)
     asked = _without(node, asked, gone, frontier)
-    held, states = Held.none(layout, len(asked)), no_rows(layout.kept.schema)
+    window_states, states = WindowStates.none(layout, len(asked)), no_rows(layout.state_bag.schema)
     if layout.states:
-        updated, states = update_states(node, layout, known.states, plan, gone, failures)
-        held = current_states(layout, known.states, asked, plan, updated)
-    told = _ask(node, layout, asked, held, plan, failures)
-    old = answers_before(layout, known.answers, Windows.union(asked, gone))
-    new = answer_rows(layout, told)
+        updated, states = update_states(node, layout, lists.states, plan, gone, failures)
+        window_states = current_states(layout, lists.states, asked, plan, updated)
+    results = _ask(node, layout, asked, window_states, plan, failures)
+    old = answers_before(layout, lists.answers, Windows.union(asked, gone))
+    new = answer_rows(layout, results)
     if node.timestamps == "time_bound":
-        old, new = within_bounds(node, old, new, told, frontier.stable[0], failures)
+        old, new = within_bounds(node, old, new, results, frontier.stable[0], failures)
     output = [moves(node, layout, old, come=False), moves(node, layout, new, come=True)]
     groups = no_rows(layout.groups.schema)
     if node.empty and frontier.stable[1] > frontier.stable[0]:
-        runs = (known.groups, known.events)
+        runs = (lists.groups, lists.events)
         nothing, groups = empty_windows(node, layout, runs, frontier, failures)
         output.append(moves(node, layout, answer_rows(layout, nothing), come=True))
     return Change(
         output=net(EventBatch.concat(output)),
-        waiting=_waiting(layout, known.waiting, plan.changed.take(~shown), ready, gone),
+        waiting=_waiting(layout, lists.waiting, plan.changed.take(~shown), ready, gone),
         answers=sorted_rows(negative(old), new),
         states=states,
         groups=groups,
@@ -114,12 +119,14 @@ def _is_cut(node: ApplyModule, frontier: Frontier) -> bool:
     return over and isinstance(node.window, Hopping) and not node.input.properties.only_points
 
 
-def _beyond(node: ApplyModule, layout: WindowLayout, known: Known, frontier: Frontier) -> Windows:
-    """At the end of time: windows told of that begin after the last that happened."""
+def _beyond(
+    node: ApplyModule, layout: WindowLayout, lists: TraceLists, frontier: Frontier
+) -> Windows:
+    """At the end of time: windows with results that begin after everything that happened."""
     if not _is_cut(node, frontier):
         return Windows.none()
     rows = layout.answers.where(
-        known.answers, lambda rows: numbers(rows, TIME) >= frontier.begun(numbers(rows, ID))
+        lists.answers, lambda rows: numbers(rows, TIME) >= frontier.begun(numbers(rows, ID))
     )
     return Windows.of(numbers(rows, ID), numbers(rows, TIME), numbers(rows, WEND))[0]
 
@@ -136,38 +143,38 @@ def _ask(
     node: ApplyModule,
     layout: WindowLayout,
     asked: Windows,
-    held: Held,
+    states: WindowStates,
     plan: WindowPlan,
     failures: Failures,
 ) -> WindowResults:
-    """What modules say of those windows that have events."""
+    """The results of those windows that have events."""
     members = None
     if layout.states < len(node.calls):
         members = plan.members(asked)
         counts = np.bincount(members.owner, members.count, len(asked)).astype(np.int64)
     else:
-        counts = held.column(MEMBERS, 0)
-    some = np.flatnonzero(counts > 0)
-    windows, held = asked.take(some), held.take(some)
+        counts = states.column(MEMBERS, 0)
+    occupied = np.flatnonzero(counts > 0)
+    windows, states = asked.take(occupied), states.take(occupied)
     if members is not None:
         back = np.full(len(asked), -1)
-        back[some] = np.arange(len(some))
+        back[occupied] = np.arange(len(occupied))
         members = members.owned(back[members.owner])
         until = seen_until(node, windows, members)
     else:
-        until = held.column(END, 0)
+        until = states.column(END, 0)
     pairs = no_members(layout) if members is None else members
-    keys = group_keys(layout, len(windows), pairs, held)
-    # Of these it was told when their states could not be made.
-    failed = frozenset(np.flatnonzero(held.failed()).tolist())
-    said = ask_all(node, layout, windows, members, held.states(layout), failed)
-    failures.note(said.failures, windows, keys)
-    return WindowResults(windows, until, keys, said)
+    keys = group_keys(layout, len(windows), pairs, states)
+    # These were reported when their states could not be made.
+    failed = frozenset(np.flatnonzero(states.failed()).tolist())
+    rows = ask_all(node, layout, windows, members, states.states(layout), failed)
+    failures.note(rows.failures, windows, keys)
+    return WindowResults(windows, until, keys, rows)
 
 
 def _waiting(
     layout: WindowLayout,
-    known: Sequence[SortedRun],
+    runs: Sequence[SortedRun],
     later: Windows,
     ready: pa.RecordBatch,
     gone: Windows,
@@ -175,7 +182,7 @@ def _waiting(
     """What becomes of the list of windows that wait for their end."""
     bag = layout.windows
     ones = np.ones(len(later), np.int64)
-    rows, owner = bag.at(known, gone.ids, gone.start)
+    rows, owner = bag.at(runs, gone.ids, gone.start)
     lost = rows.take(pa.array(np.flatnonzero(numbers(rows, WEND) == gone.end[owner])))
     popped = Windows(numbers(ready, ID), numbers(ready, TIME), numbers(ready, WEND))
     still = popped.find(*(numbers(lost, name) for name in (ID, TIME, WEND))) < 0

@@ -42,7 +42,7 @@ class WindowLayout:
     Attributes:
         keys: The types of what is grouped by.
         values: The arguments of all calls, each once, and the types they are taken as.
-        places: For every call where its arguments are among the values.
+        argument_indexes: For every call the indexes of its arguments among the values.
         results: The types of what the calls give, one behind the other.
         states: How many of the calls keep states.
         checked: Groups have a second hash.
@@ -50,7 +50,7 @@ class WindowLayout:
 
     keys: tuple[pa.DataType, ...]
     values: tuple[tuple[Expression, pa.DataType], ...]
-    places: tuple[tuple[int, ...], ...]
+    argument_indexes: tuple[tuple[int, ...], ...]
     results: tuple[pa.DataType, ...]
     states: int
     checked: bool
@@ -59,18 +59,18 @@ class WindowLayout:
     def of(node: ApplyModule) -> WindowLayout:
         """The layout of a node."""
         values: dict[tuple[str, str], tuple[Expression, pa.DataType]] = {}
-        places = []
+        indexes = []
         for call in node.calls:
             own = []
             for argument, (_, kind) in zip(call.arguments, call.module.takes, strict=True):
                 values.setdefault((argument.sql, str(kind)), (argument, kind))
                 own.append(list(values).index((argument.sql, str(kind))))
-            places.append(tuple(own))
+            indexes.append(tuple(own))
         keys = tuple(key.type for _, key in node.group_by)
         return WindowLayout(
             keys=keys,
             values=tuple(values.values()),
-            places=tuple(places),
+            argument_indexes=tuple(indexes),
             results=tuple(each.type for call in node.calls for each in call.module.gives),
             states=sum(call.module.incremental for call in node.calls),
             checked=needs_check(keys),
@@ -79,12 +79,12 @@ class WindowLayout:
     @property
     def key_names(self) -> list[str]:
         """What the columns of the group are called."""
-        return [f"key{place}" for place in range(len(self.keys))]
+        return [f"key{index}" for index in range(len(self.keys))]
 
     @property
     def value_names(self) -> list[str]:
         """What the columns of the arguments are called."""
-        return [f"value{place}" for place in range(len(self.values))]
+        return [f"value{index}" for index in range(len(self.values))]
 
     @property
     def about(self) -> list[tuple[str, pa.DataType]]:
@@ -116,17 +116,17 @@ class WindowLayout:
         times = [(name, pa.int64()) for name in (WEND, SINCE, UNTIL)]
         hashes = [(name, pa.uint64()) for name in (ROW, ROW_CHECK)]
         named = zip(self.key_names, self.keys)
-        said = [(f"result{place}", kind) for place, kind in enumerate(self.results)]
-        return Bag((*times, *hashes, *named, *said), (WEND, SINCE, UNTIL, ROW, ROW_CHECK))
+        results = [(f"result{index}", kind) for index, kind in enumerate(self.results)]
+        return Bag((*times, *hashes, *named, *results), (WEND, SINCE, UNTIL, ROW, ROW_CHECK))
 
     @property
-    def kept(self) -> Bag:
+    def state_bag(self) -> Bag:
         """The states of windows."""
         numbers = [(WEND, pa.int64()), (MEMBERS, pa.int64())]
         hashes = [(name, pa.uint64()) for name in (ROW, ROW_CHECK)]
         named = zip(self.key_names, self.keys)
-        said = [(f"state{place}", pa.binary()) for place in range(self.states)]
-        return Bag((*numbers, *hashes, *named, *said), (WEND, MEMBERS, ROW, ROW_CHECK))
+        states = [(f"state{index}", pa.binary()) for index in range(self.states)]
+        return Bag((*numbers, *hashes, *named, *states), (WEND, MEMBERS, ROW, ROW_CHECK))
 
     @property
     def groups(self) -> Bag:
@@ -190,40 +190,40 @@ class Windows:
             first = is_first(ids[order], start[order], end[order])
         number = np.empty(len(order), np.int64)
         number[order] = np.cumsum(first) - 1
-        some = order[first]
-        return Windows(ids[some], start[some], end[some]), number
+        first_rows = order[first]
+        return Windows(ids[first_rows], start[first_rows], end[first_rows]), number
 
-    def one(self, place: int) -> Window:
+    def one(self, index: int) -> Window:
         """One of them, as modules see it."""
-        return Window(int(self.start[place]), int(self.end[place]))
+        return Window(int(self.start[index]), int(self.end[index]))
 
-    def take(self, places: Ints | Mask) -> Windows:
+    def take(self, chosen: Ints | Mask) -> Windows:
         """Some of them."""
-        return Windows(self.ids[places], self.start[places], self.end[places])
+        return Windows(self.ids[chosen], self.start[chosen], self.end[chosen])
 
     def find(self, ids: Ids, start: Ints, end: Ints) -> Ints:
         """Which of them each of other windows is, or -1."""
         low, high = slices(self.ids, ids)
-        place = search(self.start, low, high, start, after_equal=False)
+        index = search(self.start, low, high, start, after_equal=False)
         while True:
-            there = place < high
-            here = np.minimum(place, max(len(self) - 1, 0))
+            there = index < high
+            here = np.minimum(index, max(len(self) - 1, 0))
             there[there] &= self.start[here[there]] == start[there]
             later = there.copy()
             later[later] = self.end[here[later]] < end[later]
             if not later.any():
                 break
-            place = place + later
+            index = index + later
         there[there] &= self.end[here[there]] == end[there]
-        return np.where(there, place, -1)
+        return np.where(there, index, -1)
 
     def starting(self, ids: Ids, start: Ints) -> Ints:
         """Which of them is the first of a group that begins at an instant, or -1."""
         low, high = slices(self.ids, ids)
-        place = search(self.start, low, high, start, after_equal=False)
-        there = place < high
-        there[there] = self.start[place[there]] == start[there]
-        return np.where(there, place, -1)
+        index = search(self.start, low, high, start, after_equal=False)
+        there = index < high
+        there[there] = self.start[index[there]] == start[there]
+        return np.where(there, index, -1)
 
     @staticmethod
     def union(*parts: Windows) -> Windows:
@@ -256,16 +256,16 @@ class WindowMembers:
     def __len__(self) -> int:
         return len(self.owner)
 
-    def take(self, places: Ints | Mask) -> WindowMembers:
+    def take(self, chosen: Ints | Mask) -> WindowMembers:
         """Some of them."""
         return WindowMembers(
-            self.owner[places],
-            self.row[places],
-            self.count[places],
-            self.begin[places],
-            self.stop[places],
-            self.since[places],
-            self.until[places],
+            self.owner[chosen],
+            self.row[chosen],
+            self.count[chosen],
+            self.begin[chosen],
+            self.stop[chosen],
+            self.since[chosen],
+            self.until[chosen],
             self.rows,
         )
 
@@ -292,16 +292,16 @@ def no_pairs(rows: pa.RecordBatch) -> WindowMembers:
     return WindowMembers(none, none, none, none, none, none, none, rows.slice(0, 0))
 
 
-def put_together(*parts: WindowMembers) -> WindowMembers:
+def concat_members(*parts: WindowMembers) -> WindowMembers:
     """All pairs, over rows of one schema."""
-    some = [part for part in parts if len(part)] or [*parts[:1]]
-    if len(some) == 1:
-        return some[0]
-    same = all(part.rows is some[0].rows for part in some)
-    before = np.cumsum([0, *(0 if same else part.rows.num_rows for part in some)])
-    moved = [replace(part, row=part.row + shift) for part, shift in zip(some, before)]
+    nonempty = [part for part in parts if len(part)] or [*parts[:1]]
+    if len(nonempty) == 1:
+        return nonempty[0]
+    same = all(part.rows is nonempty[0].rows for part in nonempty)
+    before = np.cumsum([0, *(0 if same else part.rows.num_rows for part in nonempty)])
+    moved = [replace(part, row=part.row + shift) for part, shift in zip(nonempty, before)]
     columns = [np.concatenate([getattr(part, name) for part in moved]) for name in _COLUMNS]
-    rows = some[0].rows if same else pa.concat_batches([part.rows for part in some])
+    rows = nonempty[0].rows if same else pa.concat_batches([part.rows for part in nonempty])
     return WindowMembers(**dict(zip(_COLUMNS, columns)), rows=rows)
 
 
@@ -315,16 +315,16 @@ def netted(pairs: WindowMembers) -> WindowMembers:
         return pairs
     begins = np.flatnonzero(first)
     total = np.add.reduceat(pairs.count[order], begins)
-    some = np.flatnonzero(total)
-    return replace(pairs.take(order[begins[some]]), count=total[some])
+    nonzero = np.flatnonzero(total)
+    return replace(pairs.take(order[begins[nonzero]]), count=total[nonzero])
 
 
 def seen_by(
-    call: Call, places: Sequence[int], pairs: WindowMembers, windows: Windows, names: Sequence[str]
+    call: Call, chosen: Sequence[int], pairs: WindowMembers, windows: Windows, names: Sequence[str]
 ) -> WindowEvents:
     """What a module sees of windows, whose events are all there: each so often as it is there."""
     rows, module = pairs.rows, call.module
-    columns = [rows.column(names[place]) for place in places]
+    columns = [rows.column(names[index]) for index in chosen]
     order = _order(call, columns, pairs)
     order = np.repeat(order, pairs.count[order])
     sizes = np.bincount(pairs.owner, pairs.count, len(windows)).astype(np.int64)

@@ -34,8 +34,8 @@ class Horizon:
         at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
         found = np.full(len(ids), self.default)
         if len(self.ids):
-            known = self.ids[at] == ids
-            found[known] = self.last[at[known]]
+            found_there = self.ids[at] == ids
+            found[found_there] = self.last[at[found_there]]
         return found
 
 
@@ -74,11 +74,11 @@ class WindowPlan:
     Attributes:
         changed: Windows whose events are others than before, or are seen otherwise.
         gone: Windows that are no more.
-        more: What has come into the changed windows and has left them; `owner` is the place among
+        more: What has come into the changed windows and has left them; `owner` is the index into
             `changed`.
         since: For each changed window the one before the batch that `more` is relative to, as
-            places in `known`; -1 where it is relative to nothing.
-        known: Windows that there were.
+            indexes into `old`; -1 where it is relative to nothing.
+        old: Windows that there were.
         members: The events of windows.
         groups: Those that were looked at as a whole: windows made by events.
         now: Rows for the list of these windows: all that these groups have.
@@ -88,7 +88,7 @@ class WindowPlan:
     gone: Windows
     more: WindowMembers
     since: Ints
-    known: Windows
+    old: Windows
     members: Callable[[Windows], WindowMembers]
     groups: Ids | None = None
     now: pa.RecordBatch | None = None
