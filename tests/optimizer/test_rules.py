@@ -12,7 +12,7 @@ from anabranch import optimizer
 from anabranch.algebra.node import Node
 from anabranch.algebra.union import columns_of
 from anabranch.optimizer.driver import optimize
-from anabranch.optimizer.rules import ALTERNATIVES, RULES, Rule
+from anabranch.optimizer.rules import ALTERNATIVES, ROOTS, RULES, Rule, rules_at
 from tests.optimizer.patterns import PATTERNS, patterns
 from tests.optimizer.plans import FEW, assert_same, inputs, plans
 
@@ -34,9 +34,17 @@ def test_a_rule_applies_and_keeps_the_meaning(name: str, data: st.DataObject) ->
     streams = data.draw(inputs(before))
     after = rule(before)
     assert after is not None, f"{name} does not apply"
+    assert rule in rules_at(type(before), (*RULES, *ALTERNATIVES))
     assert columns_of(after.schema) == columns_of(before.schema)
     assert_same(before, after, streams)
     assert_ends(rule, after)
+
+
+@given(plans())
+def test_a_rule_gives_nothing_where_it_is_not_tried(plan: Node) -> None:
+    for node in plan.walk():
+        elsewhere = [rule for rule in EVERY.values() if not isinstance(node, ROOTS[rule])]
+        assert [rule.__name__ for rule in elsewhere if rule(node) is not None] == []
 
 
 def assert_ends(rule: Rule, node: Node) -> None:

@@ -12,7 +12,7 @@ from anabranch.errors import EngineError
 from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.interning import Interner
 from anabranch.optimizer.rebuilding import rebuilt
-from anabranch.optimizer.rules import Rule
+from anabranch.optimizer.rules import Rule, rules_at
 
 STEPS_PER_NODE: Final = 50
 """So many steps on average are more than any plan needs."""
@@ -32,7 +32,7 @@ class Normalizer:
     def __init__(self, interner: Interner, model: CostModel, rules: Sequence[Rule]) -> None:
         self._interner = interner
         self._model = model
-        self._rules = rules
+        self._rules = tuple(rules)
 
     def run(self, plan: Node, *, keep_shared: bool = True) -> tuple[Node, list[Step]]:
         """The plan to which no rule applies, and the steps to it.
@@ -60,7 +60,7 @@ class _Pass:
         self,
         interner: Interner,
         model: CostModel,
-        rules: Sequence[Rule],
+        rules: tuple[Rule, ...],
         plan: Node,
         keep_shared: bool,
     ) -> None:
@@ -104,7 +104,7 @@ class _Pass:
         return self._interner.intern(rebuilt(node, inputs))
 
     def _step(self, node: Node) -> Node | None:
-        for rule in self._rules:
+        for rule in rules_at(type(node), self._rules):
             found = rule(node)
             if found is None:
                 continue

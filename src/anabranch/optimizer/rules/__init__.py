@@ -1,9 +1,27 @@
 """Rewrites that keep the meaning, one per file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Final, TypeAlias
 
+from anabranch.algebra.aggregate import Aggregation
+from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.count_window import CountWindow
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.split import Split
+from anabranch.algebra.granularity import Granularity
+from anabranch.algebra.join import Join
+from anabranch.algebra.map import Map
+from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import Node
+from anabranch.algebra.session_window import SessionWindow
+from anabranch.algebra.set_operation import SetOperation
+from anabranch.algebra.shift import Shift
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.top_k import TopK
+from anabranch.algebra.union import Union
 from anabranch.optimizer.rules.compare_with_extreme import compare_with_extreme
 from anabranch.optimizer.rules.derive_join_filter import derive_join_filter
 from anabranch.optimizer.rules.drop_constant_partition import drop_constant_partition
@@ -59,59 +77,75 @@ from anabranch.optimizer.rules.simplify_predicate import simplify_predicate
 Rule: TypeAlias = Callable[[Node], Node | None]
 """Another node that means the same, or None where the rule does not apply."""
 
-RULES: Final[tuple[Rule, ...]] = (
-    flatten_unions,
-    drop_now_window,
-    drop_needless_retiming,
-    drop_needless_cuts,
-    drop_identity_map,
-    simplify_predicate,
-    merge_filters,
-    merge_maps,
-    narrow_outer_join,
-    derive_join_filter,
-    push_filter_below_map,
-    push_filter_below_union,
-    push_filter_below_window,
-    push_filter_below_count_window,
-    push_filter_below_top_k,
-    push_filter_below_retiming,
-    push_filter_below_distinct,
-    push_filter_below_aggregate,
-    push_filter_below_apply_module,
-    push_filter_below_set_operation,
-    push_filter_below_join,
-    push_filter_into_join,
-    push_join_predicate,
-    push_map_below_union,
-    push_map_below_window,
-    push_map_below_retiming,
-    push_map_below_count_window,
-    push_map_below_top_k,
-    push_map_below_distinct,
-    push_map_below_set_operation,
-    merge_windows_over_union,
-    merge_windows_below_distinct,
-    drop_constant_partition,
-    drop_needless_distinct,
-    drop_hidden_distinct,
-    fold_intersection,
-    fold_max_union,
-    make_difference_strict,
-    merge_differences,
-    make_anti_join_a_difference,
-    merge_semi_and_anti,
-    compare_with_extreme,
-    factor_join_out_of_union,
-    drop_unused_aggregates,
-    prune_columns,
-)
+Roots: TypeAlias = tuple[type[Node], ...]
+"""The operators that a rule rewrites: of all others it gives None."""
+
+_ALWAYS: Final[Mapping[Rule, Roots]] = {
+    flatten_unions: (Union,),
+    drop_now_window: (TimeWindow,),
+    drop_needless_retiming: (Granularity, Shift, AlterLifetime),
+    drop_needless_cuts: (Split, Aggregation, Coalesce, Distinct, SetOperation, TopK),
+    drop_identity_map: (Map,),
+    simplify_predicate: (Filter, Join),
+    merge_filters: (Filter,),
+    merge_maps: (Map,),
+    narrow_outer_join: (Filter,),
+    derive_join_filter: (Join,),
+    push_filter_below_map: (Filter,),
+    push_filter_below_union: (Filter,),
+    push_filter_below_window: (Filter,),
+    push_filter_below_count_window: (Filter,),
+    push_filter_below_top_k: (Filter,),
+    push_filter_below_retiming: (Filter,),
+    push_filter_below_distinct: (Filter,),
+    push_filter_below_aggregate: (Filter,),
+    push_filter_below_apply_module: (Filter,),
+    push_filter_below_set_operation: (Filter,),
+    push_filter_below_join: (Filter,),
+    push_filter_into_join: (Filter,),
+    push_join_predicate: (Join,),
+    push_map_below_union: (Map,),
+    push_map_below_window: (Map,),
+    push_map_below_retiming: (Map,),
+    push_map_below_count_window: (Map,),
+    push_map_below_top_k: (Map,),
+    push_map_below_distinct: (Map,),
+    push_map_below_set_operation: (Map,),
+    merge_windows_over_union: (Union,),
+    merge_windows_below_distinct: (Distinct,),
+    drop_constant_partition: (CountWindow, SessionWindow, TopK),
+    drop_needless_distinct: (Distinct,),
+    drop_hidden_distinct: (Distinct, Aggregation, Join, SetOperation),
+    fold_intersection: (SetOperation,),
+    fold_max_union: (SetOperation, Union),
+    make_difference_strict: (SetOperation,),
+    merge_differences: (SetOperation,),
+    make_anti_join_a_difference: (Join,),
+    merge_semi_and_anti: (Union,),
+    compare_with_extreme: (Join,),
+    factor_join_out_of_union: (Union,),
+    drop_unused_aggregates: (Map,),
+    prune_columns: (Aggregation, ApplyModule, Join, Map),
+}
+
+_BY_COST: Final[Mapping[Rule, Roots]] = {
+    push_grouping_below_join: (Aggregation,),
+    push_distinct_below_join: (Distinct,),
+    pull_distinct_above_join: (Join,),
+    drop_distinct_below_join: (Distinct, Aggregation),
+}
+
+RULES: Final[tuple[Rule, ...]] = tuple(_ALWAYS)
 """What always helps, in order of application."""
 
-ALTERNATIVES: Final[tuple[Rule, ...]] = (
-    push_grouping_below_join,
-    push_distinct_below_join,
-    pull_distinct_above_join,
-    drop_distinct_below_join,
-)
+ALTERNATIVES: Final[tuple[Rule, ...]] = tuple(_BY_COST)
 """What helps or not, as the cost model says."""
+
+ROOTS: Final[Mapping[Rule, Roots]] = {**_ALWAYS, **_BY_COST}
+"""Where each rule has to be tried: a rule that is not here is tried everywhere."""
+
+
+@cache
+def rules_at(kind: type[Node], rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Those of some rules, in order, that may apply to operators of a kind."""
+    return tuple(rule for rule in rules if issubclass(kind, ROOTS.get(rule, (Node,))))
