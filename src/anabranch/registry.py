@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from dataclasses import replace as replaced
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 import pyarrow as pa
 from sqlglot import exp
@@ -23,10 +22,10 @@ from anabranch.expressions.expression import Expression, TypeOracle
 from anabranch.expressions.scalar_function import Functions, ScalarFunction
 from anabranch.language.bind.select import bind_query
 from anabranch.language.names.catalog import Catalog, CatalogEntry
+from anabranch.language.names.catalog_tables import describe_entry, show_entries
 from anabranch.language.names.context import Context
 from anabranch.language.names.modules import Modules, show_functions
 from anabranch.language.text.axis_dialect import AXIS_WINDOWS
-from anabranch.language.text.read_statements import read_script
 from anabranch.language.text.script import Script
 from anabranch.language.text.statements import (
     CreateDerived,
@@ -34,41 +33,19 @@ from anabranch.language.text.statements import (
     CreateSource,
     Describe,
     Drop,
-    Include,
     Show,
-    Statement,
 )
 from anabranch.language.text.stream_dialect import STREAM_FUNCTIONS
-from anabranch.language.text.types import type_name
-from anabranch.runtime.option import NAME, Option, shown
+from anabranch.rebinding import BoundQuery, Wrong, bind_anew
+from anabranch.runtime.option import NAME, Option
 from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.declare.declared_in_sql import checked_durations, declared_in_sql
 from anabranch.runtime.sources.files.delta_table import DELTA
-from anabranch.runtime.spark.source_functions import Connect, resolve_path
+from anabranch.runtime.spark.source_functions import Connect
 from anabranch.userops.bases import module_of
 from anabranch.userops.library import default_library
 
-_DEEPEST: Final = 16
-
 MODULE_NAME: Final = Option(name="name", kind=NAME)
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """A query that was bound: its plan, remarks for its author, the names it uses, its text."""
-
-    node: Node
-    notes: tuple[str, ...]
-    uses: frozenset[str]
-    text: str
-
-
-class Wrong(Protocol):
-    """Makes an error out of what happened and a hint."""
-
-    def __call__(self, what: str, *, hint: str) -> AnabranchError:
-        """The error."""
 
 
 @final
@@ -81,7 +58,7 @@ class Registry:
         self._functions: dict[str, CreateFunction] = {}
         self._scalars: dict[str, ScalarFunction] = {}
         self._sources: dict[str, Any] = {}
-        self._again: dict[str, Callable[[], Planned]] = {}
+        self._again: dict[str, Callable[[], BoundQuery]] = {}
         self.connectors: dict[str, Connect] = {}
         self._taken: set[str] = set()
         library = default_library if modules is None else lambda: modules
@@ -102,38 +79,7 @@ class Registry:
         self.modules.load()
         return MappingProxyType(self._scalars)
 
-    def read(self, text: str, name: str | None = None) -> Iterator[Statement]:
-        """The statements of a script, with those of scripts that it includes."""
-        given: Any = text
-        if not isinstance(given, str):
-            raise PlanError(
-                f"a script is a text, not {shown(given)}",
-                where="engine.sql(...)",
-                hint="give the statements themselves; of a file: engine.sql(path.read_text())",
-            )
-        yield from self._read(Script(text, name), 0)
-
-    def _read(self, script: Script, depth: int) -> Iterator[Statement]:
-        for statement in read_script(script):
-            if not isinstance(statement, Include):
-                yield statement
-                continue
-            if depth >= _DEEPEST:
-                raise script.wrong(
-                    "scripts include each other for ever", statement.span, "let one of them end"
-                )
-            path = resolve_path(statement.path, script.name)
-            try:
-                text = Path(path).read_text(encoding="utf-8")
-            except OSError:
-                raise script.wrong(
-                    f"the script '{statement.path}' cannot be read",
-                    statement.span,
-                    "give its path from here, or from the folder of this script",
-                ) from None
-            yield from self._read(Script(text, path), depth + 1)
-
-    def plan(self, query: exp.Query, script: Script, text: str, types: TypeOracle) -> Planned:
+    def plan(self, query: exp.Query, script: Script, text: str, types: TypeOracle) -> BoundQuery:
         """The plan of a query; `types` knows what only Spark evaluates."""
         in_workers = partial(Expression.parse, functions=self.scalars.values())
         context = Context(
@@ -143,7 +89,7 @@ class Registry:
             in_workers=in_workers,
         )
         node = bind_query(query.copy(), context)
-        return Planned(
+        return BoundQuery(
             node=node, notes=tuple(context.notes), uses=frozenset(context.used), text=text
         )
 
@@ -228,55 +174,12 @@ class Registry:
         before = [dict(names) for names in kept]
         try:
             yield
-            self._bind_anew(name, wrong)
+            bind_anew(self._entries, self._again, name, wrong)
         except BaseException:
             for names, old in zip(kept, before):
                 names.clear()
                 names.update(old)
             raise
-
-    def _bind_anew(self, name: str | None, wrong: Wrong) -> None:
-        waiting = set(self._again) if name is None else self._users_of(name)
-        if name is not None and name.lower() in waiting:
-            raise wrong(
-                f"'{name}' would be derived from itself",
-                hint="write its query over other streams, or give the new one another name",
-            )
-        while waiting:
-            # One that is derived from none of those that still wait; there are no circles.
-            key = next(
-                each
-                for each in self._entries
-                if each in waiting
-                and waiting.isdisjoint(used.lower() for used in self._entries[each].uses)
-            )
-            entry = self._entries[key]
-            try:
-                planned = self._again[key]()
-            except AnabranchError as problem:
-                of = "" if name is None else f" '{name}'"
-                raise wrong(
-                    f"{entry.kind} '{entry.name}' uses{of or ' it'} and does not bind any more: "
-                    f"{problem.what}",
-                    hint=f"drop {entry.name} first, or keep what it needs",
-                ) from problem
-            self._entries[key] = replaced(
-                entry, node=planned.node, query=planned.text, uses=planned.uses
-            )
-            waiting.discard(key)
-
-    def _users_of(self, name: str) -> set[str]:
-        """What is derived from a name, directly or not."""
-        found: set[str] = set()
-        new = {name.lower()}
-        while new:
-            new = {
-                key
-                for key, entry in self._entries.items()
-                if key in self._again and new & {used.lower() for used in entry.uses}
-            } - found
-            found |= new
-        return found
 
     def declare(
         self, statement: CreateSource, describe: Callable[[Declared], tuple[Any, Source]]
@@ -298,8 +201,8 @@ class Registry:
     def derive(
         self,
         statement: CreateDerived,
-        planned: Planned,
-        again: Callable[[], Planned] | None = None,
+        planned: BoundQuery,
+        again: Callable[[], BoundQuery] | None = None,
     ) -> CatalogEntry:
         """`CREATE STREAM ... AS` and `CREATE VIEW`; `again` plans the query anew."""
         self._refuse_taken(statement)
@@ -441,15 +344,7 @@ class Registry:
         """`SHOW STREAMS`, `SHOW TABLES`, `SHOW VIEWS`, `SHOW FUNCTIONS`."""
         if statement.what == "FUNCTIONS":
             return show_functions(self._functions, self.scalars, self.modules)
-        kinds = {"STREAMS": ("stream", "derived"), "TABLES": ("table",), "VIEWS": ("view",)}
-        found = [e for e in self._entries.values() if e.kind in kinds[statement.what]]
-        return pa.table(
-            {
-                "name": pa.array([entry.name for entry in found], pa.string()),
-                "kind": pa.array([entry.kind for entry in found], pa.string()),
-                "columns": pa.array([_columns(entry.node.schema) for entry in found], pa.string()),
-            }
-        )
+        return show_entries(self._entries.values(), statement.what)
 
     def describe(self, statement: Describe) -> pa.Table:
         """`DESCRIBE name`: its columns; of a function what it takes and gives."""
@@ -466,15 +361,7 @@ class Registry:
                 statement.span,
                 self.catalog.nearest(statement.name),
             )
-        rows = [(field.name, type_name(field.type), "") for field in entry.node.schema]
-        rows += [(name, "", "orders the stream, not visible") for name in entry.hidden]
-        return pa.table(
-            {
-                "column": pa.array([name for name, _, _ in rows], pa.string()),
-                "type": pa.array([kind for _, kind, _ in rows], pa.string()),
-                "remark": pa.array([remark for _, _, remark in rows], pa.string()),
-            }
-        )
+        return describe_entry(entry)
 
     def _refuse_taken(self, statement: CreateSource | CreateDerived) -> None:
         known = self._entries.get(statement.name.lower())
@@ -504,10 +391,6 @@ def _at(statement: CreateSource | CreateDerived | CreateFunction | Drop) -> Wron
         return statement.script.wrong(what, statement.span, hint)
 
     return wrong
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {type_name(field.type)}" for field in schema)
 
 
 def _word(entry: CatalogEntry) -> str:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import pyarrow as pa
 
-from anabranch.errors import PlanError
-from anabranch.runtime.query.options import RUN_OPTIONS
+from anabranch.algebra.node import Node
 from anabranch.runtime.query.run import Run
 from anabranch.runtime.sources.declare.shared_results import Published, publish
-from anabranch.runtime.sources.location import folder_for_all
-from anabranch.stream import Place, Stream, Target
 
 
 @final
@@ -35,19 +30,19 @@ class Runs:
             if name not in taken:
                 return name
 
-    def add(self, run: Run, stream: Stream) -> Run:
-        """Keep a run, under a name that no other has."""
+    def add(self, run: Run, name: str | None, node: Node, uses: frozenset[str]) -> Run:
+        """Keep a run of a plan, under a name that no other has; `uses` are the names it needs."""
         taken = {other.name for other in self.each}
-        wanted = stream.name or self.next_name()
+        wanted = name or self.next_name()
         run.name, number = wanted, 1
         while run.name in taken:
             number += 1
             run.name = f"{wanted}_{number}"
-        run.uses = stream.uses
+        run.uses = uses
         self.each.append(run)
         folder = run.log_folder
         if folder is not None:
-            self._published.append((run, publish(stream.node, run.name, folder)))
+            self._published.append((run, publish(node, run.name, folder)))
         return run
 
     def published(self) -> list[Published]:
@@ -72,38 +67,3 @@ class Runs:
         for run in self.each:
             run.stop()
         self.each, self._published = [], []
-
-
-def unlike(queries: Sequence[Stream]) -> list[str]:
-    """A name for each query that none of the others has."""
-    names: list[str] = []
-    for number, query in enumerate(queries, 1):
-        wanted = query.name or f"query_{number}"
-        count = sum(name == wanted or name.startswith(f"{wanted}_") for name in names)
-        names.append(f"{wanted}_{count + 1}" if wanted in names else wanted)
-    return names
-
-
-def places(names: Sequence[str], to: Place | Sequence[Target]) -> tuple[list[Target], str | None]:
-    """Where each of some queries writes, and where they live if one folder is for all.
-
-    Raises:
-        PlanError: There are no queries, or not as many places.
-    """
-    if isinstance(to, str | Path):
-        RUN_OPTIONS["to"].checked(to, where="start_all(...)")
-        folder = folder_for_all(to)
-        targets: list[Target] = [f"{folder}/{name}" for name in names]
-        home: str | None = f"{folder}/_checkpoint"
-    else:
-        several: Any = to
-        targets, home = list(to) if isinstance(several, Sequence) else [several], None
-        for target in targets:
-            RUN_OPTIONS["to"].checked(target, where="start_all(...)")
-    if not names or len(targets) != len(names):
-        raise PlanError(
-            f"{len(names)} queries for {len(targets)} places",
-            where="start_all",
-            hint="give at least one query, and a folder or a place for each",
-        )
-    return targets, home

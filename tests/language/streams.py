@@ -11,7 +11,9 @@ from anabranch.language.names.context import Context
 from anabranch.language.text.read_statements import read_script
 from anabranch.language.text.script import Script
 from anabranch.language.text.statements import CreateDerived, CreateFunction, Select
-from anabranch.registry import Planned, Registry
+from anabranch.reading import read_statements
+from anabranch.rebinding import BoundQuery
+from anabranch.registry import Registry
 from tests.language.modules import MODULES
 
 
@@ -51,7 +53,7 @@ def registry() -> Registry:
 def plan(text: str) -> Node:
     """The plan of the last query of a script, as it is written."""
     names, found = registry(), None
-    for statement in names.read(text):
+    for statement in read_statements(text):
         if isinstance(statement, CreateFunction):
             names.define(statement)
         elif isinstance(statement, CreateDerived | Select):
@@ -63,10 +65,10 @@ def plan(text: str) -> Node:
     return found
 
 
-def _planned(names: Registry, statement: CreateDerived | Select) -> Planned:
+def _planned(names: Registry, statement: CreateDerived | Select) -> BoundQuery:
     context = Context(script=statement.script, catalog=names.catalog)
     node = bind_query(statement.query.copy(), context)
-    return Planned(node=node, notes=tuple(context.notes), uses=frozenset(context.used), text="")
+    return BoundQuery(node=node, notes=tuple(context.notes), uses=frozenset(context.used), text="")
 
 
 def read(text: str) -> None:

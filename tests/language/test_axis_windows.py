@@ -28,6 +28,7 @@ from anabranch.language.bind.select import bind_query
 from anabranch.language.names.context import Context
 from anabranch.language.text.statements import CreateFunction, Select, Show
 from anabranch.model.time import Duration
+from anabranch.reading import read_statements
 from tests.language.modules import FOLLOWED_BY, MEDIAN, QUANTILE
 from tests.language.streams import SOURCES, plan, registry
 
@@ -237,7 +238,7 @@ def test_nested_queries_have_windows_of_their_own() -> None:
 
 def test_a_query_can_be_bound_again() -> None:
     text = "SELECT median(bid_price) AS m, window_end FROM Bid GROUP BY itemID, TUMBLING('5d')"
-    (statement,) = registry().read(text)
+    (statement,) = read_statements(text)
     assert isinstance(statement, Select)
     context = Context(script=statement.script, catalog=registry().catalog)
     once = bind_query(statement.query, context)
@@ -346,7 +347,9 @@ def test_what_is_wrong_is_said_with_place_and_hint(text: str) -> None:
 
 def test_functions_are_shown_with_kind_and_signature() -> None:
     names = registry()
-    for statement in names.read("CREATE FUNCTION f(x INT) RETURNS INT RETURN x; SHOW FUNCTIONS"):
+    for statement in read_statements(
+        "CREATE FUNCTION f(x INT) RETURNS INT RETURN x; SHOW FUNCTIONS"
+    ):
         if isinstance(statement, CreateFunction):
             names.define(statement)
         elif isinstance(statement, Show):

@@ -26,6 +26,7 @@ from anabranch.language.text.statements import Describe, Drop
 from anabranch.language.text.unused import refuse_unused
 from anabranch.language.text.used import FLAGS, REFUSED_LATER, USED
 from anabranch.language.text.words import parse_query, tokenize
+from anabranch.reading import read_statements
 from tests.algebra.function_arguments import rows, written
 from tests.language.streams import plan, registry
 
@@ -275,7 +276,7 @@ def test_the_kind_of_an_entry_counts(statement: str, what: str) -> None:
     names = registry()
 
     def execute() -> None:
-        for each in names.read(statement):
+        for each in read_statements(statement):
             if isinstance(each, Drop):
                 names.drop(each, {})
             elif isinstance(each, Describe):

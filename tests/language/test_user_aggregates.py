@@ -11,6 +11,7 @@ import anabranch as ab
 from anabranch.algebra.node import Node
 from anabranch.language.text.statements import Select
 from anabranch.model.batch import EventBatch
+from anabranch.reading import read_statements
 from anabranch.registry import Registry
 from anabranch.testing import assert_agrees, batchings, streams
 from anabranch.testing.physical import PhysicalStream
@@ -32,7 +33,7 @@ def longest(events: list[ab.Event[int]], window: ab.Window) -> int:
 def plan(text: str) -> Node:
     names = Registry({"total": total, "longest": longest})
     names.add_leaf(SOURCE, None)
-    (statement,) = names.read(text)
+    (statement,) = read_statements(text)
     assert isinstance(statement, Select)
 
     def no_types(text: str, schema: object) -> object:

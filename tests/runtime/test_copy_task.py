@@ -22,7 +22,6 @@ from anabranch.errors import PlanError, StreamError
 from anabranch.expressions.expression import Expression
 from anabranch.kernels.contract.column_names import COPY
 from anabranch.kernels.contract.kernel import Progress
-from anabranch.kernels.plan import local_runner
 from anabranch.kernels.plan.compile import compile_plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Element, Insert, Stable
@@ -295,16 +294,12 @@ def test_each_copy_arrives_as_it_was_written(
     assert copies.promised == stables
 
 
-def test_without_spark_copies_arrive_as_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_spark_copies_arrive_as_well(tmp_path: Path) -> None:
     seen: list[Progress] = []
-    monkeypatch.setattr(local_runner, "compile_plan", lambda *_, **__: shown_plan(seen))
     append_log(tmp_path / "a", [point(1), point(2), Stable(3)], about={"since": 1})
     append_lines(tmp_path / "b.jsonl", [point(1), Stable(2), point(1), point(2)])
     source = copies_source(tmp_path, rows=2)
-    node = Source(name="s", schema=SCHEMA, copies=True)
-    run = run_locally(node, [source], MemorySink(), "speculative")
+    run = run_locally(shown_plan(seen), [source], MemorySink())
     rows = [row for row in run.table().to_pylist() if row["kind"] == "insert"]
     assert sorted((row[COPY], row["a"]) for row in rows) == [(0, 1), (0, 2), (1, 1), (1, 2)]
     assert dict(seen[-1].copies) == {0: ("a", 3), 1: ("b.jsonl", 2)}

@@ -22,9 +22,14 @@ BIDS = """{"insert": {"item": 1, "price": 80.0}, "start": 5, "end": 9}
 
 
 @pytest.fixture
-def bids(tmp_path: Path) -> Stream:
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def bids(engine: Engine, tmp_path: Path) -> Stream:
     (tmp_path / "bids.jsonl").write_text(BIDS)
-    return Engine().stream(tmp_path / "bids.jsonl", max_rows_per_batch=3)
+    return engine.stream(tmp_path / "bids.jsonl", max_rows_per_batch=3)
 
 
 def test_a_query_runs_without_spark(bids: Stream) -> None:
@@ -55,10 +60,9 @@ def test_local_results_can_go_to_files(bids: Stream, tmp_path: Path) -> None:
     assert again.snapshot(8).num_rows == 2
 
 
-def test_streams_are_put_together(bids: Stream, tmp_path: Path) -> None:
+def test_streams_are_put_together(engine: Engine, bids: Stream, tmp_path: Path) -> None:
     (tmp_path / "more.jsonl").write_text('{"insert": {"item": 7, "price": 1.0}, "start": 6}\n')
-    assert isinstance(bids.engine, Engine)
-    more = bids.engine.stream(tmp_path / "more.jsonl", ends=True)
+    more = engine.stream(tmp_path / "more.jsonl", ends=True)
     run = bids.union(more).agg(n="COUNT(*)").run_local()
     assert run.snapshot(6).to_pylist() == [{"n": 3}]
     assert run.stable == 12
@@ -109,12 +113,12 @@ def test_a_window_without_bound_needs_permission(bids: Stream) -> None:
         (lambda s: s.agg(), PlanError, "needs an aggregate"),
         (lambda s: s.window("10 parsecs"), QueryError, "not a duration"),
         (lambda s: s.union(s.select("item")), PlanError, "other columns"),
-        (lambda s: s.engine.stream("nowhere/x.parquet", start="t"), StreamError, "no such file"),
-        (lambda s: s.engine.stream(42), PlanError, "cannot be made of int"),
+        (lambda s: Engine().stream("nowhere/x.parquet", start="t"), StreamError, "no such file"),
+        (lambda s: Engine().stream(42), PlanError, "cannot be made of int"),
         (lambda s: Engine(shards=0), PlanError, "shards"),
         (lambda s: Engine(versions=1), PlanError, "versions must be a whole number from 2"),
-        (lambda s: s.engine.start_all([], "out"), PlanError, "0 queries for 0 places"),
-        (lambda s: s.engine.start_all([s, s], ["-"]), PlanError, "2 queries for 1 places"),
+        (lambda s: Engine().start_all([], "out"), PlanError, "0 queries for 0 places"),
+        (lambda s: Engine().start_all([s, s], ["-"]), PlanError, "2 queries for 1 places"),
     ],
 )
 def test_wrong_queries_are_refused(
@@ -125,9 +129,8 @@ def test_wrong_queries_are_refused(
         make(bids)
 
 
-def test_streams_without_a_name_get_one_each(bids: Stream, tmp_path: Path) -> None:
-    assert isinstance(bids.engine, Engine)
-    again = bids.engine.stream(tmp_path / "*.jsonl")
-    third = bids.engine.stream(tmp_path / "bids.jsonl")
+def test_streams_without_a_name_get_one_each(engine: Engine, bids: Stream, tmp_path: Path) -> None:
+    again = engine.stream(tmp_path / "*.jsonl")
+    third = engine.stream(tmp_path / "bids.jsonl")
     names = [name for stream in (bids, again, third) for name in stream.sources]
     assert len(set(names)) == 3

@@ -33,6 +33,7 @@ from tests.runtime.late_sources import (
 
 import anabranch as ab
 from anabranch.errors import StreamError
+from anabranch.kernels.plan.compile import compile_plan
 from anabranch.model.elements import Element, Insert, Stable
 from anabranch.runtime.query.local import run_locally
 from anabranch.runtime.sinks.sinks import MemorySink
@@ -114,7 +115,7 @@ class Cut:
 
 def locally(source: FileSource) -> Outcome:
     sink = MemorySink()
-    run = run_locally(leaf(source), [source], sink, "speculative")
+    run = run_locally(compile_plan(leaf(source)), [source], sink)
     moves = [move for batch in sink.batches() for move in moves_of(batch)]
     late, adjusted = (sum(each[key] for each in run.metrics()) for key in ("late", "adjusted"))
     return Outcome(effect_of(moves), late, adjusted, int(run.stable))

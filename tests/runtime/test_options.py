@@ -291,6 +291,7 @@ FITS_RUN: Final[Mapping[str, set[str]]] = {
     "available_now": {"flag"},
     "allow_unbounded": {"flag"},
     "share": {"flag"},
+    "plan": set(),
     "changed": {"flag"},
     "spark": {"none"},
     "shards": {"none"},
@@ -332,6 +333,8 @@ def test_a_wrong_value_for_a_run_is_an_error_in_three_parts(
         query.explain_json(emit="append")  # type: ignore[arg-type]
     with pytest.raises(ab.PlanError):
         engine.explain_all([query], emit="append")  # type: ignore[arg-type]
+    with pytest.raises(ab.PlanError):
+        engine.explain_all([query], plan="best")  # type: ignore[arg-type]
     assert not (rows.parent / "out").exists()
 
 

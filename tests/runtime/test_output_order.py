@@ -165,7 +165,8 @@ def test_output_is_legal_for_any_parts_and_shards(
 def test_outputs_of_one_job_are_legal_each(
     sharded: Make, batches: Parts, shards: int, seed: int, log: bool
 ) -> None:
-    nodes = optimize_together([PLANS["a filter"], PLANS["the source"], ONLY_K])
+    plans = optimize_together([PLANS["a filter"], PLANS["the source"], ONLY_K])
+    nodes = [plan.node for plan in plans]
     deliver: Delivery = "log" if log else "ship"
     runner = sharded(nodes, shards=shards, seed=seed, deliver=deliver)
     reader = Reader(runner, deliver)

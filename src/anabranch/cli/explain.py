@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from anabranch.cli.scripts import Modules, all_queries, last_query, register_modules
+from anabranch.cli.scripts import Modules, PlanOption, all_queries, last_query, register_modules
 
 
 def explain(
@@ -16,6 +16,10 @@ def explain(
     every: Annotated[
         bool, typer.Option("--all", help="The stages in which all queries run together.")
     ] = False,
+    emit: Annotated[
+        str, typer.Option(help="As for 'anabranch run': the plan depends on what is emitted.")
+    ] = "speculative",
+    plan: PlanOption = "optimized",
     modules: Modules = None,
 ) -> None:
     r"""Explain the last query of a script: its plan, the rules applied, the stages it runs in.
@@ -24,14 +28,17 @@ def explain(
     $ anabranch explain highest.sql
     """
     from anabranch.engine import Engine
+    from anabranch.runtime.query.options import check_flags
 
+    check_flags({"--emit": emit, "--plan": plan})
+    options: dict[str, Any] = {"emit": emit, "plan": plan}
     with Engine() as engine:
         register_modules(engine, modules)
         if every:
-            typer.echo(engine.explain_all(all_queries(engine, file)))
+            typer.echo(engine.explain_all(all_queries(engine, file), **options))
             return
-        query = last_query(engine, file)
+        query = last_query(engine, file, emit)
         if as_json:
-            typer.echo(json.dumps(query.explain_json(), indent=2))
+            typer.echo(json.dumps(query.explain_json(**options), indent=2))
         else:
-            typer.echo(query.explain())
+            typer.echo(query.explain(**options))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.queries.running import noted_signals
-from anabranch.cli.scripts import Modules
+from anabranch.cli.scripts import Modules, PlanOption
 
 
 def replicate(
@@ -21,6 +21,7 @@ def replicate(
     adjusts: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "lazy",
     divergence: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "warn",
     as_json: Annotated[bool, typer.Option("--json", help="Status lines as JSON.")] = False,
+    plan: PlanOption = "optimized",
     modules: Modules = None,
 ) -> None:
     r"""Run copies of a query in processes of their own, and merge what they write.
@@ -40,7 +41,7 @@ def replicate(
     # A wrong word would end every process that is started with it, again and again.
 
     MergePolicy.of(inserts=inserts, adjusts=adjusts, divergence=divergence)
-    check_flags({"--trigger": trigger})
+    check_flags({"--trigger": trigger, "--plan": plan})
 
     def tell(line: str) -> None:
         typer.echo(json.dumps({"event": line}) if as_json else line, err=not as_json)
@@ -53,6 +54,7 @@ def replicate(
         trigger=trigger,
         merge=words,
         modules=modules or (),
+        plan=plan,  # type: ignore[arg-type]
         tell=tell,
     )
     with noted_signals(signal.SIGINT, signal.SIGTERM) as noted, work:

@@ -8,7 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from anabranch.cli.queries.running import announced, wait_for
-from anabranch.cli.scripts import Modules, all_queries, last_query, register_modules, tell_notes
+from anabranch.cli.scripts import (
+    Modules,
+    PlanOption,
+    all_queries,
+    last_query,
+    register_modules,
+    tell_notes,
+)
 from anabranch.errors import PlanError
 
 
@@ -61,6 +68,7 @@ def run(
     allow_unbounded: Annotated[
         bool, typer.Option("--allow-unbounded", help="Accept a query whose state grows for ever.")
     ] = False,
+    plan: PlanOption = "optimized",
     modules: Modules = None,
 ) -> None:
     r"""Run a script; the last SELECT is the query.
@@ -88,6 +96,7 @@ def run(
 
     flags: dict[str, Any] = {"--to": to, "--emit": emit, "--checkpoint": checkpoint}
     flags |= {"--trigger": trigger, "--shards": shards, "--metrics-port": metrics_port}
+    flags |= {"--plan": plan}
     check_flags(flags)
     # A place that cannot be written to is told before anything starts.
     if every:
@@ -98,7 +107,7 @@ def run(
         _tell_what_happens()
     with Engine(shards=shards) as own:
         register_modules(own, modules)
-        options: dict[str, Any] = {"emit": emit, "allow_unbounded": allow_unbounded}
+        options: dict[str, Any] = {"emit": emit, "allow_unbounded": allow_unbounded, "plan": plan}
         if engine == "local":
             query = last_query(own, file, emit)
             query = query.canonical() if canonical else query

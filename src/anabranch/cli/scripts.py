@@ -27,6 +27,16 @@ Modules = Annotated[
 """The option of every command that runs or explains scripts."""
 
 
+PlanOption = Annotated[
+    str,
+    typer.Option(
+        "--plan",
+        help="'optimized', or 'as-written': operators in the order of the text, no rules applied.",
+    ),
+]
+"""The option of every command that plans queries."""
+
+
 def register_modules(engine: Engine, files: list[str] | None) -> None:
     """Let the queries of an engine call what is in Python files."""
     for file in files or ():

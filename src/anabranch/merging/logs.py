@@ -11,7 +11,7 @@ from anabranch.errors import StreamError
 from anabranch.merging.feedback import send_feedback
 from anabranch.runtime.option import FLAG, SECONDS, Option, table_of
 from anabranch.runtime.sources.files.copies import list_copies
-from anabranch.stream import Place, Target
+from anabranch.targets import Place, Target
 from anabranch.windowed import Span
 
 _LOOK: Final = 0.2
@@ -71,7 +71,7 @@ def merge_logs(
     options: dict[str, Any] = {"checkpoint": checkpoint, "trigger": trigger}
     run = merged.start(to, available_now=available_now, **options)
     if feedback:
-        engine.closes(send_feedback(run, str(pattern)))
+        merged.host.closing.append(send_feedback(run, str(pattern)))
     return run
 
 

@@ -18,6 +18,7 @@ from anabranch.errors import PlanError
 from anabranch.model.clock import MICROSECONDS
 from anabranch.model.time import Time
 from anabranch.runtime.option import DURATION, Option, count, table_of
+from anabranch.runtime.query.options import RUN_OPTIONS, PlanChoice
 from anabranch.runtime.sources.files.log_folder import LogFolder
 
 MERGED: Final = "merged"
@@ -266,6 +267,7 @@ def replicate(
     trigger: str | None = None,
     merge: Sequence[str] = (),
     modules: Sequence[str | Path] = (),
+    plan: PlanChoice = "optimized",
     tell: Tell = lambda _: None,
     environment: Mapping[str, str] | None = None,
 ) -> Replication:
@@ -282,6 +284,7 @@ def replicate(
         trigger: The time between two batches.
         merge: More words for `anabranch merge`, such as `--inserts`, `leading`.
         modules: Python files with aggregates, operators and functions that the scripts call.
+        plan: `as-written` switches the optimizer off in every copy, as for `Stream.start`.
         tell: Is told what happens, a line at a time.
         environment: For the processes; None: that of this one.
 
@@ -293,6 +296,7 @@ def replicate(
     """
     REPLICATE_OPTIONS["copies"].checked(copies, where="replicate(...)")
     REPLICATE_OPTIONS["trigger"].checked(trigger, where="replicate(...)")
+    RUN_OPTIONS["plan"].checked(plan, where="replicate(...)")
     given = [scripts] if isinstance(scripts, str | Path) else list(scripts)
     if not given:
         raise PlanError("there is nothing to run", where="replicate", hint="name a script")
@@ -312,7 +316,7 @@ def replicate(
         name = f"{Path(path).stem}-{number}"
         output = folder / COPIES / name
         words = ["run", str(path), "--canonical", "--follow", *often, "--to", str(output)]
-        words += ["--checkpoint", str(work / f"{name}.checkpoint")]
+        words += ["--checkpoint", str(work / f"{name}.checkpoint"), "--plan", plan]
         for file in modules:
             words += ["--modules", str(Path(file).absolute())]
         members[name] = _member(name, words, work, output)

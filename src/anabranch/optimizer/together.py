@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from anabranch.algebra.node import Node
-from anabranch.optimizer.driver import optimize
+from anabranch.optimizer.driver import Optimized, optimize
 from anabranch.optimizer.leaves import cut_off, leaf_for
 from anabranch.optimizer.sharing import common_subplans
 
 
-def optimize_together(plans: Sequence[Node]) -> list[Node]:
-    """Optimise plans that are to run together.
+def optimize_together(plans: Sequence[Node]) -> list[Optimized]:
+    """Optimise plans that are to run together; of a single one, it is `optimize`.
 
     Rules that look at one plan alone might do different things to a part that several have. So
-    every common part is optimised by itself, as if it were a source of the others.
+    every common part is optimised by itself, as if it were a source of the others. Its steps are
+    steps of every plan that has it.
     """
     common = common_subplans(plans)
     leaves = {node: leaf_for(node, f"common {place}") for place, node in enumerate(common, 1)}
-    back: dict[Node, Node] = {}
+    parts: dict[Node, Optimized] = {}
     # The smallest first: a common part may have another in it.
     for node in reversed(common):
         others = {key: leaf for key, leaf in leaves.items() if key != node}
-        back[leaves[node]] = cut_off(optimize(cut_off(node, others)).node, back)
-    return [cut_off(optimize(cut_off(plan, leaves)).node, back) for plan in plans]
+        parts[leaves[node]] = _optimized(cut_off(node, others), parts)
+    return [_optimized(cut_off(plan, leaves), parts) for plan in plans]
+
+
+def _optimized(plan: Node, parts: Mapping[Node, Optimized]) -> Optimized:
+    """The best plan over parts that are optimised already, with their steps before its own."""
+    found = optimize(plan)
+    used = [parts[leaf] for leaf in dict.fromkeys(plan.walk()) if leaf in parts]
+    steps = [step for part in used for step in part.steps]
+    back = {leaf: part.node for leaf, part in parts.items()}
+    return Optimized(cut_off(found.node, back), (*steps, *found.steps))

@@ -29,15 +29,11 @@ class ShellEngine(Engine):
 
     log: Path | None = None
 
-    @property
-    def spark(self) -> Any:
-        """The Spark session."""
-        if self._spark is not None:
-            return self._spark
+    def _start_spark(self) -> Any:
         about = "" if self.log is None else f" (its messages go to {self.log})"
         typer.echo(f"starting Spark{about} ...", err=True)
         with _kept_interrupts(), _outputs_to(self.log):
-            return super().spark
+            return super()._start_spark()
 
 
 @contextmanager

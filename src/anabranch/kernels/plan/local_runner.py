@@ -12,7 +12,7 @@ from anabranch.kernels.contract.column_names import COPY
 from anabranch.kernels.contract.kernel import Trace
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.compile import Emission, compile_plan
-from anabranch.kernels.plan.stage import Copies
+from anabranch.kernels.plan.stage import Copies, PhysicalPlan
 from anabranch.model.batch import EventBatch, concat_rows
 from anabranch.model.time import BEGINNING, Time
 
@@ -20,9 +20,9 @@ from anabranch.model.time import BEGINNING, Time
 class LocalRunner:
     """Run a plan in this process, one shard, no Spark: for tests, notebooks, the debugger."""
 
-    def __init__(self, node: Node, emit: Emission = "speculative") -> None:
-        """Compile the plan and start with empty traces."""
-        self.plan = compile_plan(node, emit=emit)
+    def __init__(self, node: Node | PhysicalPlan, emit: Emission = "speculative") -> None:
+        """Start with empty traces; a logical plan is compiled as it is."""
+        self.plan = node if isinstance(node, PhysicalPlan) else compile_plan(node, emit=emit)
         self._states = {stage.name: stage.start() for stage in self.plan.stages}
         self._stables: dict[str, Time] = dict.fromkeys(self.plan.sources, BEGINNING)
         self._copies: dict[str, dict[int, tuple[str, Time]]] = {}

@@ -15,22 +15,20 @@ def _forgets_nothing(node: Node) -> bool:
     return False
 
 
-def refuse_unbounded(node: Node, *, allow: bool) -> None:
+def find_unbounded(node: Node) -> PlanError | None:
     """A window that forgets nothing, below an operator that remembers, needs endless memory.
 
-    Raises:
-        PlanError: There is one, and it was not allowed.
+    Gives the refusal of a plan that has one.
     """
-    if allow:
-        return
     for above in node.walk():
         if not above.remembers:
             continue
         for below in above.walk():
             if _forgets_nothing(below):
-                raise PlanError(
+                return PlanError(
                     "a window without bound below an operator that remembers",
                     where=f"{below.label} below {above.label}",
                     hint="its state would grow for ever: give the window a size, or start the "
                     "query with allow_unbounded=True",
                 )
+    return None

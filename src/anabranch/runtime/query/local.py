@@ -9,15 +9,15 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any, final
+from types import MappingProxyType
+from typing import Any, Final, final
 
 import pyarrow as pa
 
-from anabranch.algebra.node import Node, clock_of
 from anabranch.errors import PlanError
 from anabranch.kernels.contract.kernel import with_copy
 from anabranch.kernels.contract.packed_events import pack_events
-from anabranch.kernels.plan.compile import Emission
+from anabranch.kernels.plan.compile import PhysicalPlan, with_tables
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
@@ -26,6 +26,7 @@ from anabranch.model.payload import rows_of
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.query.quarantine import told
+from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.sinks.sinks import Begin, LinesSink, ShardResult, Sink
 from anabranch.runtime.sources.files.listing import demand_files
 from anabranch.runtime.sources.files.log_folder import write_part
@@ -38,6 +39,8 @@ from anabranch.runtime.workers.copy_task import CopyReader
 from anabranch.runtime.workers.own_settings import own_settings
 from anabranch.runtime.workers.source_task import read_pieces
 from anabranch.runtime.workers.stage_task import netted, ordered
+
+NO_TABLES: Final[Mapping[str, FileSource]] = MappingProxyType({})
 
 
 @final
@@ -99,33 +102,46 @@ class LocalRun:
         return pa.Table.from_batches([rows])
 
 
-def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emission) -> LocalRun:
+def run_locally(
+    plan: PhysicalPlan,
+    files: Sequence[FileSource],
+    sink: Sink,
+    *,
+    clock: Clock = INTEGERS,
+    tables: Mapping[str, FileSource] = NO_TABLES,
+) -> LocalRun:
     """Run a plan over everything that its sources have.
+
+    Args:
+        plan: The stages.
+        files: The sources, all in files.
+        sink: Where the results go.
+        clock: How they count time.
+        tables: The relations in files that are looked up in.
 
     Raises:
         PlanError: A source is not in files.
         StreamError: There is no such file or folder.
     """
-    runner = LocalRunner(node, emit)
     sources = {source.name: source for source in files}
-    missing = [name for name in runner.plan.sources if name not in sources]
+    missing = [name for name in plan.sources if name not in sources]
     if missing:
         raise PlanError(
             f"source '{missing[0]}' is not in files",
             hint="a query over DataFrames needs Spark: start it with an Engine that has one",
         )
-    for source in files:
+    for source in (*files, *tables.values()):
         # A file may come later; this run reads what is there, and then ends.
         if not source.copies and not glob.has_magic(source.path) and not Path(source.path).exists():
             demand_files(source.path)
-    clock = clock_of(node)
-    sink.open(Begin(runner.plan.schema, "local", clock, fresh=True))
+    sink.open(Begin(plan.schema, "local", clock, fresh=True))
     in_order = ordered if all(source.ordered for source in files) else netted
     promised = dict.fromkeys(sources, BEGINNING)
     copies: dict[str, dict[int, tuple[str, Time]]] = {}
     metrics: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
-        planner = FilePlanner(tuple(files), Folder.at(folder), parts=1)
+        runner = LocalRunner(with_tables(plan, store_tables(plan, tables, f"{folder}/tables")))
+        planner = FilePlanner(tuple(files), Folder.at(f"{folder}/planned"), parts=1)
         planner.freeze()
         number = 0
         while (after := planner.latest(number)) > number:
@@ -133,7 +149,7 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
             parts = planner.parts(number, after)
             plain = [part for part in parts if not part.commands and not part.copies]
             arrived = _arrived(sources, plain, promised, counts)
-            lost = LostCopies(Folder.at(folder))
+            lost = LostCopies(Folder.at(f"{folder}/planned"))
             for part in parts:
                 if part.copies:
                     rows = _copies(sources[part.source], part, copies, counts, lost)
@@ -149,7 +165,7 @@ def run_locally(node: Node, files: Sequence[FileSource], sink: Sink, emit: Emiss
             metrics.append(_metrics(number, output, counts, runner))
             number = after
     sink.close()
-    return LocalRun(runner.plan.schema, sink, metrics, clock)
+    return LocalRun(plan.schema, sink, metrics, clock)
 
 
 def _kept_clean(sink: Sink) -> AbstractContextManager[object]:

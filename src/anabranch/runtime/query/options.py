@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 from anabranch.errors import PlanError
 from anabranch.kernels.plan.compile import Emission
@@ -27,6 +27,9 @@ from anabranch.runtime.option import (
     word,
 )
 from anabranch.runtime.sinks.message_sink import Messages
+
+PlanChoice = Literal["optimized", "as-written"]
+"""Whether the optimiser chooses the plan, or operators run in the order they were written in."""
 
 _STARTS: Final = frozenset({"start", "start_all", "run_local", "to_df"})
 _ON_SPARK: Final = _STARTS - {"run_local"}
@@ -86,8 +89,16 @@ RUN_OPTIONS: Final = table_of(
         kind=FLAG,
         default=True,
         nullable=False,
-        places=frozenset({"start"}),
+        places=frozenset({"start", "explain"}),
         local=False,
+    ),
+    Option(
+        name="plan",
+        kind=word(*get_args(PlanChoice)),
+        default="optimized",
+        nullable=False,
+        places=_STARTS | {"explain"},
+        flag="--plan",
     ),
     Option(
         name="changed",

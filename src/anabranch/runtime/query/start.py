@@ -156,6 +156,8 @@ def stream_rows(
     # One shard tells of the stable point of all, so it has to know it.
     work = replace(work, plan=with_one_promise(opened.plan))
     try:
+        places = store_tables(work.plan, work.tables, opened.tables)
+        work = replace(work, plan=with_tables(work.plan, places))
         files = _all_files(work, opened)
         # Spark's query is not known yet, and somebody may start two of them.
         state = f"{opened.state}/{QUERY}"

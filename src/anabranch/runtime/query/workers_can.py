@@ -10,21 +10,23 @@ from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
 
 
-def refuse_spark_only(node: Node) -> None:
+def find_spark_only(node: Node, *, as_written: bool = False) -> PlanError | None:
     """What is left of a plan for workers must be something they can evaluate.
 
-    Raises:
-        PlanError: An expression is for Spark only.
+    Gives the refusal of a plan with an expression that is for Spark only. One that was left
+    `as_written` may have it where the optimiser would have moved it to a DataFrame.
     """
+    move = "; or let the optimizer move it there: plan='optimized'" if as_written else ""
     for each in node.walk():
         for expression in _expressions(each):
             if expression.spark_only:
-                raise PlanError(
+                return PlanError(
                     f"{expression.sql} is evaluated by Spark only",
                     where=each.label,
                     hint="use it in a filter or projection right above a DataFrame source: "
-                    "CREATE STREAM ... SOURCE spark('parquet', 'path')",
+                    f"CREATE STREAM ... SOURCE spark('parquet', 'path'){move}",
                 )
+    return None
 
 
 def _expressions(value: object) -> Iterator[Expression]:

@@ -1,0 +1,63 @@
+"""What the queries of one engine share: Spark, the number of shards, the runs, what to close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from anabranch.algebra.modules.module import Template
+from anabranch.runs import Runs
+from anabranch.runtime.store.state_store import KEEP
+
+
+@final
+@dataclass(slots=True, eq=False, kw_only=True)
+class Host:
+    """The inside of an engine, as its streams and runs see it.
+
+    Attributes:
+        start_spark: Starts a session of our own; called once, when Spark is first needed.
+        session: The Spark session, once there is one; its owner sets it to one that was given.
+        shards: The number of shards that was set; None: one per core.
+        versions: How many versions of its state a query keeps.
+        modules: The user operators that queries can call, by name.
+        runs: The queries that were started.
+        closing: What is closed when the engine stops, in this order.
+    """
+
+    start_spark: Callable[[], Any]
+    modules: Mapping[str, Template]
+    session: Any = None
+    shards: int | None = None
+    versions: int = KEEP
+    runs: Runs = field(default_factory=Runs)
+    closing: list[Callable[[], None]] = field(default_factory=list)
+    _own: bool = False
+
+    @property
+    def spark(self) -> Any:
+        """The Spark session; it is started when it is first asked for."""
+        if self.session is None:
+            self.session = self.start_spark()
+            self._own = True
+        return self.session
+
+    @property
+    def shard_count(self) -> int:
+        """Into how many shards keyed state is cut."""
+        if self.shards is not None:
+            return self.shards
+        from anabranch.runtime.spark.session import parallelism
+
+        return parallelism(self.spark)
+
+    def stop(self) -> None:
+        """Stop all runs, close what is to be closed, and stop a Spark session of our own."""
+        self.runs.stop()
+        for close in self.closing:
+            close()
+        self.closing.clear()
+        if self._own:
+            self.session.stop()
+            self.session, self._own = None, False

@@ -1,0 +1,94 @@
+"""Start planned queries on Spark, and keep their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+from anabranch.host import Host
+from anabranch.model.clock import MICROSECONDS
+from anabranch.planning import PlannedQueries
+from anabranch.runtime.query.notes import say
+from anabranch.runtime.query.run import Run
+from anabranch.runtime.sinks.sinks import Sink
+from anabranch.runtime.store.folder import Folder
+from anabranch.windowed import Span
+
+if TYPE_CHECKING:
+    from anabranch.runtime.query.start import Work
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryOutput:
+    """What a planned query is called, what it depends on, and what makes its sink."""
+
+    name: str | None
+    uses: frozenset[str]
+    make_sink: Callable[[Folder], Sink]
+
+
+def start_planned(
+    host: Host,
+    planned: PlannedQueries,
+    outputs: Sequence[QueryOutput],
+    *,
+    checkpoint: str | None,
+    trigger: Span | None = None,
+    available_now: bool = False,
+    allow_unbounded: bool = False,
+    changed: bool = False,
+) -> list[Run]:
+    """Run queries, each with its output, as one query of Spark; options as for `start_all`."""
+    from anabranch.runtime.query.start import start_query
+
+    for query in planned.queries:
+        say(query.notes)
+    planned.refuse(allow_unbounded=allow_unbounded)
+    runs = start_query(
+        host.spark,
+        _work(host, planned),
+        [output.make_sink for output in outputs],
+        checkpoint=checkpoint,
+        shards=host.shard_count,
+        reshard=host.shards is not None,
+        trigger=None if trigger is None else f"{MICROSECONDS.duration(trigger)} microseconds",
+        available_now=available_now,
+        changed=changed,
+    )
+    return [
+        host.runs.add(run, output.name, query.shared, output.uses)
+        for run, output, query in zip(runs, outputs, planned.queries, strict=True)
+    ]
+
+
+def planned_frame(
+    host: Host, planned: PlannedQueries, *, checkpoint: str | None, allow_unbounded: bool
+) -> Any:
+    """A planned query as a streaming DataFrame of elements."""
+    from anabranch.runtime.query.start import stream_rows
+
+    planned.refuse(allow_unbounded=allow_unbounded)
+    frame, opened = stream_rows(
+        host.spark, _work(host, planned), checkpoint=checkpoint, shards=host.shard_count
+    )
+    host.closing.append(opened.close)
+    return frame
+
+
+def _work(host: Host, planned: PlannedQueries) -> Work:
+    from anabranch.runtime.query.start import Work
+    from anabranch.runtime.spark.session import parallelism, rows_per_task
+
+    return Work(
+        plan=planned.physical,
+        tables=planned.tables,
+        files=planned.files,
+        frames=tuple(planned.frames.values()),
+        parts=parallelism(host.spark),
+        least=rows_per_task(host.spark),
+        clocks=tuple(query.clock for query in planned.queries),
+        keep=host.versions,
+        older=planned.older,
+    )

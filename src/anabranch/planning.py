@@ -1,0 +1,221 @@
+"""The one way from queries to what runs: share, optimise, push down, check, compile.
+
+`explain`, `start`, `start_all`, `run_local` and `to_df` all ask `plan_queries`, with the same
+arguments for the same options. So what is explained is what is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, final
+
+from anabranch.algebra.node import Node, clock_of
+from anabranch.errors import PlanError
+from anabranch.kernels.plan.compile import Emission, PhysicalPlan, compile_plan
+from anabranch.model.clock import Clock
+from anabranch.optimizer.driver import Optimized
+from anabranch.optimizer.normalizer import Step
+from anabranch.optimizer.together import optimize_together
+from anabranch.runtime.query.bounded import find_unbounded
+from anabranch.runtime.query.explanation import Explanation, spark_plan
+from anabranch.runtime.query.notes import notes_of
+from anabranch.runtime.query.options import PlanChoice
+from anabranch.runtime.query.tables import lookup_tables
+from anabranch.runtime.query.workers_can import find_spark_only
+from anabranch.runtime.sources.declare.shared_results import Published, reuse
+from anabranch.runtime.sources.spec import FileSource
+
+if TYPE_CHECKING:
+    from anabranch.runtime.spark.frame_source import FrameSource
+
+
+class AskedQuery(Protocol):
+    """A query as it was asked: a plan, its sources by name, remarks of whoever bound it."""
+
+    @property
+    def node(self) -> Node:
+        """The logical plan, as written."""
+
+    @property
+    def sources(self) -> Mapping[str, Any]:
+        """Files and DataFrames, by the names of the leaves."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is odd about the text."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedQuery:
+    """One query: as it was written, and what becomes of it.
+
+    Attributes:
+        written: The logical plan as written.
+        shared: The same over results that other queries publish; `written` where there are none.
+        optimized: The plan that runs, and the rules that led to it.
+        notes: Remarks for the author of the query.
+        order_notes: What the order of rows in its sources means for lateness.
+        leaves: What is known of the output, in words.
+        clock: How its results count time.
+        unbounded: Why its state may grow for ever; None where it does not.
+        spark_only: What is left to workers though only Spark evaluates it; None where nothing is.
+    """
+
+    written: Node
+    shared: Node
+    optimized: Optimized
+    notes: tuple[str, ...]
+    order_notes: tuple[str, ...]
+    leaves: str
+    clock: Clock
+    unbounded: PlanError | None
+    spark_only: PlanError | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedQueries:
+    """Queries that run together, and the one physical plan that computes them all.
+
+    Attributes:
+        queries: The queries, in the order of the outputs of the physical plan.
+        emit: What leaves, and when.
+        workers: What is left of their plans for workers, below which Spark does the rest.
+        physical: The stages.
+        files: The sources in files that the stages read.
+        frames: The DataFrames that they read, each with what Spark does itself.
+        tables: The relations in files that joins may look up in.
+    """
+
+    queries: tuple[PlannedQuery, ...]
+    emit: Emission
+    workers: tuple[Node, ...]
+    physical: PhysicalPlan
+    files: tuple[FileSource, ...]
+    frames: Mapping[str, FrameSource] = field(default_factory=dict)
+    tables: Mapping[str, FileSource] = field(default_factory=dict)
+
+    def refusals(self, *, allow_unbounded: bool = False) -> tuple[PlanError, ...]:
+        """Why they cannot be started: nothing for queries that can."""
+        unbounded = [] if allow_unbounded else [query.unbounded for query in self.queries]
+        found = [*unbounded, *(query.spark_only for query in self.queries)]
+        return tuple(each for each in found if each is not None)
+
+    def refuse(self, *, allow_unbounded: bool = False) -> None:
+        """Refuse queries that cannot be started.
+
+        Raises:
+            PlanError: State would grow for ever, or workers cannot evaluate something.
+        """
+        for refusal in self.refusals(allow_unbounded=allow_unbounded):
+            raise refusal
+
+    def older(self) -> PhysicalPlan:
+        """The stages of queries that began before their state told its shard."""
+        tables = frozenset(self.tables)
+        return compile_plan(*self.workers, emit=self.emit, tables=tables, routed=False)
+
+    def explanation(self) -> Explanation:
+        """What `explain` shows of a query that is planned by itself."""
+        (query,) = self.queries
+        return Explanation(
+            written=query.written,
+            optimized=query.optimized,
+            physical=self.physical,
+            leaves=query.leaves,
+            notes=(*query.notes, *query.order_notes),
+            spark=tuple((name, spark_plan(each.frame)) for name, each in self.frames.items()),
+        )
+
+
+def plan_queries(
+    queries: Sequence[AskedQuery],
+    *,
+    emit: Emission = "speculative",
+    plan: PlanChoice = "optimized",
+    checkpoint: str | None = None,
+    published: Sequence[Published] = (),
+) -> PlannedQueries:
+    """Plan queries that run together; nothing is started, and no query is refused.
+
+    Args:
+        queries: The queries; one of them, or several that share what they have in common.
+        emit: What leaves, and when.
+        plan: `as-written` leaves the optimiser out. Spark still does what it does itself, and
+            what a plan needs to be right is still done when it is compiled.
+        checkpoint: The folder of a query that may resume: it keeps its lookup tables.
+        published: Results of other queries that may be read in place of sub-plans.
+
+    Raises:
+        PlanError: There is no way to run them.
+    """
+    over = [_over_published(query, published) for query in queries]
+    shared = [node for node, _ in over]
+    sources = {name: source for _, each in over for name, source in each.items()}
+    files = {name: each for name, each in sources.items() if isinstance(each, FileSource)}
+    optimized = _optimized(shared, plan)
+    workers, frames = _pushed_down(
+        [each.node for each in optimized],
+        {name: each for name, each in sources.items() if name not in files},
+    )
+    tables = lookup_tables(sources, checkpoint)
+    physical = compile_plan(*workers, emit=emit, tables=tables)
+    return PlannedQueries(
+        queries=tuple(
+            PlannedQuery(
+                written=query.node,
+                shared=node,
+                optimized=_with_sharing(best, query.node, node),
+                notes=(*query.remarks, *map(str, notes_of(node, own, emit))),
+                order_notes=tuple(each.order_note for each in own.values() if each.order_note),
+                leaves=query.node.properties.emitted(emit).label,
+                clock=clock_of(query.node),
+                unbounded=find_unbounded(node),
+                spark_only=find_spark_only(rest, as_written=plan == "as-written"),
+            )
+            for query, (node, own), best, rest in zip(
+                queries, over, optimized, workers, strict=True
+            )
+        ),
+        emit=emit,
+        workers=tuple(workers),
+        physical=physical,
+        files=tuple(each for name, each in files.items() if name in physical.sources),
+        frames=frames,
+        tables={name: files[name] for name in tables},
+    )
+
+
+def _over_published(
+    query: AskedQuery, published: Sequence[Published]
+) -> tuple[Node, Mapping[str, Any]]:
+    """A query over what others publish, and its sources; as it is where that is nothing."""
+    node, sources = reuse(query.node, query.sources, published)
+    return (query.node, query.sources) if node == query.node else (node, sources)
+
+
+def _optimized(nodes: Sequence[Node], plan: PlanChoice) -> list[Optimized]:
+    if plan == "as-written":
+        return [Optimized(node, ()) for node in nodes]
+    return optimize_together(nodes)
+
+
+def _pushed_down(
+    nodes: Sequence[Node], frames: Mapping[str, FrameSource]
+) -> tuple[list[Node], dict[str, FrameSource]]:
+    """What is left for workers, and the DataFrames that do the rest; Spark only if there are."""
+    if not frames:
+        return list(nodes), {}
+    from anabranch.runtime.spark.native_head import push_down
+
+    return push_down(nodes, frames)
+
+
+def _with_sharing(found: Optimized, written: Node, shared: Node) -> Optimized:
+    """That results of another query are read is a step, the first."""
+    if written == shared:
+        return found
+    step = Step("read_published_results", written.label, shared.label)
+    return Optimized(found.node, (step, *found.steps))
