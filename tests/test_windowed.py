@@ -124,10 +124,10 @@ def test_what_is_wrong_names_module_and_signature(bids: ab.Stream) -> None:
     with pytest.raises(PlanError, match="there is no module 'medain'") as missing:
         windows.apply("medain", "price")
     assert "did you mean 'median'?" in missing.value.hint
-    with pytest.raises(PlanError, match="is no module") as plain:
+    with pytest.raises(PlanError, match="is not a module") as plain:
         windows.apply(len, "price")  # type: ignore[arg-type]
     assert "@ab.uda" in plain.value.hint
-    with pytest.raises(PlanError, match="3 is no column of median"):
+    with pytest.raises(PlanError, match="3 is not a column of median"):
         windows.median(3)
     with pytest.raises(QueryError, match="not one call"):
         windows.agg(x="price + 1")
@@ -148,7 +148,7 @@ def test_modules_are_registered_by_name_and_case_does_not_count() -> None:
     engine.register(MEDIAN, name="Middle")
     assert list(engine.modules) == ["middle"]
     assert engine.modules["MIDDLE"] is MEDIAN
-    with pytest.raises(PlanError, match="there is a module 'middle' already"):
+    with pytest.raises(PlanError, match="there is already a module 'middle'"):
         engine.register(HELD, name="MIDDLE")
     engine.register(HELD, name="MIDDLE", replace=True)
     assert engine.modules["middle"] is HELD
@@ -156,7 +156,7 @@ def test_modules_are_registered_by_name_and_case_does_not_count() -> None:
 
 def test_a_name_is_taken_once(engine: ab.Engine) -> None:
     engine.sql("CREATE FUNCTION double_it(x INT) RETURNS INT RETURN x * 2")
-    with pytest.raises(PlanError, match="there is a function 'double_it'"):
+    with pytest.raises(PlanError, match="there is already a function 'double_it'"):
         engine.register(MEDIAN, name="double_it")
     with pytest.raises(QueryError, match="'median' is a module"):
         engine.sql("CREATE OR REPLACE FUNCTION median(x INT) RETURNS INT RETURN x")

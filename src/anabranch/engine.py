@@ -352,5 +352,5 @@ def _refuse_other_than_queries(queries: Any) -> None:
     raise PlanError(
         f"queries must be a list of queries, not {shown(queries)}",
         where="start_all(...)",
-        hint="give what engine.sql or engine.script has made: [first, second]",
+        hint="pass the results of engine.sql or engine.script: [first, second]",
     )

@@ -397,7 +397,7 @@ class GroupedStream(Generic[S]):
         seeing = [call.module.name for call in made.node.calls if call.module.time_sensitive]
         if seeing:
             raise PlanError(
-                f"{seeing[0]} sees times, and there is no window",
+                f"{seeing[0]} reads times, and there is no window",
                 where="agg",
                 hint="apply it to windows: stream.hopping('10 minutes', '1 minute', by=...)",
             )

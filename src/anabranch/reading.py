@@ -27,9 +27,9 @@ def read_statements(text: str, name: str | None = None) -> Iterator[Statement]:
     given: Any = text
     if not isinstance(given, str):
         raise PlanError(
-            f"a script is a text, not {shown(given)}",
+            f"a script must be a string, not {shown(given)}",
             where="engine.sql(...)",
-            hint="give the statements themselves; of a file: engine.sql(path.read_text())",
+            hint="pass the statements themselves; for a file: engine.sql(path.read_text())",
         )
     yield from _read(Script(text, name), 0)
 
@@ -41,7 +41,9 @@ def _read(script: Script, depth: int) -> Iterator[Statement]:
             continue
         if depth >= DEEPEST_INCLUDE:
             raise script.wrong(
-                "scripts include each other for ever", statement.span, "let one of them end"
+                "scripts include each other in a cycle",
+                statement.span,
+                "remove one of the INCLUDE statements",
             )
         path = resolve_path(statement.path, script.name)
         try:

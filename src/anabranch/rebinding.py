@@ -67,7 +67,7 @@ def bind_anew(
         except AnabranchError as problem:
             of = "" if name is None else f" '{name}'"
             raise wrong(
-                f"{entry.kind} '{entry.name}' uses{of or ' it'} and does not bind any more: "
+                f"{entry.kind} '{entry.name}' uses{of or ' it'} and would no longer bind: "
                 f"{problem.what}",
                 hint=f"drop {entry.name} first, or keep what it needs",
             ) from problem

@@ -147,9 +147,8 @@ class Registry:
             if known == entry and self._sources.get(leaf.name) == source:
                 return
             raise wrong(
-                f"there is a {known.kind} '{known.name}' already",
-                hint="give it another name: name='...'; or let it take the place of the other one: "
-                "replace=True",
+                f"there is already a {known.kind} '{known.name}'",
+                hint="give it another name: name='...'; or replace the existing one: replace=True",
             )
         with self._changed(leaf.name, wrong):
             if known is not None:
@@ -224,7 +223,7 @@ class Registry:
         known = self._functions.get(key) or self._scalars.get(key)
         if known is not None and not statement.replace:
             raise statement.script.wrong(
-                f"there is a function '{known.name}' already",
+                f"there is already a function '{known.name}'",
                 statement.span,
                 "write CREATE OR REPLACE FUNCTION",
             )
@@ -232,7 +231,7 @@ class Registry:
             raise statement.script.wrong(
                 f"'{statement.name}' is a module: {self.modules[key].signature}",
                 statement.span,
-                "choose another name; modules go before functions",
+                "choose another name; a module takes precedence over a function",
             )
         if statement.name.upper() in AXIS_WINDOWS:
             raise statement.script.wrong(
@@ -266,8 +265,8 @@ class Registry:
             raise PlanError(
                 f"a module cannot be called '{wanted}'",
                 where=where,
-                hint="give it a name of letters and digits that no window and no function of "
-                "streams has: name='...'",
+                hint="give it a name of letters and digits that no window and no stream "
+                "function has: name='...'",
             )
         if not replace:
             self._refuse_known(wanted, module, where)
@@ -288,16 +287,16 @@ class Registry:
     def _refuse_known(self, name: str, module: Template | ScalarFunction, where: str) -> None:
         found = self._scalars.get(name) or self.modules.get(name)
         if name in self._functions:
-            said = f"there is a function '{name}' already"
+            said = f"there is already a function '{name}'"
         elif found is not None and found != module:
             kind = "function" if isinstance(found, ScalarFunction) else "module"
-            said = f"there is a {kind} '{name}' already: {found.signature}"
+            said = f"there is already a {kind} '{name}': {found.signature}"
         else:
             return
         raise PlanError(
             said,
             where=where,
-            hint="give it another name: name='...'; or let it take its place: replace=True",
+            hint="give it another name: name='...'; or replace the existing one: replace=True",
         )
 
     def drop(self, statement: Drop, running: Mapping[str, frozenset[str]]) -> None:
@@ -367,7 +366,7 @@ class Registry:
         known = self._entries.get(statement.name.lower())
         if known is not None and not statement.replace:
             raise statement.script.wrong(
-                f"there is a {known.kind} '{known.name}' already",
+                f"there is already a {known.kind} '{known.name}'",
                 statement.span,
                 f"choose another name, DROP it first, or write CREATE OR REPLACE {_word(known)}",
             )

@@ -175,9 +175,9 @@ class Stream(Fluent):
         )
         if any(isinstance(each, Cleanse) and not each.cut for each in self.node.walk()):
             raise PlanError(
-                "whole events cannot leave as a DataFrame in order",
+                "whole events cannot be written to a DataFrame in order",
                 where="to_df of a query with cleanse(cut=False)",
-                hint="every shard is settled up to another instant; use cleanse(), or start the "
+                hint="each shard is settled up to a different instant; use cleanse(), or start the "
                 "query with a log folder as its output",
             )
         home = None if checkpoint is None else str(checkpoint)

@@ -49,8 +49,8 @@ def targets_of(
             RUN_OPTIONS["to"].checked(target, where="start_all(...)")
     if not names or len(targets) != len(names):
         raise PlanError(
-            f"{len(names)} queries for {len(targets)} places",
+            f"{len(names)} queries for {len(targets)} outputs",
             where="start_all",
-            hint="give at least one query, and a folder or a place for each",
+            hint="give at least one query, and a folder for all or an output for each",
         )
     return targets, home

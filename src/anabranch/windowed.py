@@ -192,7 +192,7 @@ class WindowedStream(Generic[W]):
         near = get_close_matches(name.lower(), known, 1)
         guess = f"did you mean '{near[0]}'? " if near else ""
         raise AttributeError(
-            f"windows have no '{name}', and no module is called so; {guess}"
+            f"windows have no '{name}', and there is no module of that name; {guess}"
             f"there are: {', '.join(sorted(known))}",
             name=name,
             obj=self,
@@ -216,15 +216,15 @@ class WindowedStream(Generic[W]):
             template = found
         if not isinstance(template, Template):
             raise PlanError(
-                f"{template!r} is no module",
+                f"{template!r} is not a module",
                 hint="put @ab.uda or @ab.udo above it, or name one that is registered",
             )
         texts = wanted.arguments[: template.arity]
         odd = [each for each in texts if not isinstance(each, str)]
         if odd:
             raise PlanError(
-                f"{odd[0]!r} is no column of {template.name}",
-                hint=f"name columns as texts; it is {template.signature}",
+                f"{odd[0]!r} is not a column of {template.name}",
+                hint=f"name columns as strings; it is {template.signature}",
             )
         values = tuple(Expression.parse(text, self.stream.node.schema) for text in texts)
         rest = wanted.arguments[template.arity :]

@@ -138,7 +138,7 @@ def test_how_far_the_output_is_settled(node: Node, stable: int, promised: int) -
         (lambda: FromSigned(input=ANY, column="price"), "of type double cannot hold signs"),
         (lambda: Shift(input=ANY, by=FOREVER), "cannot be moved by"),
         (lambda: Clip(input=ANY), "needs a start or an end"),
-        (lambda: Clip(input=ANY, start=Time(5), end=Time(5)), "nothing between 5 and 5"),
+        (lambda: Clip(input=ANY, start=Time(5), end=Time(5)), "no instant between 5 and 5"),
         (lambda: AlterLifetime(input=ANY), "one of three arguments, not 0"),
         (
             lambda: AlterLifetime(input=ANY, extend=Duration(1), at_most=Duration(2)),

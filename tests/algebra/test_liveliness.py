@@ -85,7 +85,7 @@ def test_explain_says_all_of_it() -> None:
     )
     events = f"Windows\n  {node.label}\n    {events_in_words(node.input)}\n"
     assert f"{events}    results are settled" in said.text()
-    assert "    WARNING: held may see an end that lies behind its window" in said.text()
+    assert "    WARNING: held may see an end that lies after its window" in said.text()
     (found,) = said.json()["windows"]
     assert found["settled"] == liveliness(node)
     assert found["forgotten"] == cleanup(node)
@@ -104,6 +104,6 @@ def test_only_windows_that_have_ended_answer_under_watermark_emission() -> None:
 
 
 def test_watermark_emission_needs_windows_of_the_time_axis() -> None:
-    with pytest.raises(PlanError, match="windows of the time axis") as caught:
+    with pytest.raises(PlanError, match="window of the time axis") as caught:
         compile_plan(EVENTS, emit="watermark")
     assert "TUMBLING" in caught.value.hint

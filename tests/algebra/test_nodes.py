@@ -173,18 +173,21 @@ NAMES = Source(name="Names", schema=pa.schema([("name", pa.string()), ("ok", pa.
         ),
         (
             lambda: Filter(input=OTHER, predicate=of("price > 1")),
-            "'price > 1' was bound to other columns than those it is used over",
+            "'price > 1' was bound to columns other than those of its input",
         ),
         (lambda: Map(input=BID, columns=()), "a map needs at least one column"),
         (
             lambda: Map(input=BID, columns=(("x", of("price")), ("x", of("itemID")))),
             "there are 2 columns 'x'",
         ),
-        (lambda: Map(input=OTHER, columns=(("x", of("price")),)), "'price' was bound to other"),
+        (
+            lambda: Map(input=OTHER, columns=(("x", of("price")),)),
+            "'price' was bound to columns other",
+        ),
         (lambda: Union(inputs=()), "a union needs at least one input"),
         (
             lambda: Union(inputs=(ANY, ANY, OTHER)),
-            "input 3 of a union has other columns than the first\n"
+            "input 3 of a union has columns that differ from those of the first\n"
             "  first: itemID int64, price double\n"
             "  input 3: itemID int32, price double\n"
             "  hint: select the same columns, in the same order, under the same names",
@@ -205,14 +208,14 @@ NAMES = Source(name="Names", schema=pa.schema([("name", pa.string()), ("ok", pa.
         ),
         (
             lambda: Aggregation(input=OTHER, group_by=(("n", of("itemID")),)),
-            "'itemID' was bound to other",
+            "'itemID' was bound to columns other",
         ),
         (
             lambda: Aggregation(
                 input=OTHER,
                 aggregates=(("n", AggregateCall(function="sum", argument=of("itemID"))),),
             ),
-            "'itemID' was bound to other",
+            "'itemID' was bound to columns other",
         ),
         (
             lambda: AggregateCall(function="fashion", argument=of("price")),
@@ -222,7 +225,7 @@ NAMES = Source(name="Names", schema=pa.schema([("name", pa.string()), ("ok", pa.
         (lambda: AggregateCall(function="count", distinct=True), "needs an argument"),
         (
             lambda: AggregateCall(function="max", argument=of("price"), distinct=True),
-            "DISTINCT does not go with max",
+            "DISTINCT cannot be used with max",
         ),
         (
             lambda: AggregateCall(function="percentile", argument=of("price")),
@@ -236,11 +239,12 @@ NAMES = Source(name="Names", schema=pa.schema([("name", pa.string()), ("ok", pa.
             lambda: AggregateCall(
                 function="percentile_disc", argument=of("price"), fraction=float("nan")
             ),
-            "there is no percentile at nan",
+            "the fraction of a percentile cannot be nan",
         ),
         (
             lambda: AggregateCall(function="percentile", argument=of("price"), fraction=1.5),
-            "there is no percentile at 1.5\n  percentile(price, 1.5)\n  hint: a fraction lies",
+            "the fraction of a percentile cannot be 1.5\n  percentile(price, 1.5)\n  hint: a "
+            "fraction lies",
         ),
         (
             lambda: AggregateCall(function="string_agg", argument=of("name", NAMES)),

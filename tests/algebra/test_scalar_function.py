@@ -204,15 +204,19 @@ def test_a_function_that_exits_does_not_end_the_process() -> None:
 @pytest.mark.parametrize(
     ("code", "frame", "said"),
     [
-        (lambda x: "one" if x < 0 else x, "python", "gave 'one' (str)\n  wrong(a0 => -2)"),
-        (lambda x: x + 0.5, "python", "gave 1.5 (float)\n  wrong(a0 => 1)"),
-        (lambda x: 2**70, "python", "gave 1180591620717411303424 (int)"),
-        (lambda x: x.to_pylist(), "arrow", "gave a list, no column\n  wrong(...), called for 3"),
-        (lambda x: x.slice(1), "arrow", "gave 2 values for 3 rows"),
-        (lambda x: x.cast(pa.string()), "arrow", "gave a column of string"),
-        (lambda x: x.cast(pa.float64()), "arrow", "gave a column of double"),
-        (lambda x: x.head(1), "pandas", "gave 1 values for 3 rows"),
-        (lambda x: x + 0.5, "pandas", "gave a Series of float64"),
+        (lambda x: "one" if x < 0 else x, "python", "returned 'one' (str)\n  wrong(a0 => -2)"),
+        (lambda x: x + 0.5, "python", "returned 1.5 (float)\n  wrong(a0 => 1)"),
+        (lambda x: 2**70, "python", "returned 1180591620717411303424 (int)"),
+        (
+            lambda x: x.to_pylist(),
+            "arrow",
+            "returned a list, not a column\n  wrong(...), called for 3",
+        ),
+        (lambda x: x.slice(1), "arrow", "returned 2 values for 3 rows"),
+        (lambda x: x.cast(pa.string()), "arrow", "returned a column of string"),
+        (lambda x: x.cast(pa.float64()), "arrow", "returned a column of double"),
+        (lambda x: x.head(1), "pandas", "returned 1 values for 3 rows"),
+        (lambda x: x + 0.5, "pandas", "returned a Series of float64"),
     ],
 )
 def test_what_a_function_gives_must_be_what_it_declares(
@@ -238,7 +242,11 @@ def test_columns_of_a_narrower_type_are_widened() -> None:
     ids=["remembers", "looks at other rows"],
 )
 def test_a_function_that_gives_something_else_the_second_time_is_found(own: ScalarFunction) -> None:
-    with pytest.raises(OperatorError, match=r"'dice' does not give the same twice: \d, then \d"):
+    with pytest.raises(
+        OperatorError,
+        match=r"'dice' is not deterministic: it returned \d, then "
+        r"\d",
+    ):
         values("dice(x)", NUMBERS, own)
 
 
@@ -356,7 +364,7 @@ def test_two_functions_of_one_name_are_never_mixed_up() -> None:
     other = function("twice", lambda x: 3 * x)
     outer = Expression.parse("twice(z)", pa.schema([("z", pa.int64())]), functions=[other])
     inner = Expression.parse("twice(x)", SCHEMA, functions=[TWICE])
-    with pytest.raises(QueryError, match="two functions of one name here: twice"):
+    with pytest.raises(QueryError, match="two different functions have the same name: twice"):
         substitute(outer, {"z": inner}, SCHEMA)
 
 

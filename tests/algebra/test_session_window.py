@@ -127,7 +127,7 @@ def test_labels() -> None:
             "needs points, not lifetimes",
             "name only the start",
         ),
-        ({"columns": ("s", "v")}, "there is a column 'v' already", "other names"),
+        ({"columns": ("s", "v")}, "there is already a column 'v'", "other names"),
         ({"columns": ("s", "s")}, "there are 2 columns 's'", "name of its own"),
         ({"columns": ("s", "__e")}, "cannot be called '__e'", "begin with '__'"),
     ],

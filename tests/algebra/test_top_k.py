@@ -130,8 +130,8 @@ def test_a_plan_is_shown_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("build", "what"),
     [
-        (lambda: top(0), "the first 0 rows are none"),
-        (lambda: TopK(input=S, k=1, order_by=()), "there is no order"),
+        (lambda: top(0), "the number of first rows cannot be 0"),
+        (lambda: TopK(input=S, k=1, order_by=()), "need an order"),
         (
             lambda: TopK(input=S, k=1, order_by=((of("array(x)"), False, True),)),
             "values of type list<item: double> have no order",
@@ -151,7 +151,7 @@ def test_a_plan_is_shown_in_one_line() -> None:
                 k=1,
                 order_by=((of("x"), False, True),),
             ),
-            "'x' was bound to other",
+            "'x' was bound to columns other",
         ),
     ],
 )

@@ -75,13 +75,13 @@ def test_bounds_are_timestamps_where_time_is() -> None:
     ("options", "what", "hint"),
     [
         ({"slide": 1}, "would show a row once per instant", "give it a SLIDE"),
-        ({"size": UNBOUNDED}, "without bound has no start", "give the window a size"),
+        ({"size": UNBOUNDED}, "unbounded window has no start", "give the window a size"),
         (
             {"input": Source(name="S", schema=S.schema)},
             "needs points, not lifetimes",
             "put istream",
         ),
-        ({"columns": ("e", "window_end")}, "there is a column 'e' already", "other names"),
+        ({"columns": ("e", "window_end")}, "there is already a column 'e'", "other names"),
         ({"columns": ("w", "w")}, "there are 2 columns 'w'", "name of its own"),
     ],
 )

@@ -49,7 +49,7 @@ def test_the_command_lists_all_benchmarks_with_a_line_each() -> None:
 def test_a_benchmark_has_one_form_at_a_time() -> None:
     said = CliRunner().invoke(app, ["bench", "operators", "--quick", "--smoke"])
     assert said.exit_code == 2
-    assert "one form at a time" in said.output
+    assert "exclude each other" in said.output
 
 
 @pytest.mark.spark

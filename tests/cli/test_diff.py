@@ -90,7 +90,7 @@ def test_columns_of_different_kinds_cannot_be_compared(folder: Path) -> None:
     done = RUNNER.invoke(app, ["diff", "a.jsonl", "d.jsonl"])
     assert done.exit_code == 2
     assert done.stderr == (
-        "StreamError: column 'item' has two types that have no value in common\n"
+        "StreamError: column 'item' has two incompatible types\n"
         "  int64 in the first stream, string in the second\n"
         "  hint: streams are compared column by column, by name\n"
     )

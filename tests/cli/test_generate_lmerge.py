@@ -46,8 +46,8 @@ def test_the_same_options_give_the_same_bytes(tmp_path: Path) -> None:
     ("words", "problem"),
     [
         (("--copies", "2"), "standard output takes one copy"),
-        (("--copies", "2", "--to", "x.jsonl"), "2 copies do not fit into one file"),
-        (("--format", "elements", "--to", "x.jsonl"), "the name does not say elements"),
+        (("--copies", "2", "--to", "x.jsonl"), "2 copies cannot be written to one file"),
+        (("--format", "elements", "--to", "x.jsonl"), "the name does not end like elements"),
     ],
 )
 def test_what_cannot_be_written_is_said(words: tuple[str, ...], problem: str) -> None:

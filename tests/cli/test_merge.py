@@ -119,7 +119,7 @@ def test_copies_have_the_same_columns(folder: Path) -> None:
     (folder / "c.jsonl").write_text('{"insert": {"q": 1}, "start": 8, "end": 9}\n')
     done = RUNNER.invoke(app, ["merge", "a.jsonl", "c.jsonl"])
     assert done.exit_code == 2
-    assert "'c.jsonl' has other columns than 'a.jsonl'" in done.stderr
+    assert "'c.jsonl' has columns that differ from those of 'a.jsonl'" in done.stderr
 
 
 def test_a_restarted_copy_repeats_itself_and_does_no_harm(folder: Path) -> None:

@@ -233,7 +233,7 @@ def test_a_bug_is_told_in_three_parts_and_shown_on_demand(
     monkeypatch.setattr("anabranch.engine.Engine.script", broken)
     call = ["run", "q.sql", "--engine", "local"]
     output = refused(call)
-    assert "EngineError: something went wrong that nobody has foreseen: ZeroDivisionError" in output
+    assert "EngineError: an unexpected error occurred: ZeroDivisionError" in output
     assert "what nobody thought of" in output
     assert "--debug" in output
     assert "ANABRANCH_DEBUG=1" in output

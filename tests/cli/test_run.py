@@ -32,7 +32,7 @@ def test_results_leave_at_once_or_when_they_are_final(tmp_path: Path, emit: str)
 def test_watermark_emission_is_for_windows_of_the_time_axis(tmp_path: Path) -> None:
     code, said = run(tmp_path, "watermark")
     assert code == 2
-    assert "PlanError: emission 'watermark' is for windows of the time axis" in said
+    assert "PlanError: emission 'watermark' needs a window of the time axis" in said
 
 
 def test_another_emission_is_refused_with_those_there_are(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_stop_does_not_wait_for_ever() -> None:
         name_of(process)
         done = anabranch("stop", "highest", "--timeout", "0")
         assert done.returncode == 1
-        assert done.stderr == "highest has not ended within 0 s; it has been asked to\n"
+        assert done.stderr == "highest has not ended within 0 s; it has been asked to stop\n"
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_scripts_run_before_and_in_between(folder: Path) -> None:
     assert "\n  in/wrong.sql, line 3, column 19:  " in done.stdout
     assert piped(folder, f"INCLUDE 'in/streams.sql';{HIGHEST}").stdout == CREATED + ANSWER
     (folder / "loop.sql").write_text("INCLUDE 'loop.sql';")
-    assert "include each other for ever" in piped(folder, "\\i loop.sql").stdout
+    assert "include each other in a cycle" in piped(folder, "\\i loop.sql").stdout
 
 
 def test_a_query_can_write_to_a_file(folder: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_session_on_a_terminal(folder: Path) -> None:
         screen.type("\x03")
         screen.until("anabranch>")
         screen.type("SHOW NOTHING;\r")
-        screen.until("QueryError: it is not said what is shown")
+        screen.until("QueryError: SHOW what? Name a list that exists")
         screen.until("anabranch>")
         screen.type("\x04")
         assert process.wait(30) == 0

@@ -205,7 +205,7 @@ def test_watching_ends_with_the_query() -> None:
 
 
 def test_unknown_queries_get_a_hint() -> None:
-    with pytest.raises(QueryError, match="none has been started yet"):
+    with pytest.raises(QueryError, match="no query has been started"):
         LiveQueries().find("query_1")
 
 
@@ -253,7 +253,7 @@ def test_a_query_goes_on_in_the_background_and_ends_when_asked(
         # The thread that keeps the entries sees the request.
         assert memory.run.await_end(20)
         queries.close()
-        assert queries.notices() == ["query_1 was asked to stop, and has"]
+        assert queries.notices() == ["query_1 was asked to stop and has stopped"]
         assert RunningQueries().all() == []
     finally:
         engine.stop()

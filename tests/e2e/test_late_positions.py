@@ -80,7 +80,7 @@ def test_a_dataframe_says_that_its_rows_have_no_order(engine: Engine, tmp_path: 
     (folder / "1.json").write_text("".join(json.dumps({"a": 1, "t": t}) + "\n" for t in (9, 3)))
     frame = engine.spark.readStream.schema("a long, t long").json(str(folder))
     stream = engine.stream(frame, name="unordered", start="t", delay=1).select("a")
-    note = "order of source 'unordered': none; lateness is judged per batch"
+    note = "order of source 'unordered': none; lateness is decided per batch"
     assert note in stream.explain()
     assert any(note in each for each in stream.explain_json()["notes"])
     run = stream.start(available_now=True)

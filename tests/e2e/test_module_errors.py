@@ -76,8 +76,8 @@ def windows(engine: Engine, folder: Path, name: str, **options: Any) -> Any:
     ("module", "reason"),
     [
         (raising, "raising raised ValueError: unlucky"),
-        (mistyped, "mistyped gave 'thirteen', which is no int64"),
-        (early, "early gave an event from 15 on, before its window"),
+        (mistyped, "mistyped returned 'thirteen', which is not of type int64"),
+        (early, "early returned an event from 15 on, before its window"),
     ],
 )
 def test_a_failing_module_names_window_group_and_event(
@@ -97,7 +97,7 @@ def test_a_failing_module_names_window_group_and_event(
     # The one that it raises for; where nothing was raised, the first of the window.
     shown = "(13) during [25, 26)" if module is raising else "(100) during [20, 21)"
     assert event == f"  first event: {shown}"
-    assert hint.startswith("  hint: mend the module and try it with ")
+    assert hint.startswith("  hint: correct the module and test it with ")
     assert run.status == "failed"
 
 
@@ -108,7 +108,7 @@ def test_a_module_that_is_not_deterministic_is_found_out(engine: Engine, tmp_pat
     with pytest.raises(OperatorError, match="fickle is not deterministic") as caught:
         run.await_end()
     what, window, group, event, _ = str(caught.value).splitlines()
-    assert " for the same events it gave " in what
+    assert " for the same events it returned " in what
     assert window == "  in the window [0, 10)"
     assert (group, event) in [
         (f"  of the group (k) = ({k})", f"  first event: ({100 * k}) during [0, 1)") for k in (0, 1)
@@ -160,8 +160,8 @@ def test_a_query_goes_on_without_windows_that_fail(engine: Engine, tmp_path: Pat
         told = {(each["module"], each["reason"]) for each in run.failures()}
         assert told == {
             ("raising", "raising raised ValueError: unlucky"),
-            ("mistyped", "mistyped gave 'thirteen', which is no int64"),
-            ("early", "early gave an event from 15 on, before its window"),
+            ("mistyped", "mistyped returned 'thirteen', which is not of type int64"),
+            ("early", "early returned an event from 15 on, before its window"),
         }
         assert {tuple(each["window"]) for each in run.failures()} == {("20", "30")}
         port = own.serve_metrics()

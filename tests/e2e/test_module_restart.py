@@ -107,7 +107,9 @@ def test_a_module_is_changed_between_two_runs(
     go_on(engine, tmp_path, 2, shards=2)
     before = moves(contents(tmp_path / "log"))
     assert before == undisturbed[:2]
-    with pytest.raises(OperatorError, match="counted left a state of version 1, and is version 2"):
+    with pytest.raises(
+        OperatorError, match="counted stored a state of version 1 and is now version 2"
+    ):
         go_on(engine, tmp_path, 3, Changed)
     assert moves(contents(tmp_path / "log")) == before
     # The batch that failed is repeated: by other code of the first version.

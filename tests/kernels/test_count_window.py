@@ -398,7 +398,7 @@ def test_the_error_names_operator_instant_and_group() -> None:
         with pytest.raises(StreamError) as caught:
             assert_agrees(window(2, by=("k",)), stream, batch_size=size)
         assert str(caught.value).split("\n") == [
-            "two elements at one instant: which of them is the later one is not said",
+            "two elements at one instant have no order",
             "  CountWindow 2 by k AS by0: at instant 3, group (None)",
             "  hint: give order_by, which decides between elements at one instant, or use times at "
             "which at most one element of a group occurs",

@@ -131,5 +131,5 @@ def test_a_lookup_needs_no_stage_of_its_own() -> None:
 def test_nobody_looks_up_in_what_is_nowhere() -> None:
     kernel = LookupKernel.of(join("inner", "k = j"), frozenset({"T"}))
     assert kernel is not None
-    with pytest.raises(AssertionError, match="nobody has said where T is"):
+    with pytest.raises(AssertionError, match="the files of T are not known"):
         kernel.apply(batch_of([Insert({"k": 1, "s": "a"}, 1, 2)], LEFT))

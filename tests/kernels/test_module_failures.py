@@ -140,8 +140,12 @@ FAILING: dict[str, tuple[Module, dict[str, Any], str]] = {
         {},
         "m raised ValueError: 3",
     ),
-    "wrong type": (module("m", Giving(lambda _: [((7,), None, None)])), {}, "m gave 7, which is"),
-    "no tuple": (module("m", Giving(lambda _: ["x"])), {}, "m gave"),
+    "wrong type": (
+        module("m", Giving(lambda _: [((7,), None, None)])),
+        {},
+        "m returned 7, which is",
+    ),
+    "no tuple": (module("m", Giving(lambda _: ["x"])), {}, "m returned"),
     "too many values": (
         module("m", Giving(lambda _: [(("a", "b"), None, None)])),
         {},
@@ -150,7 +154,7 @@ FAILING: dict[str, tuple[Module, dict[str, Any], str]] = {
     "two rows of an aggregate": (
         module("m", Giving(lambda _: [(("a",), None, None)] * 2)),
         {},
-        "m gave 2 values for one window",
+        "m returned 2 values for one window",
     ),
     "before its window": (
         module("m", Giving(early), **TIMED_OPERATOR),
@@ -217,7 +221,7 @@ def test_what_fails_is_what_the_meaning_says(case: str, data: st.DataObject) -> 
 
 def test_a_state_that_cannot_be_kept_is_refused() -> None:
     keeps = node(module("m", Unstorable(), incremental=True))
-    with pytest.raises(OperatorError, match="has a state that cannot be kept") as caught:
+    with pytest.raises(OperatorError, match="has a state that cannot be stored") as caught:
         LocalRunner(keeps).step({"S": stream((BAD, 1, 1, 2)).batches()[0]})
     assert "in the window [0, 10)" in caught.value.where
     skips = replace(keeps, errors="skip")
@@ -292,7 +296,9 @@ def test_a_broken_time_bound_is_found_out() -> None:
     failing = node(bound, timestamps="time_bound")
     runner = LocalRunner(failing)
     runner.step({"S": first})
-    with pytest.raises(OperatorError, match="m changed what holds before 5, which was promised"):
+    with pytest.raises(
+        OperatorError, match="m changed results before 5, which it had promised to keep"
+    ):
         runner.step({"S": second})
     runner = LocalRunner(replace(failing, errors="skip"))
     runner.step({"S": first})

@@ -122,9 +122,9 @@ def test_states_of_an_earlier_version_are_read_by_migrate() -> None:
 def test_states_of_an_earlier_version_are_refused_without_migrate() -> None:
     for errors in ("fail", "skip"):
         later = replace(versions(Adding(), 2), errors=errors)
-        with pytest.raises(OperatorError, match="left a state of version 1, and is version 2 now"):
+        with pytest.raises(OperatorError, match="stored a state of version 1 and is now version 2"):
             follow(replace(versions(Adding(), 1), errors=errors), later)
-    with pytest.raises(OperatorError, match="left a state of version 2, and is version 1 now"):
+    with pytest.raises(OperatorError, match="stored a state of version 2 and is now version 1"):
         follow(versions(Second(), 2), versions(Second(), 1))
 
 

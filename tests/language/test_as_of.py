@@ -194,8 +194,8 @@ def test_a_relation_is_looked_up_as_it_is() -> None:
         ("JOIN Quote FOR SYSTEM_TIME AS OF 5 q ON t.sym = q.sym", "time of the rows", "t.at"),
         ("JOIN Quote FOR SYSTEM_TIME AS OF t.size q ON t.sym = q.sym", "time of the", "t.at"),
         ("JOIN Quote FOR SYSTEM_TIME AS OF t.at q ON q.price > 5", "an equation", "o.key"),
-        ("JOIN Quote VERSION AS OF 5 q ON t.sym = q.sym", "no other versions", "SYSTEM_TIME"),
-        (", Quote FOR SYSTEM_TIME AS OF t.at q", "stands in a JOIN", "left side"),
+        ("JOIN Quote VERSION AS OF 5 q ON t.sym = q.sym", "no version numbers", "SYSTEM_TIME"),
+        (", Quote FOR SYSTEM_TIME AS OF t.at q", "is allowed only in a JOIN", "left side"),
     ],
 )
 def test_what_has_no_meaning_is_refused_with_the_rewrite(join: str, what: str, hint: str) -> None:

@@ -120,7 +120,7 @@ def test_functions_take_queries_windows_and_aliases(engine: ab.Engine) -> None:
         ("SHIFT(Bid, length => 2, 3)", "an argument without a name"),
         ("CLEANSE(Bid, cut => 5)", "'5' is neither TRUE nor FALSE"),
         ("CLIP(Bid)", "a clip needs a start or an end"),
-        ("CLIP(Bid, 9, 5)", "there is nothing between 9 and 5"),
+        ("CLIP(Bid, 9, 5)", "there is no instant between 9 and 5"),
         ("CLIP(Bid, 'soon')", "'soon' is not an instant"),
         ("CLIP(Bid, 5 MINUTES)", "'5 MINUTES' is not an instant"),
         ("DSTREAM(Bid, anchor => 'middle')", "a deletion cannot be placed at 'middle'"),
@@ -128,7 +128,7 @@ def test_functions_take_queries_windows_and_aliases(engine: ab.Engine) -> None:
         ("MAX_UNION(Bid)", "MAX_UNION takes two streams"),
         ("MAX_UNION(Bid, (SELECT k FROM Bid))", "the sides of MAX_UNION have 2 and 1 columns"),
         ("LIFETIME(Bid, duration => 2, extend => 1)", "takes one of three arguments, not 2"),
-        ("SHIFTED(7)", "there is no function 'SHIFTED' for FROM"),
+        ("SHIFTED(7)", "there is no function 'SHIFTED' that FROM accepts"),
     ],
 )
 def test_wrong_arguments_are_refused_at_their_place(
@@ -167,7 +167,7 @@ def test_a_hint_names_the_side_that_is_broadcast(engine: ab.Engine, word: str) -
 @pytest.mark.parametrize(
     ("hint", "what"),
     [
-        ("BROADCAST(x)", "the hint BROADCAST(x) fits no join"),
+        ("BROADCAST(x)", "the hint BROADCAST(x) matches no join"),
         ("BROADCAST", "names no stream"),
         ("SHUFFLE_HASH(o)", "there is no hint SHUFFLE_HASH"),
         ("COALESCE(3)", "there is no hint COALESCE"),

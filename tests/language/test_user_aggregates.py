@@ -91,10 +91,10 @@ def test_open_groups_hold_no_promise_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("SELECT k, longest(v) FROM S GROUP BY k", "longest sees times, and there is no window"),
-        ("SELECT k FROM S WHERE total(v) > 1", "cannot stand in WHERE"),
-        ("SELECT SUM(total(v)) FROM S", "an aggregate stands inside another one"),
-        ("SELECT v, total(v) FROM S GROUP BY k", "'v' is neither grouped by nor aggregated"),
+        ("SELECT k, longest(v) FROM S GROUP BY k", "longest reads times, and there is no window"),
+        ("SELECT k FROM S WHERE total(v) > 1", "is not allowed in WHERE"),
+        ("SELECT SUM(total(v)) FROM S", "an aggregate cannot contain another aggregate"),
+        ("SELECT v, total(v) FROM S GROUP BY k", "'v' is neither in GROUP BY nor in an aggregate"),
     ],
 )
 def test_what_makes_no_sense_is_refused(text: str, what: str) -> None:
@@ -105,5 +105,5 @@ def test_what_makes_no_sense_is_refused(text: str, what: str) -> None:
 def test_python_refuses_what_sees_times_without_a_window(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text('{"insert": {"k": "a", "v": 2}, "start": 5}\n')
     stream = ab.Engine().stream(tmp_path / "s.jsonl")
-    with pytest.raises(ab.PlanError, match="longest sees times"):
+    with pytest.raises(ab.PlanError, match="longest reads times"):
         stream.group_by("k").agg(s=ab.call(longest, "v"))

@@ -115,7 +115,7 @@ def test_who_wants_to_hear_of_it_at_once_sees_the_event_and_both_views(
     assert str(caught.value) == (
         "input 'two' contradicts what is settled\n"
         f"  {where}\n"
-        "  hint: find out which copy is right; divergence='quarantine' goes on without this one"
+        "  hint: find out which copy is right; divergence='quarantine' continues without this one"
     )
 
 

@@ -138,7 +138,7 @@ def test_rules_that_undo_each_other_are_named() -> None:
         return None
 
     plan = where(Distinct(input=S), "v > 1")
-    with pytest.raises(EngineError, match="end") as caught:
+    with pytest.raises(EngineError, match="does not terminate") as caught:
         optimize(plan, rules=(there, back))
     assert "there, back" in str(caught.value) or "back, there" in str(caught.value)
 

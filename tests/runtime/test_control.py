@@ -107,12 +107,12 @@ def test_a_command_that_is_planned_is_not_taken_twice(tmp_path: Path, control: C
         ({"verb": "advanse", "source": "s", "value": 1}, "unknown command 'advanse'"),
         ({"verb": "pause", "source": "t"}, "the query has no source 't'"),
         ({"verb": "pause", "source": "frame"}, "source 'frame' is a DataFrame"),
-        ({"verb": "advance", "source": "s"}, "'advance' wants a value"),
+        ({"verb": "advance", "source": "s"}, "'advance' needs a value"),
         ({"verb": "pause", "source": "s", "value": 1}, "'pause' takes no value"),
         ({"verb": "limit", "source": "s", "value": 0}, "a batch cannot have 0 rows"),
         ({"verb": "limit", "source": "s", "value": "__import__"}, "is not a whole number"),
         ({"verb": "advance", "source": "s", "value": True}, "is not a whole number"),
-        ({"verb": "advance", "source": "s", "value": 1 << 70}, "is no instant"),
+        ({"verb": "advance", "source": "s", "value": 1 << 70}, "is not an instant"),
     ],
 )
 def test_what_makes_no_sense_is_put_aside_and_said(
@@ -131,12 +131,12 @@ def test_what_makes_no_sense_is_put_aside_and_said(
     ("content", "what"),
     [
         ({"verb": "detach", "source": "many", "copy": "ab"}, "no copy 'ab'"),
-        ({"verb": "detach", "source": "many"}, "does not say which copy of 'many'"),
+        ({"verb": "detach", "source": "many"}, "needs the name of a copy of 'many'"),
         ({"verb": "detach", "source": "many", "copy": "aa", "value": 1}, "takes no value"),
         ({"verb": "attach", "source": "s", "copy": "aa"}, "source 's' has no copies"),
         ({"verb": "pause", "source": "many", "copy": "aa"}, "not for a copy of it"),
         ({"verb": "advance", "source": "many", "value": 1}, "source 'many' has copies"),
-        ({"verb": "attach", "source": "many", "copy": "aa", "value": 1 << 70}, "is no instant"),
+        ({"verb": "attach", "source": "many", "copy": "aa", "value": 1 << 70}, "is not an instant"),
     ],
 )
 def test_commands_for_copies_name_one_that_there_is(content: Any, what: str) -> None:

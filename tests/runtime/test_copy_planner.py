@@ -170,8 +170,8 @@ def test_a_copy_that_is_gone_or_broken_stops_nobody(places: Path) -> None:
     (places / "c" / "_log" / "stream.json").write_text("{")
     assert drain(plan, source, 1) == [{"b.jsonl": [2]}]
     about = said(plan, 1)
-    assert about[0] == {"name": "a", "problem": "it is gone"}
-    assert "makes no sense" in about[2]["problem"]
+    assert about[0] == {"name": "a", "problem": "it no longer exists"}
+    assert "is damaged" in about[2]["problem"]
     # It comes back as it was, and goes on.
     shutil.move(places.parent / "kept", places / "a")
     append_log(places / "a", [point(2)])

@@ -135,7 +135,7 @@ def test_metrics_tell_of_every_copy_and_what_operators_noticed(copies: Copies) -
     nothing = {"rows": 0, "late": 0, "adjusted": 0}
     assert batch["sources"]["s"]["copies"] == {
         "a": {"rows": 1, "late": 0, "adjusted": 0, "reached": 5},
-        "b": {**nothing, "reached": 2, "problem": "it is gone"},
+        "b": {**nothing, "reached": 2, "problem": "it no longer exists"},
     }
     known = Committed()
     known.add(batch)

@@ -73,8 +73,8 @@ def test_rows_out_of_order_are_late(rows: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"ordered": True, "delay": 5}, "rows that come in order have no delay"),
-        ({"unique": "nothing"}, "there is no column 'nothing' that could be unique"),
+        ({"ordered": True, "delay": 5}, "a source whose rows are in order has no delay"),
+        ({"unique": "nothing"}, "there is no column 'nothing' for UNIQUE"),
         ({"unique": []}, "unique must be the name of a column"),
         ({"unique": [3]}, "unique must be the name of a column"),
         ({"ordered": 1}, "ordered must be True or False"),

@@ -45,7 +45,7 @@ def test_nothing_need_be_there_if_columns_are_declared(tmp_path: Path) -> None:
     [
         (pa.schema([("a", pa.string())]), "its column 'a' is int64, not string"),
         (pa.schema([("b", pa.int64())]), "it has no column 'b'"),
-        (pa.schema([]), "it has a column 'a' that the stream has not"),
+        (pa.schema([]), "it has a column 'a' that the stream does not have"),
     ],
 )
 def test_copies_with_other_columns_are_named(tmp_path: Path, schema: Any, what: str) -> None:

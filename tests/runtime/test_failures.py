@@ -37,10 +37,10 @@ def test_what_fails_outside_says_what_to_do() -> None:
     assert "start the query again" in found.hint
     closed = "/data/checkpoint/spark/offsets/.3.tmp (Operation not permitted) SQLSTATE: XXKST"
     found = original_error(f"[STREAM_FAILED] terminated with exception: {closed}")
-    assert found.what == "something must not be read or written"
-    assert "give the right to write" in found.hint
+    assert found.what == "permission to read or write a file is missing"
+    assert "grant permission to write" in found.hint
     found = original_error("Cannot invoke ... because SparkContext.dagScheduler() is null")
-    assert found.what == "Spark has ended while the query ran"
+    assert found.what == "Spark ended while the query was running"
 
 
 def test_anything_else_is_a_bug_and_says_what_was_raised() -> None:

@@ -124,8 +124,8 @@ def test_feedback_is_for_the_whole_query(tmp_path: Path) -> None:
     [note] = control.folder.notes()
     assert note.content == {"verb": "feedback", "source": "", "value": 1_000_000}
     for content, what in (
-        ({"verb": "feedback"}, "'feedback' wants a value"),
-        ({"verb": "feedback", "value": 1 << 70}, "is no instant"),
+        ({"verb": "feedback"}, "'feedback' needs a value"),
+        ({"verb": "feedback", "value": 1 << 70}, "is not an instant"),
         ({"verb": "feedback", "source": "s", "value": 5}, "not for a source"),
     ):
         with pytest.raises(PlanError, match=what):

@@ -120,7 +120,7 @@ def test_a_bad_line_is_named(tmp_path: Path, text: str, what: str, where: str) -
 @pytest.mark.parametrize(
     ("rows", "what"),
     [
-        ({"a": [5], "z": [5]}, "ends before it has begun"),
+        ({"a": [5], "z": [5]}, "ends before it starts"),
         ({"a": [FOREVER], "z": [5]}, "cannot start at forever"),
     ],
 )
@@ -146,12 +146,12 @@ def test_a_later_file_without_a_column_is_named(tmp_path: Path) -> None:
     [
         ("nothing.parquet", {"start": "t"}, StreamError, "no such file"),
         ("*.nothing", {}, StreamError, "no file matches"),
-        ("rows.txt", {"start": "t"}, StreamError, "'.txt' are not known"),
+        ("rows.txt", {"start": "t"}, StreamError, "'.txt' are not supported"),
         ("rows.csv", {}, PlanError, "need a column with their time"),
         ("rows.csv", {"start": "tt"}, PlanError, "no column 'tt'"),
         ("rows.csv", {"start": "s"}, PlanError, "holds string, not times"),
         ("rows.csv", {"start": "t", "late": "ignore"}, PlanError, "no policy 'ignore'"),
-        ("empty.json", {"start": "t"}, StreamError, "cannot find out the columns"),
+        ("empty.json", {"start": "t"}, StreamError, "the columns of the file cannot be determined"),
     ],
 )
 def test_wrong_declarations_are_refused(

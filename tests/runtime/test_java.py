@@ -151,7 +151,7 @@ def test_without_any_java_the_error_says_what_was_tried_and_what_to_install(
         "Spark needs Java 17 or newer, and this machine has none",
         f"  JAVA_HOME: no Java in {tmp_path / 'gone'}",
         f"  PATH: Java 11 in {old}",
-        "  hint: pip install 'anabranch[java]' brings one; or set JAVA_HOME to your own",
+        "  hint: pip install 'anabranch[java]' installs one; or set JAVA_HOME to your own",
     ]
 
 

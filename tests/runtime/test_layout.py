@@ -129,7 +129,7 @@ def test_a_checkpoint_of_a_later_format_is_refused(tmp_path: Path) -> None:
     folder = Folder.at(str(tmp_path))
     about = folder.read_json("query.json") or {}
     folder.write_json("query.json", {**about, "format": 99})
-    with pytest.raises(EngineError, match="format 99, this version knows those up to 5"):
+    with pytest.raises(EngineError, match="format 99, this version reads formats up to 5"):
         opened(tmp_path, counted(ROWS))
 
 

@@ -176,7 +176,7 @@ def test_an_option_is_said_once_in_any_case(rows: Path) -> None:
     head = f"CREATE STREAM b (item INT, at BIGINT) SOURCE '{rows}' ORDERED BY at"
     ab.Engine().sql(f"{head} WITH (ENDS = TRUE)")
     for twice in ("ends = TRUE, ends = FALSE", "ends = TRUE, Ends = FALSE"):
-        with pytest.raises(ab.QueryError, match="said twice"):
+        with pytest.raises(ab.QueryError, match="given twice"):
             ab.Engine().sql(f"{head} WITH ({twice})")
 
 
@@ -377,7 +377,7 @@ def test_only_queries_are_started_together(queries: Any) -> None:
 @pytest.mark.parametrize("text", [None, 5, b"SELECT 1", ["SELECT 1"], Path("q.sql")])
 def test_a_script_is_a_text(engine: ab.Engine, text: Any) -> None:
     for read in (engine.sql, engine.script):
-        with pytest.raises(ab.PlanError, match="a script is a text") as raised:
+        with pytest.raises(ab.PlanError, match="a script must be a string") as raised:
             read(text)
         three_parts(raised.value)
 

@@ -392,7 +392,7 @@ def test_windows_on_a_grid_over_lifetimes_keep_their_shards() -> None:
         rescaled(plan(SOURCE, grid), StateLayout(), folder, change)
     assert caught.value.where == "ApplyModule listing(v) AS said per HOPPING 10 every 5"
     assert caught.value.hint.endswith(
-        "keep the number of shards, or start the query anew with another checkpoint"
+        "keep the number of shards, or start the query again with a new checkpoint"
     )
     for allowed in (plan(POINTS, grid), plan(SOURCE, Snapshot())):
         layout = first_layout(allowed, "query")

@@ -232,7 +232,7 @@ def test_a_table_of_another_query_is_refused(tables: Tables) -> None:
     place = tables.place("history")
     opened(place)
     opened(place, fresh=False)
-    with pytest.raises(PlanError, match=r"exists already|not that of this query"):
+    with pytest.raises(PlanError, match=r"already exists|belongs to another query"):
         opened(place, query="another")
 
 

@@ -140,7 +140,7 @@ def test_what_is_no_threshold_is_refused() -> None:
         ("2", "2 2"),
         ('{"kernels.columns.grouped.SAMPLE_ROWS": 5}', "5 20000"),
         ("", "4096 20000"),
-        ("few", "PlanError: 'few' does not say what the thresholds are"),
+        ("few", "PlanError: 'few' is not a value for thresholds"),
     ],
 )
 def test_a_worker_takes_them_from_its_environment(text: str, said: str) -> None:

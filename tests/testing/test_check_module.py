@@ -99,12 +99,17 @@ def mixes_windows(table: pa.Table) -> pa.Table:
     ("module", "what", "events"),
     [
         (fails, "raised ValueError: three", r"\[Event\(3, 0, 1\)\]"),
-        (divides, "ZeroDivisionError: .*; return None, or declare what it gives: empty=", r"\[\]"),
-        (wrong_type, "gave 'many', which is no int64", r"\[Event\(0, .*, Event\(0, .*\]"),
-        (counts_calls, "gives something else when it is called again", r"\[\]"),
-        (draws, "gives something else when it is called again", r"\[\]"),
+        (divides, "ZeroDivisionError: .*; return None, or declare its result: empty=", r"\[\]"),
+        (
+            wrong_type,
+            "returned 'many', which is not of type int64",
+            r"\[Event\(0, .*, Event\(0, "
+            r".*\]",
+        ),
+        (counts_calls, "returns a different result when it is called again", r"\[\]"),
+        (draws, "returns a different result when it is called again", r"\[\]"),
         (first, "for another order of events", r"\[Event\(.*, Event\(.*\]"),
-        (early, "gave an event from -1 on, before its window", r"\[Event\(0, 0, 1\)\]"),
+        (early, "returned an event from -1 on, before its window", r"\[Event\(0, 0, 1\)\]"),
         (mixes_windows, "beside another one in the same table", r"\[Event\(0, 0, 1\)\]"),
     ],
 )
@@ -174,10 +179,10 @@ class Silent(Sum):
     [
         (Dirty, "after events were added and removed"),
         (Sticky, "after events were added and removed|keeps something"),
-        (Shared, "changed; initial must make a new one|something else"),
-        (Consuming, "something else"),
+        (Shared, "changed; initial must create a new one|different result"),
+        (Consuming, "different result"),
         (Unstorable, "a state that cannot be stored: <object object at .*> is a object"),
-        (Silent, "add gave None; return the state"),
+        (Silent, "add returned None; return the state"),
     ],
 )
 def test_states_that_go_wrong_are_found(target: Callable[..., Any], what: str) -> None:
@@ -195,7 +200,9 @@ def test_two_shapes_can_be_compared() -> None:
         return sum(map(abs, values))
 
     check_module(ab.uda(Sum), like=total)
-    with pytest.raises(AssertionError, match=r"does not give what magnitude gives\n.*Event\(-1"):
+    with pytest.raises(
+        AssertionError, match=r"does not return what magnitude returns\n.*Event\(-1"
+    ):
         check_module(ab.uda(Sum), like=magnitude)
 
 

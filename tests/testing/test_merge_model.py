@@ -173,7 +173,7 @@ def test_an_input_that_comes_again_may_repeat_itself() -> None:
 
 
 def test_policies_that_need_a_memory_need_r3_or_r4() -> None:
-    with pytest.raises(PlanError, match="a merge as R1 says every event at once"):
+    with pytest.raises(PlanError, match="a merge as R1 emits every event at once"):
         MergeModel("R1", inserts="half_frozen")
 
 

@@ -206,8 +206,8 @@ def test_final_emission_answers_for_the_past_only(monkeypatch: pytest.MonkeyPatc
         ),
         ([insert("a", start=3, end=9), stable(3), adjust("a", start=3, end=9, new_end=3)], []),
         ([insert("a", start=3, end=3)], ["the lifetime is empty"]),
-        ([insert("a", start=3, end=2)], ["this is no lifetime"]),
-        ([insert("a", start=FOREVER, end=FOREVER)], ["this is no lifetime"]),
+        ([insert("a", start=3, end=2)], ["this is not a lifetime"]),
+        ([insert("a", start=FOREVER, end=FOREVER)], ["this is not a lifetime"]),
         (
             [insert("a", start=3), adjust("a", start=3, end=FOREVER, new_end=3)] * 2,
             [],

@@ -189,7 +189,7 @@ def test_a_log_folder_knows_its_chronon(tmp_path: Path) -> None:
     assert clock_of(known.node) == COARSE
     minutes = Engine().stream(str(tmp_path / "log"), chronon="1 minute")
     assert minutes.run_local().snapshot("2026-11-15 10:00:59").num_rows == 1
-    with pytest.raises(AnabranchError, match="does not go with the data"):
+    with pytest.raises(AnabranchError, match="does not fit the data"):
         Engine().stream(str(tmp_path / "log"), chronon="1500 ms")
 
 

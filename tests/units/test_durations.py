@@ -24,7 +24,7 @@ from anabranch.algebra.time_window import TimeWindow
 from tests.units.streams import COARSE, INTEGERS, KINDS, SECONDS, TIMESTAMPS, Kind
 
 Outcome = int | str
-UNKNOWN: Final = "it is not known how long one step of time is"
+UNKNOWN: Final = "the length of a chronon is not declared"
 BARE: Final = "has no unit of time"
 PART: Final = "is not a whole number of chronons"
 
@@ -166,7 +166,7 @@ def test_a_heartbeat_is_a_whole_number_of_chronons(kind: Kind, tmp_path: Path) -
     for given, expected in GIVEN[kind.name].items():
         chronon = 1 if kind is TIMESTAMPS else 1_000_000
         if kind is INTEGERS:
-            expected = "a heartbeat needs to know how long one step of time is"
+            expected = "a heartbeat needs a declared chronon"
         elif isinstance(expected, int):
             # By the clock on the wall: microseconds, whatever the stream counts.
             expected *= chronon

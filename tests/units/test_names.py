@@ -57,7 +57,7 @@ def test_what_would_break_a_view_is_refused_and_nothing_changes(
     engine: Engine, tmp_path: Path
 ) -> None:
     wrong = create(tmp_path, "s.json", "k INT", "CREATE OR REPLACE")
-    with pytest.raises(AnabranchError, match="view 'V' uses 'S' and does not bind any more") as it:
+    with pytest.raises(AnabranchError, match="view 'V' uses 'S' and would no longer bind") as it:
         engine.sql(wrong)
     assert "drop V first" in it.value.hint
     assert answers(engine) == [(11,)]
@@ -91,10 +91,10 @@ def test_views_follow_functions(engine: Engine) -> None:
 
 def test_a_name_is_not_taken_over_silently(engine: Engine, tmp_path: Path) -> None:
     other = tmp_path / "t.json"
-    with pytest.raises(AnabranchError, match="there is a stream 'S' already") as refused:
+    with pytest.raises(AnabranchError, match="there is already a stream 'S'") as refused:
         engine.stream(other, name="s", start="at", ends=True)
     assert "replace=True" in refused.value.hint
-    with pytest.raises(AnabranchError, match="there is a view 'V' already"):
+    with pytest.raises(AnabranchError, match="there is already a view 'V'"):
         engine.relation(other, name="V")
     assert answers(engine) == [(11,)]
     engine.stream(other, name="S", start="at", ends=True, replace=True)
@@ -105,9 +105,9 @@ def test_the_same_stream_again_is_no_other(tmp_path: Path) -> None:
     path, engine = rows(tmp_path, "s.json", '{"k": 1, "at": 5}'), Engine()
     for _ in range(2):
         engine.stream(path, name="S", start="at", ends=True)
-    with pytest.raises(AnabranchError, match="there is a stream 'S' already"):
+    with pytest.raises(AnabranchError, match="there is already a stream 'S'"):
         engine.stream(path, name="S", start="at", delay=3, ends=True)
-    with pytest.raises(AnabranchError, match="there is a stream 'S' already"):
+    with pytest.raises(AnabranchError, match="there is already a stream 'S'"):
         engine.relation(path, name="S")
 
 

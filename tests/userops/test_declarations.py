@@ -114,23 +114,23 @@ class NoValues:
     ("target", "what", "hint"),
     [
         (no_types, "'prices' has no type", r"def spread\(prices: list\[float\]\) -> float"),
-        (no_result, "does not say what it returns", "def spread"),
-        (no_list, "gets all values of a window", r"write price: list\[float\]"),
-        (unknown_type, "complex is no type", "types are int, float"),
-        (unknown_result, "what it returns: object is no type", "types are int, float"),
+        (no_result, "does not declare the type that it returns", "def spread"),
+        (no_list, "receives all values of a window", r"write price: list\[float\]"),
+        (unknown_type, "complex is not a type", "types are int, float"),
+        (unknown_result, "what it returns: object is not a type", "types are int, float"),
         (unknown_name, "name 'Missing' is not defined", "import"),
-        (everything, "says nothing about types", "name every parameter"),
+        (everything, "has no types", "name every parameter"),
         (no_columns, "takes no column", "def spread"),
-        (beside, "beside other columns", r"tuple\[int, float\]"),
+        (beside, "with other columns", r"tuple\[int, float\]"),
         (untyped_parameter, "'q' has no type", "q: float = 0.5"),
-        (strange_parameter, "complex is no type", "types are"),
-        (wrong_default, "'q' is 'high' by default, which is no DOUBLE", "q: float = 0.5"),
-        (open_result, "which type Any is", "TypeVar"),
-        (unbound_result, "which type T is", "TypeVar"),
+        (strange_parameter, "complex is not a type", "types are"),
+        (wrong_default, "'q' is 'high' by default, which is not of type DOUBLE", "q: float = 0.5"),
+        (open_result, "the type Any of its result", "TypeVar"),
+        (unbound_result, "the type T of its result", "TypeVar"),
         (event_result, "not an event", "udo"),
         (NoCompute, "has no compute", "compute"),
-        (NoAdd, "has initial, and no add", "add"),
-        (OtherRemove, "remove takes other values", "same parameters"),
+        (NoAdd, "has initial but no add", "add"),
+        (OtherRemove, "remove and add take different values", "same parameters"),
         (NoValues, "the values of one event", "price: float"),
     ],
 )
@@ -156,15 +156,18 @@ def test_an_operator_must_give_many() -> None:
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"name": "two words"}, "is no name"),
-        ({"version": "a"}, "is no version"),
-        ({"version": 0}, "0 is no version"),
+        ({"name": "two words"}, "is not a valid name"),
+        ({"version": "a"}, "is not a valid version"),
+        ({"version": 0}, "0 is not a valid version"),
         ({"frame": "spark"}, "no frame 'spark'"),
         ({"takes": {"size": int}}, "takes names 'size'"),
         ({"empty": "x"}, "empty is 'x'"),
-        ({"frame": "arrow", "takes": {"price": float}}, "must say what columns"),
+        ({"frame": "arrow", "takes": {"price": float}}, "must declare the columns"),
         ({"frame": "arrow", "takes": {"window": int}, "returns": float}, "called 'window'"),
-        ({"frame": "arrow", "takes": {}, "returns": float, "own_times": True}, "no own times"),
+        (
+            {"frame": "arrow", "takes": {}, "returns": float, "own_times": True},
+            "cannot set lifetimes",
+        ),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], what: str) -> None:
@@ -191,5 +194,5 @@ def test_a_state_says_itself_what_empty_windows_give() -> None:
         def compute(self, state: int) -> int:
             return state
 
-    with pytest.raises(ab.PlanError, match="keeps a state, and declares empty"):
+    with pytest.raises(ab.PlanError, match="keeps a state and declares empty"):
         ab.uda(empty=0)(Count)

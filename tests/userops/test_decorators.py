@@ -360,11 +360,11 @@ def test_an_operator_that_gives_no_list_or_wrong_rows_fails() -> None:
     def late(prices: list[float]) -> list[ab.Event[float]]:
         return prices  # type: ignore[return-value]
 
-    with pytest.raises(ModuleCallError, match="no list of results"):
+    with pytest.raises(ModuleCallError, match="not a list of results"):
         rows(bound(steps, float), [1.0])
-    with pytest.raises(ModuleCallError, match="no row of before, after"):
+    with pytest.raises(ModuleCallError, match="not a row of before, after"):
         rows(bound(wrong, float), [1.0])
-    with pytest.raises(ModuleCallError, match="which is no Event"):
+    with pytest.raises(ModuleCallError, match="which is not an Event"):
         rows(bound(late, float), [1.0])
 
 

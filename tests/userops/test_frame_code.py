@@ -102,7 +102,7 @@ def test_a_class_may_work_on_tables() -> None:
         (table(window=[9], value=[1.0]), "the window number 9, which is not in its table"),
         (table(window=[0, 0], value=[1.0, 2.0]), "two values for one window"),
         (pa.table({"window": pa.array([], pa.int64()), "value": pa.array([], pa.float64())}), "no"),
-        ([1.0], "gave a list, which is no table of arrow"),
+        ([1.0], "returned a list, which is not a table of arrow"),
     ],
 )
 def test_wrong_tables_are_refused(given: Any, what: str) -> None:
@@ -120,7 +120,7 @@ def test_whole_numbers_may_come_as_floats_if_they_are_exact() -> None:
         return table(window=[0], value=[events["price"][0].as_py()])
 
     assert value(bound(some, float), [2.0]) == 2
-    with pytest.raises(ModuleCallError, match="what is no int64"):
+    with pytest.raises(ModuleCallError, match="not of type int64"):
         value(bound(some, float), [2.5])
 
 

@@ -68,7 +68,7 @@ def test_case_does_not_count() -> None:
 def test_a_taken_name_is_refused_unless_it_shall_be_replaced() -> None:
     library = Library([spread])
     library.register(spread)
-    with pytest.raises(ab.PlanError, match=r"there is a module 'Spread' already\n  spread\(prices"):
+    with pytest.raises(ab.PlanError, match=r"there is already a module 'Spread'\n  spread\(prices"):
         library.register(other_spread)
     library.register(other_spread, name="narrow")
     assert sorted(library) == ["narrow", "spread"]
@@ -77,9 +77,13 @@ def test_a_taken_name_is_refused_unless_it_shall_be_replaced() -> None:
 
 
 def test_only_modules_can_be_registered() -> None:
-    with pytest.raises(ab.PlanError, match=r"len is no module\n  hint: decorate it with @ab.uda"):
+    with pytest.raises(
+        ab.PlanError,
+        match=r"len is not a module\n  hint: decorate it with "
+        r"@ab.uda",
+    ):
         Library().register(len)
-    with pytest.raises(ab.PlanError, match="'a b' is no name"):
+    with pytest.raises(ab.PlanError, match="'a b' is not a valid name"):
         Library().register(spread, name="a b")
 
 
@@ -143,7 +147,7 @@ def test_packages_are_loaded_once_and_only_when_needed(
     [
         ("no_such_package:module", "ModuleNotFoundError: No module named 'no_such_package'"),
         ("some_package:nothing", "AttributeError"),
-        ("some_package:number", "TypeError: 5 is no module"),
+        ("some_package:number", "TypeError: 5 is not a module"),
         ("anabranch.errors", "there is no module in it"),
     ],
 )

@@ -227,22 +227,22 @@ async def _later(x: int) -> int:
     [
         (_untyped, {}, "the argument 'x' has no type"),
         (_half_typed, {}, "what it returns has no type"),
-        (_defaults, {}, "cannot give the parameter 'more: int = 1' of '_defaults'"),
-        (_many, {}, "cannot give the parameter '*x: int' of '_many'"),
+        (_defaults, {}, "cannot pass the parameter 'more: int = 1' of '_defaults'"),
+        (_many, {}, "cannot pass the parameter '*x: int' of '_many'"),
         (_none, {}, "'_none' has no parameters"),
-        (_money, {}, "the argument 'x' has no type of SQL: Decimal"),
-        (_unknown, {}, "the types of '_unknown' cannot be found out: name 'Nothing' is not"),
+        (_money, {}, "the argument 'x' has no SQL type: Decimal"),
+        (_unknown, {}, "the types of '_unknown' cannot be determined: name 'Nothing' is not"),
         (_later, {}, "'_later' does not return a value when it is called"),
         (_ten_more, {"name": "round"}, "SQL has a function 'round' of its own"),
         (_ten_more, {"name": "Median"}, "SQL has a function 'median' of its own"),
         (_ten_more, {"name": "rand"}, "SQL has a function 'rand' of its own"),
         (_ten_more, {"name": "safe_divide"}, "SQL has a function 'safe_divide' of its own"),
         (_ten_more, {"name": "case"}, "SQL has a function 'case' of its own"),
-        (_ten_more, {"name": "ten more"}, "'ten more' is no name for a function"),
-        (lambda x: x, {}, "'<lambda>' is no name for a function"),
-        (_ten_more, {"takes": [int, int]}, "'_ten_more' has 1 parameters, and 2 types are named"),
-        (_ten_more, {"returns": "INTT"}, "'INTT' is no type"),
-        (_ten_more, {"returns": dict}, "what it returns has no type of SQL: dict"),
+        (_ten_more, {"name": "ten more"}, "'ten more' is not a valid name for a function"),
+        (lambda x: x, {}, "'<lambda>' is not a valid name for a function"),
+        (_ten_more, {"takes": [int, int]}, "'_ten_more' has 1 parameters but 2 types"),
+        (_ten_more, {"returns": "INTT"}, "'INTT' is not a type"),
+        (_ten_more, {"returns": dict}, "what it returns has no SQL type: dict"),
         (_ten_more, {"frame": "polars"}, "there is no frame 'polars'"),
         ("ten_more", {}, "'ten_more' cannot be called"),
     ],
@@ -260,7 +260,7 @@ def test_what_makes_no_function_is_refused_where_it_is_declared(
 def test_a_name_has_one_function_unless_it_is_replaced(engine: Engine) -> None:
     engine.register(taxed)
     other = ab.udf(name="taxed")(_ten_more)
-    with pytest.raises(PlanError, match="there is a function 'taxed' already"):
+    with pytest.raises(PlanError, match="there is already a function 'taxed'"):
         engine.register(other)
     before = bids(engine).where("taxed(price) > 90").select("who")
     engine.register(other, replace=True)
@@ -269,13 +269,13 @@ def test_a_name_has_one_function_unless_it_is_replaced(engine: Engine) -> None:
 
 
 def test_functions_of_sql_and_of_python_share_their_names(engine: Engine) -> None:
-    with pytest.raises(QueryError, match="there is a function 'taxed' already"):
+    with pytest.raises(QueryError, match="there is already a function 'taxed'"):
         engine.sql("CREATE FUNCTION taxed(x DOUBLE) RETURNS DOUBLE AS x")
     engine.sql("CREATE FUNCTION doubled(x DOUBLE) RETURNS DOUBLE AS taxed(x) * 2")
     assert at_eight(engine.sql("SELECT doubled(price) AS d FROM Bid WHERE item = 1")) == {
         (190.4,): 1
     }
-    with pytest.raises(PlanError, match="there is a function 'doubled' already"):
+    with pytest.raises(PlanError, match="there is already a function 'doubled'"):
         engine.register(ab.udf(name="doubled")(_ten_more))
     engine.sql("DROP FUNCTION taxed")
     with pytest.raises(QueryError, match="there is no function 'taxed'"):

@@ -43,10 +43,10 @@ DOUBLE, BIGINT, STRING = pa.float64(), pa.int64(), pa.string()
         ([STRING, BIGINT], [0.5], {}, "weighted takes DOUBLE for 'prices', not STRING"),
         ([DOUBLE, DOUBLE], [0.5], {}, "weighted takes BIGINT for 'sizes', not DOUBLE"),
         ([DOUBLE, BIGINT], [], {}, "weighted needs the parameter 'q'"),
-        ([DOUBLE, BIGINT], ["x"], {}, "'q' of weighted is 'x', and must be a DOUBLE"),
-        ([DOUBLE, BIGINT], [True], {}, "'q' of weighted is True, and must be a DOUBLE"),
+        ([DOUBLE, BIGINT], ["x"], {}, "'q' of weighted is 'x', but must be a DOUBLE"),
+        ([DOUBLE, BIGINT], [True], {}, "'q' of weighted is True, but must be a DOUBLE"),
         ([DOUBLE, BIGINT], [0.5], {"within": float("inf")}, "must be a duration"),
-        ([DOUBLE, BIGINT], [None], {}, "'q' of weighted is None, and must be a DOUBLE"),
+        ([DOUBLE, BIGINT], [None], {}, "'q' of weighted is None, but must be a DOUBLE"),
         ([DOUBLE, BIGINT], [0.5], {"Q": 0.5}, "the parameter 'Q' of weighted is set twice"),
         ([DOUBLE, BIGINT], [0.5], {"modus": 1}, "no parameter 'modus'; did you mean 'mode'?"),
         ([DOUBLE, BIGINT], [0.5, "mid"], {}, "must be one of 'low', 'high'"),
@@ -67,7 +67,7 @@ def test_a_call_that_does_not_fit_shows_the_signature(
 
 
 def test_a_class_may_refuse_its_parameters() -> None:
-    with pytest.raises(ab.QueryError, match="quantile refuses its parameters: q is 2"):
+    with pytest.raises(ab.QueryError, match="quantile rejects its parameters: q is 2"):
         bound(Quantile, float, q=2)
 
 
@@ -77,7 +77,7 @@ def test_parameters_of_an_open_type_have_the_type_of_the_column() -> None:
         return values.count(wanted)
 
     assert value(bound(count_of, str, wanted="a"), ["a", "b", "a"]) == 2
-    with pytest.raises(ab.QueryError, match="'wanted' of count_of is 1, and must be a STRING"):
+    with pytest.raises(ab.QueryError, match="'wanted' of count_of is 1, but must be a STRING"):
         bound(count_of, str, wanted=1)
 
 

@@ -56,9 +56,9 @@ class AggregateCall:
         if self.distinct and not own.distinct:
             takers = ", ".join(each.name for each in FUNCTIONS.values() if each.distinct)
             raise PlanError(
-                f"DISTINCT does not go with {self.function}",
+                f"DISTINCT cannot be used with {self.function}",
                 where=self.label,
-                hint=f"DISTINCT goes with {takers}",
+                hint=f"DISTINCT works with {takers}",
             )
         self._check_parameters()
         if self.argument is not None and not self._takes(self.argument.type):
@@ -79,11 +79,11 @@ class AggregateCall:
                 raise PlanError(
                     f"{self.function} {needs} {name}",
                     where=self.label,
-                    hint=f"a {name} belongs to {', '.join(users)}",
+                    hint=f"a {name} is an argument of {', '.join(users)}",
                 )
         if self.fraction is not None and not 0 <= self.fraction <= 1:
             raise PlanError(
-                f"there is no percentile at {self.fraction}",
+                f"the fraction of a percentile cannot be {self.fraction}",
                 where=self.label,
                 hint="a fraction lies between 0 (the smallest value) and 1 (the largest)",
             )

@@ -33,17 +33,17 @@ def read_percentile(call: SqlCall) -> SqlReading:
         # Spark's third argument; the parser would leave it out.
         raise call.wrong(
             "a percentile with frequencies is not supported",
-            "a row that holds several times counts several times; " + _HINT,
+            "a row that occurs several times counts several times; " + _HINT,
         )
     if at is None:
-        raise call.wrong(f"'{call.text.strip()}' does not say which percentile")
+        raise call.wrong(f"'{call.text.strip()}' has no fraction")
     inner = call.bind(argument)
     fraction = call.constant(at, "the fraction of a percentile")
     if isinstance(fraction, bool) or not isinstance(fraction, int | float | Decimal):
-        raise call.wrong(f"{at.sql(dialect='spark')} is no fraction")
+        raise call.wrong(f"{at.sql(dialect='spark')} is not a fraction")
     if not 0 <= fraction <= 1:
         raise call.wrong(
-            f"there is no percentile at {fraction}",
+            f"the fraction of a percentile cannot be {fraction}",
             "a fraction lies between 0 (the smallest value) and 1 (the largest): 0.9, not 90",
         )
     return SqlReading(inner, distinct, fraction=float(fraction))

@@ -36,7 +36,7 @@ class AlterLifetime(Unary):
         given = [d for d in (self.duration, self.extend, self.at_most) if d is not None]
         if len(given) != 1:
             raise PlanError(
-                f"a change of lifetimes takes one of three arguments, not {len(given)}",
+                f"alter_lifetime takes one of three arguments, not {len(given)}",
                 hint="name duration, extend or at_most",
             )
         least = 0 if self.extend is not None else 1

@@ -28,7 +28,7 @@ class Clip(Unary):
         clock = clock_of(self.input)
         if not BEGINNING <= self.first < self.last <= FOREVER:
             raise PlanError(
-                f"there is nothing between {clock.format(self.first)} and "
+                f"there is no instant between {clock.format(self.first)} and "
                 f"{clock.format(self.last)}",
                 where=self.label,
                 hint="the end must be later than the start",

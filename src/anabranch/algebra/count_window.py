@@ -55,7 +55,7 @@ class CountWindow(Unary):
         if not 1 <= self.rows <= UNBOUNDED:
             raise PlanError(
                 f"a window cannot hold {self.rows} rows",
-                hint="use a positive number, or UNBOUNDED for a window without bound",
+                hint="use a positive number, or UNBOUNDED for an unbounded window",
             )
         if not 1 <= self.slide < UNBOUNDED:
             raise PlanError(
@@ -70,7 +70,7 @@ class CountWindow(Unary):
                 raise PlanError(
                     f"values of type {expression.type} have no order",
                     where=f"{self.label}: {expression.sql}",
-                    hint="order by a number, a text or a time",
+                    hint="order by a number, a string or a time",
                 )
 
     @property

@@ -32,7 +32,7 @@ class Filter(Unary):
             raise PlanError(
                 f"a filter needs a condition, not a value of type {self.predicate.type}",
                 where=f"Filter {self.predicate.sql}",
-                hint="compare the value with something",
+                hint="compare the value with another one: price > 80",
             )
 
     @property
@@ -61,7 +61,7 @@ def check_schema(expression: Expression, over: Node) -> None:
     """Refuse an expression that was bound to another schema than it is used over."""
     if expression.schema != over.schema:
         raise PlanError(
-            f"'{expression.sql}' was bound to other columns than those it is used over",
+            f"'{expression.sql}' was bound to columns other than those of its input",
             where=f"over {over.label}: {', '.join(over.schema.names)}",
             hint="parse the expression with the schema of the operator's input",
         )

@@ -55,7 +55,7 @@ class Join(Node):
         if self.predicate is not None:
             if self.predicate.schema != self.both:
                 raise PlanError(
-                    f"'{self.predicate.sql}' was bound to other columns than those it is used over",
+                    f"'{self.predicate.sql}' was bound to columns other than those of its input",
                     where=f"over {self.label}: {', '.join(self.both.names)}",
                     hint="parse the predicate with the columns of both sides",
                 )
@@ -69,7 +69,8 @@ class Join(Node):
             raise PlanError(
                 f"the {self.broadcast} side of a {self.kind} join cannot be broadcast",
                 where=self.label,
-                hint="a side whose rows stay without a partner must not be in every shard",
+                hint="a side whose unmatched rows are in the result must not be copied to every "
+                "shard",
             )
 
     @property

@@ -170,13 +170,13 @@ class Merge(Node):
             raise PlanError(
                 f"as {self.case}, a merge emits an event as soon as any input has it",
                 where=f"inserts {self.policy.inserts}",
-                hint="merge as r3 or r4, which is always right, or leave it at inserts 'first'",
+                hint="merge as r3 or r4, which is always right, or keep inserts 'first'",
             )
         if self.case in ORDERED and self.policy.divergence != "warn":
             raise PlanError(
                 f"as {self.case}, a merge remembers too little to notice contradictions",
                 where=f"divergence {self.policy.divergence}",
-                hint="merge as r3 or r4, which compare what copies settle, or leave it at 'warn'",
+                hint="merge as r3 or r4, which compare what copies settle, or keep 'warn'",
             )
         first = columns_of(self.inputs[0].schema)
         for name, node in zip(self.names, self.inputs):
@@ -186,7 +186,7 @@ class Merge(Node):
                     for columns in (first, columns_of(node.schema))
                 ]
                 raise PlanError(
-                    f"'{name}' has other columns than '{self.names[0]}'",
+                    f"'{name}' has columns that differ from those of '{self.names[0]}'",
                     where=f"{self.names[0]}: {shown[0]}\n{name}: {shown[1]}",
                     hint="copies of one stream have the same columns, in the same order",
                 )

@@ -161,7 +161,7 @@ def check_clocks(inputs: Sequence[Node], *, where: str) -> None:
         if clock == other:
             continue
         if clock.timestamps != other.timestamps:
-            what = "streams of timestamps and streams of whole numbers do not go together"
+            what = "streams of timestamps and streams of whole numbers cannot be combined"
             hint = "order both by timestamps, or both by whole numbers"
         else:
             what = "the streams have different chronons"

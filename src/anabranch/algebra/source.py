@@ -68,7 +68,7 @@ class Source(Node):
 
     def __post_init__(self) -> None:
         if not self.name:
-            raise PlanError("a source needs a name", hint="give it the name queries know it by")
+            raise PlanError("a source needs a name", hint="give it the name that queries use")
         check_names(self.schema.names, where=f"source '{self.name}'")
 
     @property

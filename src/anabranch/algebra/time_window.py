@@ -69,7 +69,7 @@ class TimeWindow(Unary):
         if not 1 <= self.size <= FOREVER:
             raise PlanError(
                 f"a window cannot have size {self.size}",
-                hint="use a positive duration, or FOREVER for a window without bound",
+                hint="use a positive duration, or FOREVER for an unbounded window",
             )
         if not 1 <= self.slide < FOREVER:
             raise PlanError(
@@ -84,7 +84,7 @@ class TimeWindow(Unary):
         check_points(self.input, where=self.label)
         if self.size == UNBOUNDED:
             raise PlanError(
-                "a window without bound has no start that a column could show",
+                "an unbounded window has no start to show in a column",
                 where=self.label,
                 hint="give the window a size, or leave the columns out",
             )
@@ -172,7 +172,7 @@ class TimeWindow(Unary):
                 raise StreamError(
                     "a window over such long lifetimes changes at too many instants",
                     where=f"{self.label} over a lifetime that begins at {steps[0][0]}",
-                    hint="make points of the lifetimes first, or use a smaller window",
+                    hint="turn the lifetimes into points first, or use a smaller window",
                 )
         return counts
 

@@ -50,11 +50,13 @@ class TopK(Unary):
     def __post_init__(self) -> None:
         if self.k < 1:
             raise PlanError(
-                f"the first {self.k} rows are none", where="TopK", hint="use a positive number"
+                f"the number of first rows cannot be {self.k}",
+                where="TopK",
+                hint="use a positive number",
             )
         if not self.order_by:
             raise PlanError(
-                "there is no order to find the first rows by",
+                "the first rows of a stream need an order",
                 where=self.label,
                 hint="name at least one expression to order by",
             )
@@ -67,7 +69,7 @@ class TopK(Unary):
                 raise PlanError(
                     f"values of type {expression.type} have no order",
                     where=f"{self.label}: {expression.sql}",
-                    hint="order by a number, a text or a time",
+                    hint="order by a number, a string or a time",
                 )
 
     @property

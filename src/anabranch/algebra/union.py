@@ -27,7 +27,7 @@ class Union(Node):
 
     def __post_init__(self) -> None:
         if not self.inputs:
-            raise PlanError("a union needs at least one input", hint="name a stream to put in")
+            raise PlanError("a union needs at least one input", hint="name at least one stream")
         check_clocks(self.inputs, where="a union")
         first = columns_of(self.inputs[0].schema)
         for position, node in enumerate(self.inputs[1:], start=2):
@@ -35,7 +35,7 @@ class Union(Node):
             if other != first:
                 shown = [", ".join(f"{name} {kind}" for name, kind in it) for it in (first, other)]
                 raise PlanError(
-                    f"input {position} of a union has other columns than the first",
+                    f"input {position} of a union has columns that differ from those of the first",
                     where=f"first: {shown[0]}\ninput {position}: {shown[1]}",
                     hint="select the same columns, in the same order, under the same names",
                 )

@@ -35,9 +35,9 @@ def check_columns(over: Node, columns: Columns, *, where: str) -> None:
     for name in columns:
         if name in over.schema.names:
             raise PlanError(
-                f"there is a column '{name}' already",
+                f"there is already a column '{name}'",
                 where=where,
-                hint="give the columns of the window other names, or rename the one that is there",
+                hint="give the columns of the window other names, or rename the existing column",
             )
     check_names(list(columns), where=where)
 
@@ -50,7 +50,7 @@ def check_points(over: Node, *, where: str) -> None:
     """
     if not over.properties.only_points:
         raise PlanError(
-            "such a window needs points, not lifetimes",
+            "this window needs points, not lifetimes",
             where=f"{where} over {over.label}",
             hint="name only the start of the rows of the source, or put istream() in front",
         )

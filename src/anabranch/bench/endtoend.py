@@ -185,9 +185,9 @@ def _await(condition: Callable[[], bool]) -> None:
     while not condition():
         if time.monotonic() > deadline:
             raise EngineError(
-                "the query has not read what was written",
+                "the query has not read all that was written",
                 where=f"within {_PATIENCE:.0f} seconds",
-                hint="run the benchmark again on a machine that has nothing else to do",
+                hint="run the benchmark again on an idle machine",
             )
         time.sleep(0.01)
 

@@ -7,8 +7,8 @@ from typing import Final
 
 ABOUT: Final[Mapping[str, str]] = {
     "tumbling": "windowed count, rows per second beside Spark and Python state",
-    "latency": "time of a batch of a few rows beside Spark's stateful floor",
-    "endtoend": "from a row that is written to a result that is read",
+    "latency": "time of a batch of a few rows, beside Spark's own stateful operator",
+    "endtoend": "latency from writing a row to reading its result",
     "operators": "every kernel by itself, events per second beside DuckDB",
     "growth": "time of a batch while the state grows to 10M live events",
     "pipes": "the experiments of PIPES: intervals beside positive and negative elements",

@@ -99,14 +99,14 @@ def anabranch(
     ] = False,
     debug: Annotated[
         bool,
-        typer.Option("--debug", envvar="ANABRANCH_DEBUG", help="Show where an error comes from."),
+        typer.Option("--debug", envvar="ANABRANCH_DEBUG", help="Show the traceback of an error."),
     ] = False,
     _until_input_ends: Annotated[
         bool,
         typer.Option(
             "--until-input-ends",
             callback=_watch_input,
-            help="End as by SIGTERM when standard input ends.",
+            help="Stop as on SIGTERM when standard input ends.",
         ),
     ] = False,
 ) -> None:

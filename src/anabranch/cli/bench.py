@@ -16,22 +16,27 @@ def bench(
     name: Annotated[
         str | None, typer.Argument(help="The benchmark; without one, all of them are listed.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small form, about a minute.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small form that takes about a minute.")
+    ] = False,
     smoke: Annotated[
         bool,
-        typer.Option("--smoke", help="A form of seconds: whether it works, without its figures."),
+        typer.Option(
+            "--smoke", help="A form that takes seconds and only checks that the benchmark works."
+        ),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object per measurement, the figures last.")
     ] = False,
     plots: Annotated[
-        Path | None, typer.Option(help="Draw what was measured into a folder (pipes and merge).")
+        Path | None,
+        typer.Option(help="Write plots of the measurements to a folder (pipes and merge)."),
     ] = None,
     queries: Annotated[
-        str | None, typer.Option(help="Only these, such as q0,q5 (nexmark only).")
+        str | None, typer.Option(help="Only these queries, such as q0,q5 (nexmark only).")
     ] = None,
     peers: Annotated[
-        str | None, typer.Option(help="Only beside these, such as spark (nexmark only).")
+        str | None, typer.Option(help="Only these peers, such as spark (nexmark only).")
     ] = None,
 ) -> None:
     r"""Measure Anabranch beside what Spark itself offers, in one run; without a name, list them.
@@ -45,9 +50,9 @@ def bench(
         return
     if quick and smoke:
         raise QueryError(
-            "a benchmark has one form at a time",
+            "--quick and --smoke exclude each other",
             where=f"anabranch bench {name} --quick --smoke",
-            hint="leave out --quick for a form of seconds, or --smoke for figures in a minute",
+            hint="leave out --quick for the form of seconds, or --smoke for the form of a minute",
         )
     # The benchmarks load Spark; nobody who asks for help should wait for it.
     from anabranch.bench.catalog import BENCHES

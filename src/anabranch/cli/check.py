@@ -31,7 +31,9 @@ class Findings:
 
 def check(
     file: Annotated[str, typer.Argument(help="A stream file, or '-' for standard input.")],
-    limit: Annotated[int, typer.Option(min=1, help="Show so many violations at most.")] = 1,
+    limit: Annotated[
+        int, typer.Option(min=1, help="The largest number of violations to show.")
+    ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     r"""Say whether a stream keeps its promises.
@@ -120,5 +122,5 @@ def _summary(name: str, found: Findings) -> str:
         return f"{name}: not legal, see {unit} {first.position}"
     counts = f"{found.inserts:,} inserts, {found.adjusts:,} adjusts, {found.stables:,} stables"
     stable = found.form.clock.format(found.stable)
-    progress = f"stable point {stable}" if found.stables else "nothing is promised"
+    progress = f"stable point {stable}" if found.stables else "no stable point"
     return f"{name}: legal; {counts}; {progress}; {found.live:,} events may still change"

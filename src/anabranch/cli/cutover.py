@@ -9,13 +9,13 @@ import typer
 
 def cutover(
     merged: Annotated[str, typer.Argument(help="The log folder of the merge.")],
-    old: Annotated[str, typer.Argument(help="The log folder of the copy that goes.")],
-    new: Annotated[str, typer.Argument(help="The log folder of the copy that stays.")],
+    old: Annotated[str, typer.Argument(help="The log folder of the copy to remove.")],
+    new: Annotated[str, typer.Argument(help="The log folder of the copy to keep.")],
     checkpoint: Annotated[
-        str | None, typer.Option(help="Where the merge lives; beside its log if not said.")
+        str | None, typer.Option(help="The checkpoint of the merge; by default beside its log.")
     ] = None,
     patience: Annotated[
-        float, typer.Option(help="So many seconds the new copy has to come as far.")
+        float, typer.Option(help="Seconds within which the new copy must catch up.")
     ] = 3600.0,
 ) -> None:
     r"""Replace a copy of a running merge by another one.
@@ -32,4 +32,4 @@ def cutover(
     reached = change(merged, old, new, checkpoint=checkpoint, patience=patience)
     _, clock = LogFolder(merged).about()
     shown = clock.format(reached)
-    typer.echo(f"the merge goes on with {new} from {shown} on; {old} may be stopped", err=True)
+    typer.echo(f"the merge continues with {new} from {shown} on; {old} may be stopped", err=True)

@@ -11,7 +11,7 @@ import typer
 def demo(
     folder: Annotated[
         str | None,
-        typer.Option(help="Where bids, state and answers go; a new folder if not given."),
+        typer.Option(help="The folder for bids, state and answers; by default a new one."),
     ] = None,
 ) -> None:
     r"""See it work: the highest bid per item, over a stream that is late and corrected.

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 def diff(
     left: Annotated[str, typer.Argument(help="A stream file, or '-' for standard input.")],
-    right: Annotated[str, typer.Argument(help="Another one.")],
-    limit: Annotated[int, typer.Option(min=1, help="Show so many payloads of a kind.")] = 20,
+    right: Annotated[str, typer.Argument(help="Another stream file.")],
+    limit: Annotated[
+        int, typer.Option(min=1, help="The largest number of payloads of a kind to show.")
+    ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     r"""Say whether two streams have the same snapshot at every instant.
@@ -98,7 +100,7 @@ def _common_schema(one: StreamForm, other: StreamForm) -> pa.Schema:
             theirs = other.schema.field(place).type if place >= 0 else field.type
             if unify(_only(field.name, field.type), _only(field.name, theirs)) is None:
                 raise StreamError(
-                    f"column '{field.name}' has two types that have no value in common",
+                    f"column '{field.name}' has two incompatible types",
                     where=f"{field.type} in the first stream, {theirs} in the second",
                     hint="streams are compared column by column, by name",
                 )

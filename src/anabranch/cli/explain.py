@@ -12,9 +12,9 @@ from anabranch.cli.scripts import Modules, PlanOption, all_queries, last_query, 
 
 def explain(
     file: Annotated[str, typer.Argument(help="A script with SQL, or '-' for standard input.")],
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="The stages in which all queries run together.")
+        bool, typer.Option("--all", help="Show the stages in which all queries run together.")
     ] = False,
     emit: Annotated[
         str, typer.Option(help="As for 'anabranch run': the plan depends on what is emitted.")

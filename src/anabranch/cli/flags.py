@@ -51,7 +51,7 @@ def not_with(flag: str, parameter: str, *names: str) -> Rule:
     )
 
 
-_LOCAL: Final = "leave it out, or use --engine spark: the local engine reads what is there, once"
+_LOCAL: Final = "leave it out, or use --engine spark: the local engine reads the present input once"
 
 RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "run": (
@@ -69,7 +69,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             ("allow_unbounded",),
             lambda params: params["engine"] != "local",
             "with --engine local",
-            "leave it out: the local engine reads what is there, so no state grows for ever",
+            "leave it out: the local engine reads the present input once, so its state is bounded",
         ),
     ),
     "explain": (not_with("--all", "every", "as_json"),),
@@ -82,7 +82,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             ("as_json",),
             lambda params: params["verb"] is None,
             "with a command",
-            "leave it out, or list what the query was told: no command",
+            "leave it out, or leave out the command to list commands",
         ),
         only_with("a command", "verb", "copy"),
     ),
@@ -99,7 +99,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             ("revisions",),
             lambda params: params["adjusts"] > 0,
             "without --adjusts",
-            "say with --adjusts which share of the elements are adjusts",
+            "set the share of adjusts with --adjusts",
         ),
     ),
 }

@@ -33,7 +33,7 @@ class Form(str, Enum):
 
 generate = typer.Typer(
     name="generate",
-    help="Generate a workload; the same options give the same bytes.",
+    help="Generate a workload; the same options produce the same bytes.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -45,37 +45,41 @@ def _workloads() -> None:
 
 
 def nexmark(
-    to: Annotated[str, typer.Option(help="Where to write; '-' is standard output.")] = "-",
-    events: Annotated[int, typer.Option(min=0, help="How many bids.")] = 1_000,
-    seed: Annotated[int, typer.Option(help="Another seed gives other bids.")] = 1,
+    to: Annotated[str, typer.Option(help="The file to write; '-' is standard output.")] = "-",
+    events: Annotated[int, typer.Option(min=0, help="The number of bids.")] = 1_000,
+    seed: Annotated[int, typer.Option(help="The seed of the random numbers.")] = 1,
     rate: Annotated[
         float, typer.Option(min=0.001, help="Bids per second of event time.")
     ] = 1_000.0,
     items: Annotated[
-        int, typer.Option(min=0, help="Only so many items (0: new auctions all the time).")
+        int, typer.Option(min=0, help="The number of items (0: new auctions all the time).")
     ] = 0,
     disorder: Annotated[
-        str, typer.Option(help="A bid arrives up to so much later than it was made.")
+        str, typer.Option(help="The largest delay between a bid and its arrival.")
     ] = "0 seconds",
     late: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of bids that arrive even later.")
+        float, typer.Option(min=0, max=1, help="The share of bids that arrive later than that.")
     ] = 0.0,
     corrections: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of bids withdrawn, or with a new price.")
+        float,
+        typer.Option(min=0, max=1, help="The share of bids that are withdrawn or get a new price."),
     ] = 0.0,
     stable_every: Annotated[
-        int, typer.Option(min=1, help="A stable point follows so many elements.")
+        int, typer.Option(min=1, help="The number of elements between two stable points.")
     ] = _STABLE_EVERY,
     form: Annotated[
         Form | None,
         typer.Option(
             "--format",
             help="jsonl: elements as JSON lines. parquet: plain rows with the column bidTS. "
-            "elements: Parquet of elements. By default what the name says.",
+            "elements: Parquet of elements. By default the ending of the name decides.",
         ),
     ] = None,
     files: Annotated[
-        int, typer.Option(min=1, help="Spread plain rows over so many files of a folder.")
+        int,
+        typer.Option(
+            min=1, help="The number of files over which plain rows are spread in a folder."
+        ),
     ] = 1,
 ) -> None:
     r"""Generate bids of an online auction (NEXMark).
@@ -131,21 +135,25 @@ generate.command(help=help_of(nexmark), cls=CheckedCommand)(nexmark)
 
 
 def events(
-    to: Annotated[Path, typer.Option(help="The folder to write to; a folder per stream is made.")],
+    to: Annotated[
+        Path, typer.Option(help="The folder to write to; each stream gets a folder in it.")
+    ],
     count: Annotated[
-        int, typer.Option("--events", min=0, help="How many persons, auctions and bids in all.")
+        int, typer.Option("--events", min=0, help="The total number of persons, auctions and bids.")
     ] = 10_000,
-    seed: Annotated[int, typer.Option(help="Another seed gives other events.")] = 1,
+    seed: Annotated[int, typer.Option(help="The seed of the random numbers.")] = 1,
     rate: Annotated[
         float, typer.Option(min=0.001, help="Events per second of event time.")
     ] = 10_000.0,
     disorder: Annotated[
-        str, typer.Option(help="An event arrives up to so much later than it happened.")
+        str, typer.Option(help="The largest delay between an event and its arrival.")
     ] = "0 seconds",
     corrections: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of rows that are wrong at first.")
+        float, typer.Option(min=0, max=1, help="The share of rows that are wrong at first.")
     ] = 0.0,
-    files: Annotated[int, typer.Option(min=1, help="About so many files per stream.")] = 4,
+    files: Annotated[
+        int, typer.Option(min=1, help="The approximate number of files per stream.")
+    ] = 4,
 ) -> None:
     r"""Generate the events of the public Nexmark benchmark: persons, auctions and bids.
 
@@ -199,7 +207,7 @@ def _write_elements(to: str, config: Nexmark, how: Disturbance, *, as_parquet: b
         raise StreamError(
             "the name of a Parquet file of elements ends in .parquet",
             where=f"option --to {to}",
-            hint="readers tell files apart by their names",
+            hint="readers choose the format by the name of the file",
         )
     counted = Counted(config.bids)
     batches = counted(bid_elements(config, how), len)

@@ -37,11 +37,11 @@ class CaseName(str, Enum):
 def lmerge(
     to: Annotated[
         str,
-        typer.Option(help="Where to write: a file, or a folder for several copies; '-': output."),
+        typer.Option(help="A file, or a folder for several copies; '-' is standard output."),
     ] = "-",
-    copies: Annotated[int, typer.Option(min=1, help="How many copies.")] = 1,
-    events: Annotated[int, typer.Option(min=0, help="How many events all copies tell of.")] = 1_000,
-    seed: Annotated[int, typer.Option(help="Another seed gives other events.")] = 1,
+    copies: Annotated[int, typer.Option(min=1, help="The number of copies.")] = 1,
+    events: Annotated[int, typer.Option(min=0, help="The number of events in the stream.")] = 1_000,
+    seed: Annotated[int, typer.Option(help="The seed of the random numbers.")] = 1,
     case: Annotated[
         CaseName,
         typer.Option(
@@ -50,29 +50,33 @@ def lmerge(
             "r4: anything."
         ),
     ] = CaseName.r3,
-    text: Annotated[int, typer.Option(min=0, help="Bytes of the text of an event.")] = 1_000,
-    live: Annotated[int, typer.Option(min=0, help="About so many events hold at once.")] = 10_000,
+    text: Annotated[int, typer.Option(min=0, help="The bytes of text in an event.")] = 1_000,
+    live: Annotated[
+        int, typer.Option(min=0, help="The approximate number of events that hold at one instant.")
+    ] = 10_000,
     gap: Annotated[
-        str, typer.Option(help="Successive events start at most so far apart.")
+        str, typer.Option(help="The largest time between the starts of two successive events.")
     ] = "20 seconds",
     disorder: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of events that come late in a copy.")
+        float, typer.Option(min=0, max=1, help="The share of events that are late in a copy.")
     ] = 0.2,
-    back: Annotated[str, typer.Option(help="So late, at most.")] = "10 minutes",
+    back: Annotated[str, typer.Option(help="The largest delay of a late event.")] = "10 minutes",
     adjusts: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Share of adjusts among inserts and adjusts.")
+        float, typer.Option(min=0, max=0.9, help="The share of adjusts among inserts and adjusts.")
     ] = 0.0,
     revisions: Annotated[
-        int, typer.Option(min=1, help="Events that are adjusted are so often, at least.")
+        int, typer.Option(min=1, help="The least number of adjusts of an event that is adjusted.")
     ] = 1,
     stable_share: Annotated[
-        float, typer.Option("--stables", min=0, max=1, help="Share of stable points.")
+        float,
+        typer.Option("--stables", min=0, max=1, help="The share of stable points among elements."),
     ] = 0.01,
     form: Annotated[
         CopyForm | None,
         typer.Option(
             "--format",
-            help="jsonl: JSON lines. elements: Parquet of elements. By default what the name says.",
+            help="jsonl: JSON lines. elements: Parquet of elements. By default the ending of the "
+            "name decides.",
         ),
     ] = None,
 ) -> None:
@@ -125,13 +129,13 @@ def _paths(to: str, copies: int, form: CopyForm | None) -> list[str]:
         return [str(Path(to) / f"copy-{number}.{ending}") for number in range(1, copies + 1)]
     if copies > 1:
         raise StreamError(
-            f"{copies} copies do not fit into one file",
+            f"{copies} copies cannot be written to one file",
             where=f"option --to {to}",
             hint=f"name a folder: --to {Path(to).stem}/",
         )
     if to != "-" and chosen is not named:
         raise StreamError(
-            f"the name does not say {chosen.value}",
+            f"the name does not end like {chosen.value}",
             where=f"option --to {to}",
             hint="Parquet of elements ends in .parquet, JSON lines in .jsonl",
         )

@@ -11,10 +11,10 @@ def jumpstart(
     log: Annotated[str, typer.Argument(help="The log folder of the query.")],
     new: Annotated[str, typer.Argument(help="The log folder of the new copy.")],
     checkpoint: Annotated[
-        str | None, typer.Option(help="Where the query lives; beside its log if not said.")
+        str | None, typer.Option(help="The checkpoint of the query; by default beside its log.")
     ] = None,
     new_checkpoint: Annotated[
-        str | None, typer.Option(help="Where the copy shall live; beside its log if not said.")
+        str | None, typer.Option(help="The checkpoint of the new copy; by default beside its log.")
     ] = None,
 ) -> None:
     r"""Prepare a new copy of a query out of its checkpoint and its log.

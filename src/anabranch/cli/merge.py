@@ -23,15 +23,18 @@ if TYPE_CHECKING:
 
 def merge(
     files: Annotated[list[str], typer.Argument(help="Stream files or log folders: the copies.")],
-    to: Annotated[str, typer.Option(help="Where the stream goes; '-' is standard output.")] = "-",
+    to: Annotated[str, typer.Option(help="The output; '-' is standard output.")] = "-",
     case: Annotated[
-        str | None, typer.Option(help="What holds for every copy: r0, r1, r2, r3 or r4.")
+        str | None,
+        typer.Option(help="The merge case that every copy satisfies: r0, r1, r2, r3 or r4."),
     ] = None,
     inserts: Annotated[
         str, typer.Option(help="first, leading, half_frozen, quorum(2) or quorum(50%).")
     ] = "first",
     adjusts: Annotated[str, typer.Option(help="lazy, eager or leading.")] = "lazy",
-    lag: Annotated[str, typer.Option(help="How far to stay behind, such as '5 seconds'.")] = "0",
+    lag: Annotated[
+        str, typer.Option(help="How far the output stays behind, such as '5 seconds'.")
+    ] = "0",
     divergence: Annotated[
         str | None,
         typer.Option(
@@ -41,17 +44,19 @@ def merge(
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", help="On Spark: go on with what the copies, old and new, get."),
+        typer.Option(
+            "--follow", help="On Spark: keep running, and read what present and new copies receive."
+        ),
     ] = False,
     feedback: Annotated[
         bool,
-        typer.Option("--feedback", help="With --follow: let copies skip what is settled already."),
+        typer.Option("--feedback", help="With --follow: let copies skip what is already settled."),
     ] = False,
     trigger: Annotated[
         str | None, typer.Option(help="With --follow: the time between two batches.")
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(help="With --follow: the folder the merge lives in.")
+        str | None, typer.Option(help="With --follow: the folder for the checkpoint of the merge.")
     ] = None,
 ) -> None:
     r"""Merge copies of one stream that differ in order, revisions, gaps and progress.
@@ -117,7 +122,7 @@ def _follow(
     """Merge on Spark, until somebody ends it."""
     if len(files) != 1:
         raise PlanError(
-            f"{len(files)} places cannot be followed",
+            f"{len(files)} paths cannot be followed",
             where="option --follow",
             hint="give one folder that holds all copies, or a pattern in quotes: 'copies/*'",
         )
@@ -230,18 +235,18 @@ def _schema(copies: list[InputFile], forms: list[StreamForm]) -> pa.Schema:
                 ", ".join(f"{f.name} {f.type}" for f in each) for each in (schema, form.schema)
             ]
             raise StreamError(
-                f"'{copy.name}' has other columns than '{copies[0].name}'",
+                f"'{copy.name}' has columns that differ from those of '{copies[0].name}'",
                 where=f"{copies[0].name}: {shown[0]}\n{copy.name}: {shown[1]}",
                 hint="copies of one stream have the same columns",
             )
         if form.clock != forms[0].clock:
             chronons = [each.clock.label or "unknown" for each in (forms[0], form)]
             raise StreamError(
-                f"'{copy.name}' has other times than '{copies[0].name}'",
+                f"'{copy.name}' has times that differ from those of '{copies[0].name}'",
                 where="one has timestamps, the other whole numbers"
                 if form.timestamps != forms[0].timestamps
                 else f"the chronon of one is {chronons[0]}, of the other {chronons[1]}",
-                hint="copies of one stream count time alike",
+                hint="copies of one stream have the same kind of times",
             )
         schema = common
     return schema
@@ -249,7 +254,7 @@ def _schema(copies: list[InputFile], forms: list[StreamForm]) -> pa.Schema:
 
 def _tell(to: str, work: FileMerge, counts: _ElementCounts) -> None:
     elements = sum(copy.rows for copy in work.copies)
-    stable = "nothing is promised"
+    stable = "no stable point"
     if counts.stable is not None:
         stable = f"stable point {counts.shown}"
     name = "standard output" if to == "-" else to

@@ -13,14 +13,18 @@ from anabranch.cli.scripts import Modules, PlanOption
 
 
 def replicate(
-    scripts: Annotated[list[str], typer.Argument(help="A script, or several that mean the same.")],
-    to: Annotated[str, typer.Option(help="The folder for everything.")],
-    copies: Annotated[int, typer.Option(min=1, help="How many copies of a single script.")] = 3,
+    scripts: Annotated[list[str], typer.Argument(help="A script, or several equivalent ones.")],
+    to: Annotated[
+        str, typer.Option(help="The folder for checkpoints, copies and the merged stream.")
+    ],
+    copies: Annotated[
+        int, typer.Option(min=1, help="The number of copies of a single script.")
+    ] = 3,
     trigger: Annotated[str | None, typer.Option(help="The time between two batches.")] = None,
     inserts: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "first",
     adjusts: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "lazy",
     divergence: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "warn",
-    as_json: Annotated[bool, typer.Option("--json", help="Status lines as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print status lines as JSON.")] = False,
     plan: PlanOption = "optimized",
     modules: Modules = None,
 ) -> None:

@@ -32,41 +32,49 @@ def run(
     emit: Annotated[
         str,
         typer.Option(
-            help="'speculative' (corrected later), 'final' (only what stays), or 'watermark' "
+            help="'speculative' (corrected later), 'final' (only final results), or 'watermark' "
             "(windows of the time axis that have ended)."
         ),
     ] = "speculative",
     checkpoint: Annotated[
         str | None,
-        typer.Option(help="The folder the query lives in; beside the output if not said."),
+        typer.Option(help="The folder for the checkpoint; by default beside the output."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on when all files are read, and wait for more.")
+        bool,
+        typer.Option("--follow", help="Keep running when all files are read, and wait for more."),
     ] = False,
     every: Annotated[
         bool,
-        typer.Option("--all", help="Run all queries of the script together, into a folder."),
+        typer.Option(
+            "--all", help="Run all queries of the script together and write them to a folder."
+        ),
     ] = False,
     changed: Annotated[
         bool,
-        typer.Option("--changed", help="With --all: queries came or went; the others go on."),
+        typer.Option(
+            "--changed", help="With --all: queries were added or removed; the others resume."
+        ),
     ] = False,
     canonical: Annotated[
         bool,
-        typer.Option("--canonical", help="Write a form in which copies of the query can merge."),
+        typer.Option(
+            "--canonical", help="Write a form that can be merged with other copies of the query."
+        ),
     ] = False,
     trigger: Annotated[
         str | None, typer.Option(help="With --follow: the time between two batches.")
     ] = None,
     shards: Annotated[
         int | None,
-        typer.Option(help="Into how many shards state is cut, now that the run begins or goes on."),
+        typer.Option(help="The number of shards of the state, from this start on."),
     ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve metrics for Prometheus at this port; 0 for any.")
     ] = None,
     allow_unbounded: Annotated[
-        bool, typer.Option("--allow-unbounded", help="Accept a query whose state grows for ever.")
+        bool,
+        typer.Option("--allow-unbounded", help="Accept a query whose state grows without bound."),
     ] = False,
     plan: PlanOption = "optimized",
     modules: Modules = None,

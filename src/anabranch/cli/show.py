@@ -25,8 +25,10 @@ def show(
         str | None,
         typer.Option(help="Show what holds at this instant: a number or an ISO timestamp."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Show so many rows at most (0: all).")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines.")] = False,
+    limit: Annotated[
+        int, typer.Option(min=0, help="The largest number of rows to show (0: all).")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
 ) -> None:
     r"""Show the events of a stream after all adjusts, or the snapshot at an instant.
 

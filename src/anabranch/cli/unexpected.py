@@ -20,23 +20,23 @@ def told(problem: Exception) -> AnabranchError:
         return StreamError(
             f"cannot open it: {problem.strerror or name}",
             where=str(problem.filename),
-            hint="check the path, and that you may read or write it; anabranch --debug shows "
-            "who asked for it",
+            hint="check the path and its permissions; anabranch --debug shows the traceback",
         )
     if isinstance(problem, ImportError):
         return PlanError(
             f"a package is missing: {problem.name or first}",
             where=first,
-            hint="install it beside anabranch; anabranch --debug shows who needs it",
+            hint="install it beside anabranch; anabranch --debug shows the traceback",
         )
     if type(problem).__module__.startswith(("pyspark", "py4j")):
         return StreamError(
-            "Spark refuses it",
+            "Spark rejects the request",
             where=f"{name}: {first}",
-            hint="correct what is asked of Spark; anabranch --debug shows where",
+            hint="correct the query or its settings; anabranch --debug shows the traceback",
         )
     return EngineError(
-        f"something went wrong that nobody has foreseen: {name}",
+        f"an unexpected error occurred: {name}",
         where=first or name,
-        hint="anabranch --debug (or ANABRANCH_DEBUG=1) shows where; please report it with that",
+        hint="anabranch --debug (or ANABRANCH_DEBUG=1) shows the traceback; please report the "
+        "error with it",
     )

@@ -143,7 +143,7 @@ class _Translator:
 
     def variable(self, node: exp.Identifier) -> Value:
         if node.name.lower() not in self.variables:
-            raise SparkOnlyError(f"'{node.name}' is not known in workers")
+            raise SparkOnlyError(f"'{node.name}' does not exist in workers")
         return self.variables[node.name.lower()]
 
     def dot(self, node: exp.Dot) -> Value:

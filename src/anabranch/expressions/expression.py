@@ -270,7 +270,7 @@ def _compute(
         raise StreamError(
             f"cannot evaluate {expressions[0].sql}",
             where=explain_failure(error, schema.names),
-            hint="leave such rows out beforehand, or use try_cast, try_divide and the like",
+            hint="filter such rows out first, or use try_cast, try_divide and the like",
         ) from None
     assert table.num_rows == length
     return [_as_type(column, each.type) for column, each in zip(table.columns, expressions)]

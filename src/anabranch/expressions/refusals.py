@@ -43,30 +43,30 @@ def why_not_scalar(node: exp.Expr) -> tuple[str, str, str] | None:
     name = name_of_call(node)
     at_name = rf"\b{re.escape(name)}\b"
     if isinstance(node, exp.Window) or name in WINDOW_FUNCTIONS:
-        what, hint = "a window function is no scalar expression", "windows stand in FROM"
+        what, hint = "a window function is not a scalar expression", "write windows in FROM"
         return what, hint, r"\bover\b" if isinstance(node, exp.Window) else at_name
     if isinstance(node, (exp.Query, exp.Subquery)):
         what = "a query inside a scalar expression is not supported"
         return what, "make it a stream of its own", r"\bselect\b"
     if name in AGGREGATES or isinstance(node, exp.Any | exp.All):
-        hint = "aggregates stand beside GROUP BY, not in an expression over one row"
+        hint = "aggregates belong with GROUP BY, not in an expression over one row"
         return f"{name} is an aggregate", hint, at_name
     if name in GENERATORS:
-        return f"{name} makes several rows out of one", "an expression gives one value", at_name
+        return f"{name} makes several rows out of one", "an expression returns one value", at_name
     if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and node.name == "*"):
-        return "'*' is no value", "name the column", r"\*"
+        return "'*' is not a value", "name the column", r"\*"
     if isinstance(node, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):
         return "a parameter has no value here", "write the value itself", r"\?|[:@$]\w+"
     if name in UNSTABLE or _UNSTABLE_NODES.fullmatch(type(node).__name__):
-        return f"{name} does not give the same answer twice", _STABLE_HINT, at_name
+        return f"{name} is not deterministic", _STABLE_HINT, at_name
     if name == "unix_timestamp" and not node.expressions:
-        return f"{name}() does not give the same answer twice", _STABLE_HINT, at_name
+        return f"{name}() is not deterministic", _STABLE_HINT, at_name
     if _is_today(node):
         word = _first_text(node)
-        return f"'{word}' does not give the same answer twice", _STABLE_HINT, re.escape(word)
+        return f"'{word}' is not deterministic", _STABLE_HINT, re.escape(word)
     if is_unclear(node):
-        what = "it is not clear what belongs together"
-        return what, "put parentheses", re.escape(node.sql("spark", comments=False))
+        what = "the precedence of operators is not clear"
+        return what, "add parentheses", re.escape(node.sql("spark", comments=False))
     if isinstance(node, exp.Block):
         return "there is more than one expression", "write one scalar expression", ";"
     return None

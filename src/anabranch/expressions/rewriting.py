@@ -170,8 +170,8 @@ def _functions(expressions: Sequence[Expression]) -> tuple[ScalarFunction, ...]:
     if len(names) < len(found):
         # One was replaced after a part of the plan was made.
         raise QueryError(
-            f"there are two functions of one name here: {', '.join(sorted(names))}",
-            hint="make all streams of the query anew after a function was replaced",
+            f"two different functions have the same name: {', '.join(sorted(names))}",
+            hint="create all streams of the query again after replacing a function",
         )
     return tuple(sorted(found, key=lambda each: each.name))
 

@@ -23,10 +23,11 @@ _NO_COLUMN: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 _MOST_TEXT: Final = 300
 _RAISED_HINT: Final = (
-    "let it return None for such values, or keep them from it: CASE WHEN ... THEN {}(...) END"
+    "let it return None for such values, or do not pass them to it: CASE WHEN ... THEN {}(...) END"
 )
 _REPEAT_HINT: Final = (
-    "an answer must depend on the arguments of one row alone: no clock, no chance, no memory of "
+    "an answer must depend on the arguments of one row alone: no clock, no random numbers, no "
+    "memory of "
     "other rows; or declare it: @udf(deterministic=False)"
 )
 
@@ -103,7 +104,7 @@ class ScalarFunction:
             one, other = found[0].as_py(), again[0].as_py()
             if not _same(one, other):
                 raise OperatorError(
-                    f"the function '{self.name}' does not give the same twice: {_short(one)}, "
+                    f"the function '{self.name}' is not deterministic: it returned {_short(one)}, "
                     f"then {_short(other)}",
                     where=self._said(arrays, 0),
                     hint=_REPEAT_HINT,
@@ -125,12 +126,12 @@ class ScalarFunction:
         except _NO_COLUMN:
             place = next(i for i, value in enumerate(values) if not self._fits(value))
             given = f"{_short(values[place])} ({type(values[place]).__name__})"
-            raise self._wrong(f"gave {given}", arrays, place) from None
+            raise self._wrong(f"returned {given}", arrays, place) from None
 
     def _column(self, values: list[Any]) -> pa.Array:
         whole = pa.types.is_integer(self.returns)
         if whole and any(isinstance(value, float) and value % 1 for value in values):
-            raise ValueError("Arrow would cut it")
+            raise ValueError("Arrow would truncate it")
         return pa.array(values, self.returns)
 
     def _fits(self, value: Any) -> bool:
@@ -153,21 +154,21 @@ class ScalarFunction:
                 # What pandas has no value for is NULL, as in Spark.
                 given = pa.Array.from_pandas(given, type=self.returns)
             except _NO_COLUMN:
-                said = f"gave a {type(given).__name__} of {getattr(given, 'dtype', 'objects')}"
+                said = f"returned a {type(given).__name__} of {getattr(given, 'dtype', 'objects')}"
                 raise self._wrong(said, arrays, None) from None
         if isinstance(given, pa.ChunkedArray):
             given = pa.concat_arrays([pa.array([], given.type), *given.chunks])
         if not isinstance(given, pa.Array):
-            raise self._wrong(f"gave a {type(given).__name__}, no column", arrays, None)
+            raise self._wrong(f"returned a {type(given).__name__}, not a column", arrays, None)
         if len(given) != length:
-            said = f"gave {len(given)} values for {length} rows"
+            said = f"returned {len(given)} values for {length} rows"
             raise self._wrong(said, arrays, None)
         if given.type == self.returns:
             return given
         kind = type_in_spark(given.type)
         widens = kind is not None and common_type([kind, self.returns]) == self.returns
         if not widens or (kind == STRING and self.returns != STRING):
-            raise self._wrong(f"gave a column of {given.type}", arrays, None)
+            raise self._wrong(f"returned a column of {given.type}", arrays, None)
         return given.cast(self.returns)
 
     def _called(self, arrays: Sequence[pa.Array]) -> Any:

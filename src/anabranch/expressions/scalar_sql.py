@@ -142,7 +142,7 @@ def _parse(text: str) -> exp.Expr:
         raise _syntax_error(text, error) from None
     except TokenError:
         raise QueryError(
-            "the text cannot be cut into words",
+            "the text cannot be split into tokens",
             where=point_at(text, 0, len(text)),
             hint="look for a quote that is never closed",
         ) from None
@@ -180,7 +180,7 @@ def _refuse_what_is_not_scalar(tree: exp.Expr, text: str, own: Container[str]) -
 
 def _no_such_function(name: str, text: str) -> QueryError:
     near = difflib.get_close_matches(name, sorted(KNOWN), n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "look into the list of functions"
+    hint = f"did you mean {' or '.join(near)}?" if near else "see the list of functions"
     what = f"there is no function '{name}'"
     return QueryError(what, where=_at_call(name, text), hint=hint)
 

@@ -69,14 +69,14 @@ def cutover(
             return output.stable()
         if note.status == "refused":
             raise PlanError(
-                f"the merge has refused to let '{Path(old).name}' go: {note.why}",
+                f"the merge refused to detach '{Path(old).name}': {note.why}",
                 where=place,
-                hint="a copy is called as its log folder is",
+                hint="a copy has the name of its log folder",
             )
         if time.monotonic() > deadline:
             raise StreamError(
-                "the merge has not heard of it",
+                "the merge has not executed the command",
                 where=place,
-                hint="is it running? the command waits for it",
+                hint="check that the merge is running; the command waits for it",
             )
         time.sleep(_LOOK)

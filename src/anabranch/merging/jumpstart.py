@@ -54,7 +54,8 @@ def jumpstart(
         raise PlanError(
             "there is no checkpoint to begin from",
             where=str(source),
-            hint="name the checkpoint of the query; it is beside its log unless that was said",
+            hint="name the checkpoint of the query; it is beside its log unless another folder "
+            "was given",
         )
     for folder in (new, target):
         if folder.exists() and any(folder.iterdir()):

@@ -127,7 +127,7 @@ class Member:
             return
         self.pause = min(_LONGEST, max(1.0, self.pause * 2)) if lived < _SOON else 0.0
         self.since = time.monotonic()
-        tell(f"{self.name} has died ({_ending(code)}) after {lived:.0f} s and is started again")
+        tell(f"{self.name} has died ({_ending(code)}) after {lived:.0f} s and is restarted")
 
 
 def _give_way(group: int, by: int) -> None:

@@ -196,7 +196,7 @@ class Clock:
             if microseconds == 0:
                 return 0
             raise QueryError(
-                f"'{span}' has a unit, and it is not known how long one step of time is",
+                f"'{span}' has a unit, and the length of a chronon is not declared",
                 hint="the times of this stream are whole numbers: write a number without a unit, "
                 "or declare CHRONON 1 SECOND (in Python chronon='1 second')",
             )
@@ -274,7 +274,7 @@ def chronon_of(span: object) -> Duration:
     found = MICROSECONDS.duration(span)
     if not 1 <= found < FOREVER:
         raise QueryError(
-            f"a chronon cannot be '{span}'", hint="say how long one step of time is: '1 second'"
+            f"a chronon cannot be '{span}'", hint="give the length of a chronon: '1 second'"
         )
     return found
 

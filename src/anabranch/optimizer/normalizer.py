@@ -142,7 +142,7 @@ def loses_points(before: Node, after: Node) -> bool:
 def _endless(steps: Sequence[Step]) -> EngineError:
     last = ", ".join(dict.fromkeys(step.rule for step in steps[-20:]))
     return EngineError(
-        "the optimizer does not come to an end",
+        "the optimizer does not terminate",
         where=f"after {len(steps)} steps, the last of them by: {last}",
         hint="please report the query; it runs without the optimizer",
     )

@@ -277,12 +277,12 @@ FLAG: Final = ValueKind("True or False", "True", _flag, _flag_of)
 COLUMN: Final = ValueKind("the name of a column", "'column'", _text)
 NAME: Final = ValueKind("a name", "'bids'", _text)
 DURATION: Final = ValueKind(
-    "a duration: a text with a unit, a timedelta, or a count of chronons",
+    "a duration: a string with a unit, a timedelta, or a count of chronons",
     "'5 seconds'",
     _duration,
 )
 POSITIVE_DURATION: Final = ValueKind(
-    "a duration above 0: a text with a unit, or a timedelta", "'1 second'", _positive_duration
+    "a duration above 0: a string with a unit, or a timedelta", "'1 second'", _positive_duration
 )
 SECONDS: Final = ValueKind("a number of seconds from 0 up", "60", _seconds)
 SCHEMA: Final = ValueKind(

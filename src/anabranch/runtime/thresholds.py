@@ -116,7 +116,7 @@ def take_thresholds() -> None:
         asked = dict.fromkeys(THRESHOLDS, asked)
     if not isinstance(asked, dict):
         raise PlanError(
-            f"'{text}' does not say what the thresholds are",
+            f"'{text}' is not a value for thresholds",
             where=f"the environment variable {VARIABLE}",
             hint='write a number for all of them, or {"kernels.columns.grouped.SAMPLE_ROWS": 2}',
         )

@@ -77,7 +77,7 @@ def check_module(
     """
     module, like = module_of(module), module_of(like)
     if not isinstance(module, Template):
-        raise AssertionError(f"{module!r} is no module: decorate it with @ab.uda or @ab.udo")
+        raise AssertionError(f"{module!r} is not a module: decorate it with @ab.uda or @ab.udo")
     for kinds in _argument_types(module, types, events):
         bound = _bound(module, kinds, parameters)
         twin = None if like is None else _bound(like, kinds, parameters)
@@ -144,12 +144,14 @@ class _Check:
             return
         first = self._answers(self.module, case, case.events)
         again = self._answers(self.module, case, case.events)
-        self._compare(case, first, again, "gives something else when it is called again", 0.0)
+        self._compare(case, first, again, "returns a different result when it is called again", 0.0)
         sent = self._answers(self.sent, case, case.events)
-        self._compare(case, first, sent, "gives something else in another process", 0.0)
+        self._compare(case, first, sent, "returns a different result in another process", 0.0)
         if "ordered" not in self.module.properties:
             order = self._answers(self.module, case, case.permuted)
-            what = "gives something else for another order of events (declare ordered=True if so)"
+            what = (
+                "returns a different result for another order of events (or declare ordered=True)"
+            )
             self._compare(case, first, order, what)
         if self.module.incremental:
             self._piece_by_piece(case, first)
@@ -157,7 +159,7 @@ class _Check:
             self._beside_others(case, first)
         if self.like is not None and _can_answer(self.like, case.events):
             other = self._answers(self.like, case, case.events)
-            self._compare(case, first, other, f"does not give what {self.like.name} gives")
+            self._compare(case, first, other, f"does not return what {self.like.name} returns")
 
     def _piece_by_piece(self, case: ModuleCase, first: list[Timed]) -> None:
         """Add more than is there, look, and remove it again."""
@@ -170,15 +172,17 @@ class _Check:
             self._finished(case, state)
             state = self._changed(case, copy.deepcopy(state), (event,), "add")
         state = self._changed(case, state, more, "remove")
-        what = "gives something else after events were added and removed than for those left"
+        what = "returns a different result after events were added and removed again"
         self._compare(case, first, self._finished(case, state), what)
         if self.module.removes:
             state = self._changed(case, state, case.events, "remove")
             none = self._finished(case, self._state(case))
-            what = "keeps something when all events were removed"
+            what = "keeps a state when all events were removed"
             self._compare(case, none, self._finished(case, state), what)
         if repr(self._state(case)) != repr(untouched):
-            raise self._failure(case, "gives a state that was changed; initial must make a new one")
+            raise self._failure(
+                case, "returns a state that was changed; initial must create a new one"
+            )
 
     def _beside_others(self, case: ModuleCase, first: list[Timed]) -> None:
         """Answer for two windows in one table as for each alone."""
@@ -198,7 +202,7 @@ class _Check:
         rows = list(zip(*(together.column(name).to_pylist() for name in names)))
         wanted = [values for values, _, _ in alone]
         if not alike(rows, wanted, 1e-9):
-            what = "gives something else for a window beside another one in the same table"
+            what = "returns a different result for a window beside another one in the same table"
             raise self._failure(case, what, rows, wanted)
 
     def _answers(self, module: Module, case: ModuleCase, events: Events) -> list[Timed]:
@@ -243,7 +247,7 @@ class _Check:
             raise self._failure(
                 case,
                 f"has a state that cannot be stored: {strange!r} is a {type(strange).__name__}; "
-                "use numbers, texts, dates, lists, tuples, dicts and sets",
+                "use numbers, strings, dates, lists, tuples, dicts and sets",
             )
 
     def _called(
@@ -253,7 +257,7 @@ class _Check:
             return called(self.module, call)
         except ModuleCallError as failure:
             asked = case.events if events is None else events
-            hint = "" if asked else "; return None, or declare what it gives: empty=..."
+            hint = "" if asked else "; return None, or declare its result: empty=..."
             what = failure.reason.removeprefix(f"{self.module.name} ")
             raise self._failure(case, f"{what}{hint}") from failure.__cause__
 
@@ -289,7 +293,7 @@ def _argument_types(
     if types:
         return [tuple(form_of(kind)[0] for kind in types)]
     if not isinstance(module, UserModule):
-        raise AssertionError(f"say what types '{module.name}' is tried with: types=[...]")
+        raise AssertionError(f"give the types to test '{module.name}' with: types=[...]")
     forms = [each.form for each in module.declaration.seen.arguments]
     is_open = [bool(names_in(form)) for form in forms]
     if any(is_open) and events is not None and not isinstance(events, st.SearchStrategy):
@@ -316,7 +320,7 @@ def _bound(
         bound: Module = module.bind(kinds, (), parameters or {})
     except QueryError as problem:
         raise AssertionError(
-            f"module '{module.name}' cannot be called so: {problem}\n"
+            f"module '{module.name}' cannot be called with these parameters and types: {problem}\n"
             "  hint: give parameters={...} and types=[...] to check_module"
         ) from None
     return bound

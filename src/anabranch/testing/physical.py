@@ -168,7 +168,7 @@ class PhysicalState:
         is_insert = end == start
         wrong = ""
         if not BEGINNING < start < FOREVER or end < start or new_end < start:
-            wrong = "this is no lifetime"
+            wrong = "this is not a lifetime"
         elif is_insert and new_end == start:
             wrong = "the lifetime is empty"
         elif is_insert and start < self.stable:

@@ -37,7 +37,7 @@ class ResultMaker:
             return [((given,), None, None)]
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
             raise ModuleCallError(
-                f"{self.module} gave {given!r}, which is no list of results; "
+                f"{self.module} returned {given!r}, which is not a list of results; "
                 "return a list, or yield them"
             )
         return self._events(given) if self.own_times else self._rows(given)
@@ -48,7 +48,7 @@ class ResultMaker:
     def _events(self, given: Iterable[Any]) -> Iterator[Result]:
         for each in given:
             if not isinstance(each, Event):
-                raise ModuleCallError(f"{self.module} gave {each!r}, which is no Event")
+                raise ModuleCallError(f"{self.module} returned {each!r}, which is not an Event")
             yield self.row(each.value), each.start, each.end
 
     def row(self, given: Any) -> Row:
@@ -67,5 +67,5 @@ class ResultMaker:
         elif is_dataclass(given) and all(hasattr(given, name) for name in self.names):
             return tuple(getattr(given, name) for name in self.names)
         raise ModuleCallError(
-            f"{self.module} gave {given!r}, which is no row of {', '.join(self.names)}"
+            f"{self.module} returned {given!r}, which is not a row of {', '.join(self.names)}"
         )

@@ -67,7 +67,7 @@ class IncrementalCode(Code):
         changed = getattr(self.callee.target, method)(state, *shown)
         if changed is None and self.initial() is not None:
             raise ModuleCallError(
-                f"{self.answers.module}.{method} gave None; return the state, also when it was "
+                f"{self.answers.module}.{method} returned None; return the state, also when it was "
                 "changed in place"
             )
         return changed

@@ -141,9 +141,13 @@ def declared(
     name = options.name or _HUMP.sub("_", target.__name__).lower()
     reader = AnnotationReader(kind, name, definition, names, options.takes, options.returns)
     if not _NAME.fullmatch(name):
-        raise reader.wrong(f"'{name}' is no name", "use letters, digits and _: name='my_module'")
+        raise reader.wrong(
+            f"'{name}' is not a valid name", "use letters, digits and _: name='my_module'"
+        )
     if type(options.version) is not int or options.version < 1:
-        raise reader.wrong(f"{options.version!r} is no version", "use whole numbers from 1 on")
+        raise reader.wrong(
+            f"{options.version!r} is not a valid version", "use whole numbers, 1 or more"
+        )
     if options.frame not in _FRAMES:
         raise reader.wrong(f"there is no frame '{options.frame}'", f"use: {', '.join(_FRAMES)}")
     if options.frame != "python":
@@ -180,12 +184,12 @@ def _of_class(reader: AnnotationReader, target: Any) -> dict[str, Any]:
     has = [name for name in ("initial", "add") if callable(getattr(target, name, None))]
     if len(has) == 1:
         other = "add" if has == ["initial"] else "initial"
-        raise reader.wrong(f"the class has {has[0]}, and no {other}", "for example: " + _CLASS)
+        raise reader.wrong(f"the class has {has[0]} but no {other}", "for example: " + _CLASS)
     if not has:
         return {**made, "seen": reader.seen(compute)}
     if not 1 <= len(compute) <= 2:
         raise reader.wrong(
-            "compute must take the state, and perhaps the window",
+            "compute must take the state, and may take the window",
             "for example: def compute(self, state, window: ab.Window) -> float",
         )
     seen = reader.seen_one(reader.formals(target.add, bound=2))
@@ -193,7 +197,7 @@ def _of_class(reader: AnnotationReader, target: Any) -> dict[str, Any]:
     if removes and len(reader.formals(target.remove, bound=2)) != len(
         reader.formals(target.add, bound=2)
     ):
-        raise reader.wrong("remove takes other values than add", "give both the same parameters")
+        raise reader.wrong("remove and add take different values", "give both the same parameters")
     window = "window" if len(compute) == 2 else None
     seen = EventForm(seen.arguments, seen.events, seen.tupled, window)
     return {**made, "seen": seen, "incremental": True, "removes": removes}
@@ -221,13 +225,13 @@ def _framed(reader: AnnotationReader, options: Options) -> dict[str, Any]:
         raise reader.wrong("the class has no compute", "for example: def compute(self, table)")
     if options.returns is None:
         raise reader.wrong(
-            "a module on tables must say what columns it takes and gives",
+            "a module on tables must declare the columns that it takes and returns",
             "for example: @ab.uda(frame='arrow', takes={'price': float}, returns=float)",
         )
     taken_names = [name for name in reserved(options.time_sensitive) if name in options.takes]
     if taken_names:
         raise reader.wrong(
-            f"no argument can be called '{taken_names[0]}', which is a column of the engine",
+            f"no argument can be called '{taken_names[0]}', which is a reserved column",
             "give it another name",
         )
     takes = tuple(
@@ -240,7 +244,7 @@ def _framed(reader: AnnotationReader, options: Options) -> dict[str, Any]:
     given = reader.given(compute)
     if options.own_times:
         if reader.kind == "uda":
-            raise reader.wrong("an aggregate has no own times", "declare it as udo")
+            raise reader.wrong("an aggregate cannot set lifetimes", "declare it as udo")
         given = Given(given.columns, given.single, True)
     clash = [name for name, _ in given.columns if name in (reserved(False) + TIMES)]
     if clash:
@@ -262,8 +266,8 @@ def _check_open(reader: AnnotationReader, found: Declaration) -> None:
     for name in set().union(*(names_in(form) for form in wanted)):
         if not name or name not in brought:
             raise reader.wrong(
-                f"nothing says which type {name or 'Any'} is in what it gives or in a parameter",
-                "name the type, or use a TypeVar that is the type of a column as well",
+                f"the type {name or 'Any'} of its result or of a parameter is not determined",
+                "name the type, or use a TypeVar that is also the type of a column",
             )
 
 
@@ -272,9 +276,15 @@ def _with_empty(reader: AnnotationReader, found: Declaration, empty: Any) -> Dec
     if empty is NOTHING:
         return found
     if found.incremental:
-        raise reader.wrong("it keeps a state, and declares empty", "let compute say it")
+        raise reader.wrong(
+            "it keeps a state and declares empty",
+            "return the result for an empty window from compute",
+        )
     if found.given.own_times:
-        raise reader.wrong("results with own times cannot be given for empty windows", "leave it")
+        raise reader.wrong(
+            "an operator that sets lifetimes cannot return results for empty windows",
+            "leave empty out",
+        )
     columns = found.given.columns
     names = tuple(name for name, _ in columns)
     try:
@@ -283,5 +293,5 @@ def _with_empty(reader: AnnotationReader, found: Declaration, empty: Any) -> Dec
             if not names_in(form):
                 typed_values([value], form, "empty is")
     except ModuleCallError as problem:
-        raise reader.wrong(problem.reason, "give what it returns for no events") from None
+        raise reader.wrong(problem.reason, "give the result for a window without events") from None
     return replace(found, empty=row)

@@ -52,7 +52,7 @@ class FrameCode(Code):
         table = library.read(given)
         if not isinstance(table, pa.Table):
             raise ModuleCallError(
-                f"{self.answers.module} gave a {type(given).__name__}, which is no table of "
+                f"{self.answers.module} returned a {type(given).__name__}, which is not a table of "
                 f"{self.frame}"
             )
         return self._complete(self._typed(table), events, counted)
@@ -80,7 +80,8 @@ class FrameCode(Code):
         if missing:
             shown = VALUE if self.answers.kind == "uda" and missing[0] != WINDOW else missing[0]
             raise ModuleCallError(
-                f"{self.answers.module} gave a table without '{shown}'; it has: {', '.join(names)}"
+                f"{self.answers.module} returned a table without '{shown}'; it has: "
+                f"{', '.join(names)}"
             )
         columns = [self._cast(table.column(each.name), each) for each in wanted]
         return pa.table(columns, schema=pa.schema(wanted))
@@ -90,12 +91,14 @@ class FrameCode(Code):
             return column
         # pandas has floats for integers with gaps; such a column is taken if it is exact.
         exact = pa.types.is_floating(column.type) and pa.types.is_integer(wanted.type)
-        who = f"{self.answers.module} gave, in '{wanted.name}',"
+        who = f"{self.answers.module} returned, in '{wanted.name}',"
         if exact or widens(column.type, wanted.type) or _is_alike(column.type, wanted.type):
             try:
                 return column.cast(wanted.type)
             except pa.ArrowInvalid as problem:
-                raise ModuleCallError(f"{who} what is no {wanted.type}: {problem}") from None
+                raise ModuleCallError(
+                    f"{who} a value that is not of type {wanted.type}: {problem}"
+                ) from None
         if pa.types.is_null(wanted.type) or pa.types.is_nested(wanted.type):
             return typed_values(column.to_pylist(), wanted.type, who)
         raise ModuleCallError(f"{who} values of the type {column.type}, not {wanted.type}")
@@ -106,7 +109,7 @@ class FrameCode(Code):
         strange = answered.filter(pc.invert(pc.is_in(answered, asked)))
         if len(strange) or answered.null_count:
             raise ModuleCallError(
-                f"{self.answers.module} gave a result for the window number "
+                f"{self.answers.module} returned a result for the window number "
                 f"{strange[0] if len(strange) else None}, which is not in its table"
             )
         if self.answers.kind == "uda":
@@ -123,11 +126,12 @@ class FrameCode(Code):
 
     def _check_one_each(self, asked: pa.Array, answered: pa.ChunkedArray) -> None:
         if len(answered.unique()) != len(answered):
-            raise ModuleCallError(f"{self.answers.module} gave two values for one window")
+            raise ModuleCallError(f"{self.answers.module} returned two values for one window")
         if len(answered) != len(asked):
             missing = asked.filter(pc.invert(pc.is_in(asked, answered.combine_chunks())))
             raise ModuleCallError(
-                f"{self.answers.module} gave no value for {len(missing)} of {len(asked)} windows"
+                f"{self.answers.module} returned no value for {len(missing)} of {len(asked)} "
+                f"windows"
             )
 
     @property

@@ -71,16 +71,16 @@ class Library(Mapping[str, Any]):
         if not isinstance(module, Template) and not isinstance(getattr(module, "name", None), str):
             what = getattr(module, "__name__", repr(module))
             raise PlanError(
-                f"{what} is no module",
-                hint="decorate it with @ab.uda, @ab.udo or @ab.udf, and register what that gives",
+                f"{what} is not a module",
+                hint="decorate it with @ab.uda, @ab.udo or @ab.udf, and register the result",
             )
         called = module.name if name is None else name
         if not _NAME.fullmatch(called):
-            raise PlanError(f"'{called}' is no name", hint="use letters, digits and _")
+            raise PlanError(f"'{called}' is not a valid name", hint="use letters, digits and _")
         earlier = self._registered.get(called.lower(), module)
         if earlier is not module and not replace:
             raise PlanError(
-                f"there is a module '{called}' already",
+                f"there is already a module '{called}'",
                 where=getattr(earlier, "signature", ""),
                 hint="choose another name: register(..., name=...); or replace it: replace=True",
             )
@@ -113,7 +113,7 @@ class Library(Mapping[str, Any]):
             raise OperatorError(
                 f"the module '{name}' cannot be loaded",
                 where=self._problems[key],
-                hint="mend or remove the package that offers it",
+                hint="repair or remove the package that provides it",
             )
         raise KeyError(name)
 
@@ -184,7 +184,7 @@ def _templates(offered: Any) -> Iterator[Any]:
     offered = module_of(offered)
     if isinstance(offered, Template) or not isinstance(offered, Iterable):
         if not isinstance(getattr(offered, "name", None), str):
-            raise TypeError(f"{offered!r} is no module; decorate it with @ab.uda or @ab.udo")
+            raise TypeError(f"{offered!r} is not a module; decorate it with @ab.uda or @ab.udo")
         yield offered
     else:
         for each in offered:

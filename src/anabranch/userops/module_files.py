@@ -92,5 +92,5 @@ def _failed(file: Path, problem: BaseException) -> OperatorError:
     return OperatorError(
         f"the file with modules raised {type(problem).__name__}: {problem}",
         where=f"{file}{at}",
-        hint="mend the file; `python FILE` shows the same",
+        hint="correct the file; `python FILE` shows the same error",
     )

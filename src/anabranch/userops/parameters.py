@@ -82,7 +82,7 @@ def _value(
     if value is None and parameter.nullable:
         return None
     kind = resolved(parameter.form, known)
-    where = f"the parameter '{parameter.name}' of {declared.name} is {value!r}, and must be a "
+    where = f"the parameter '{parameter.name}' of {declared.name} is {value!r}, but must be a "
     try:
         made = _duration(value, clock) if parameter.is_duration else constant(value, kind)
     except QueryError as problem:
@@ -94,7 +94,7 @@ def _value(
         choices = ", ".join(repr(each) for each in parameter.choices)
         raise misused(
             declared,
-            f"the parameter '{parameter.name}' of {declared.name} is {value!r}, and must be one "
+            f"the parameter '{parameter.name}' of {declared.name} is {value!r}, but must be one "
             f"of {choices}",
         )
     return made
@@ -128,7 +128,7 @@ def constant(value: Any, kind: pa.DataType) -> Any:
         return value
     if isinstance(value, _CLASSES.get(kind, ())):
         return value
-    raise ValueError(f"{value!r} is no {kind}")
+    raise ValueError(f"{value!r} is not of type {kind}")
 
 
 def frozen(value: Any) -> Any:

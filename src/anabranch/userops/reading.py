@@ -75,7 +75,7 @@ class AnnotationReader:
         found = list(inspect.signature(function).parameters.values())[bound:]
         for each in found:
             if each.kind in (Formal.VAR_POSITIONAL, Formal.VAR_KEYWORD):
-                raise self.wrong(f"'{each}' says nothing about types", "name every parameter")
+                raise self.wrong(f"'{each}' has no types", "name every parameter")
         return [each.replace(annotation=hints.get(each.name, Formal.empty)) for each in found]
 
     def _hints(self, function: Callable[..., Any]) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class AnnotationReader:
         events = [each for each in columns if _is_event(_element(each.annotation))]
         if events and len(columns) > 1:
             raise self.wrong(
-                "events stand beside other columns",
+                "events cannot be combined with other columns",
                 "several columns are in one value: events: list[ab.Event[tuple[int, float]]]",
             )
         if events:
@@ -129,7 +129,7 @@ class AnnotationReader:
         tupled = get_origin(value) is tuple
         kinds = get_args(value) if tupled else (value,)
         if Ellipsis in kinds:
-            raise self.wrong(f"{show_annotation(value)} has no certain number of columns")
+            raise self.wrong(f"{show_annotation(value)} has no fixed number of columns")
         names = list(self.takes) or (
             [f"value{number}" for number in range(1, len(kinds) + 1)] if tupled else ["value"]
         )
@@ -148,7 +148,7 @@ class AnnotationReader:
         strange = [name for name in self.takes if name not in names]
         if strange:
             raise self.wrong(
-                f"takes names '{strange[0]}', which is no parameter",
+                f"takes names '{strange[0]}', which is not a parameter",
                 f"its columns are: {', '.join(names)}",
             )
 
@@ -161,9 +161,9 @@ class AnnotationReader:
         if element is None:
             raise self.wrong(
                 f"the parameter '{formal.name}' is a {show_annotation(formal.annotation)}, "
-                "and a module gets all values of a window",
-                f"write {formal.name}: list[{show_annotation(formal.annotation)}]; what the query "
-                "sets stands behind a *",
+                "but a module receives all values of a window",
+                f"write {formal.name}: list[{show_annotation(formal.annotation)}]; parameters "
+                "that the query sets come after a *",
             )
         return self._argument(formal.name, element)
 
@@ -205,7 +205,8 @@ class AnnotationReader:
             constant(default, form)
         except (ValueError, OverflowError):
             raise self.wrong(
-                f"the parameter '{name}' is {default!r} by default, which is no {show_form(form)}",
+                f"the parameter '{name}' is {default!r} by default, which is not of type "
+                f"{show_form(form)}",
                 "for example: *, q: float = 0.5",
             ) from None
 
@@ -217,12 +218,12 @@ class AnnotationReader:
         if declared is None:
             declared = self._hints(function).get("return", Formal.empty)
             if declared is Formal.empty:
-                raise self.wrong("it does not say what it returns")
+                raise self.wrong("it does not declare the type that it returns")
             if self.kind == "udo":
                 declared = self._each(declared)
         if self.kind == "uda":
             if _is_event(_without_none(declared)[0]):
-                raise self.wrong("an aggregate gives a value, not an event", "declare it as udo")
+                raise self.wrong("an aggregate returns a value, not an event", "declare it as udo")
             form, _ = self.form(declared, "what it returns")
             return Given(((self.name, form),))
         own_times = _is_event(declared)
@@ -238,7 +239,8 @@ class AnnotationReader:
         if get_origin(declared) in _MANY and get_args(declared):
             return get_args(declared)[0]
         raise self.wrong(
-            f"an operator gives any number of results, and this one {show_annotation(declared)}",
+            f"an operator returns any number of results, and this one returns "
+            f"{show_annotation(declared)}",
             "return list[...] or Iterator[...]",
         )
 

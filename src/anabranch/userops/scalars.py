@@ -112,13 +112,13 @@ def _name(code: Callable[..., Any], given: str | None) -> str:
         raise PlanError(
             f"{code!r} cannot be called",
             where="@udf",
-            hint="put @udf above a function; options are named: @udf(name=...)",
+            hint="put @udf above a function; pass options by name: @udf(name=...)",
         )
     said = given if given is not None else getattr(code, "__name__", "")
     name = said.lower()
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         raise PlanError(
-            f"'{said}' is no name for a function",
+            f"'{said}' is not a valid name for a function",
             where="@udf",
             hint="give it one of letters, digits and underscores: @udf(name='...')",
         )
@@ -146,7 +146,7 @@ def _annotations(
     except (ValueError, TypeError, NameError, SyntaxError) as problem:
         if takes is None:
             raise PlanError(
-                f"the types of '{name}' cannot be found out: {problem}",
+                f"the types of '{name}' cannot be determined: {problem}",
                 where=_where(name),
                 hint="name them: @udf(takes=[float], returns=float)",
             ) from None
@@ -162,13 +162,13 @@ def _annotations(
     odd = [each for each in signature.parameters.values() if not _is_plain(each)]
     if odd:
         raise PlanError(
-            f"an expression cannot give the parameter '{odd[0]}' of '{name}'",
+            f"an expression cannot pass the parameter '{odd[0]}' of '{name}'",
             where=_where(name),
-            hint="arguments are given one by one, all of them: no *args, no keywords, no defaults",
+            hint="every argument is passed by position: no *args, no keywords, no defaults",
         )
     if takes is not None and len(takes) != len(names):
         raise PlanError(
-            f"'{name}' has {len(names)} parameters, and {len(takes)} types are named",
+            f"'{name}' has {len(names)} parameters but {len(takes)} types",
             where=_where(name),
             hint="name one type per parameter: @udf(takes=[...])",
         )
@@ -195,7 +195,7 @@ def _type(said: Any, what: str, name: str) -> pa.DataType:
         wrong = str(problem) if isinstance(said, str) else _has_none(said, what)
         hint = _TYPES_HINT
         if said is Decimal:
-            hint = 'say how many digits: @udf(returns="DECIMAL(10, 2)")'
+            hint = 'give the precision: @udf(returns="DECIMAL(10, 2)")'
         raise PlanError(wrong, where=_where(name), hint=hint) from None
     known = type_in_spark(found) if isinstance(found, pa.DataType) else None
     if known is None or pa.types.is_null(known):
@@ -204,7 +204,7 @@ def _type(said: Any, what: str, name: str) -> pa.DataType:
 
 
 def _has_none(said: Any, what: str) -> str:
-    return f"{what} has no type of SQL: {getattr(said, '__name__', str(said))}"
+    return f"{what} has no SQL type: {getattr(said, '__name__', str(said))}"
 
 
 def _where(name: str) -> str:

@@ -37,7 +37,8 @@ _PLAIN: Final = {
     pa.uint32(): pa.int64(),
 }
 KNOWN: Final = (
-    "types are int, float, str, bool, bytes, datetime, date, list[...], a SQL type as text such as "
+    "types are int, float, str, bool, bytes, datetime, date, list[...], a SQL type as a string "
+    "such as "
     "'DECIMAL(10, 2)', and Any or a TypeVar for any type"
 )
 
@@ -86,7 +87,7 @@ def form_of(annotation: Any) -> tuple[Form, bool]:
     if get_origin(annotation) in (Union, types.UnionType):
         parts = [part for part in get_args(annotation) if part is not type(None)]
         if len(parts) != 1 or len(parts) == len(get_args(annotation)):
-            raise UnknownTypeError(f"{show_annotation(annotation)} is more than one type")
+            raise UnknownTypeError(f"{show_annotation(annotation)} is not a single type")
         return form_of(parts[0])[0], True
     return _form(annotation), False
 
@@ -117,7 +118,7 @@ def _form(annotation: Any) -> Form:
     try:
         return _PYTHON[annotation]
     except (KeyError, TypeError):
-        raise UnknownTypeError(f"{show_annotation(annotation)} is no type of a column") from None
+        raise UnknownTypeError(f"{show_annotation(annotation)} is not a type of a column") from None
 
 
 def _annotated(annotation: Any) -> Form:

@@ -93,7 +93,7 @@ class UserModule(Template, Generic[P, R]):
         try:
             callee = Callee.of(declared.definition, parameters)
         except (ValueError, TypeError) as problem:
-            raise misused(declared, f"{declared.name} refuses its parameters: {problem}") from None
+            raise misused(declared, f"{declared.name} rejects its parameters: {problem}") from None
         return Module(
             name=declared.name,
             kind=declared.kind,

@@ -19,7 +19,7 @@ from anabranch.aggregates.sql import SqlCall, SqlForm, SqlReading
 
 def _read(call: SqlCall) -> SqlReading:
     """`STRING_AGG(x, ', ')`, also with an order, as long as that is the order of the values."""
-    call = replace(call, hint="write STRING_AGG(x, ', '); values stand in ascending order")
+    call = replace(call, hint="write STRING_AGG(x, ', '); values are in ascending order")
     argument = call.tree.this
     order = None
     if isinstance(argument, exp.Order):
@@ -36,7 +36,9 @@ def _read(call: SqlCall) -> SqlReading:
     if given is not None:
         separator = call.constant(given, "the separator of STRING_AGG")
     if not isinstance(separator, str):
-        raise call.wrong(f"the separator {given.sql(dialect='spark') if given else ''} is no text")
+        raise call.wrong(
+            f"the separator {given.sql(dialect='spark') if given else ''} is not a string"
+        )
     return SqlReading(inner, distinct, separator=separator)
 
 
@@ -66,7 +68,7 @@ FUNCTION: Final = AggregateFunction(
     read=_read,
     takes=is_text,
     gives=one_text,
-    hint="string_agg(CAST(x AS STRING), ', ') takes any value that can be a text",
+    hint="string_agg(CAST(x AS STRING), ', ') takes any value that can be cast to a string",
     parameters=("separator",),
     distinct=True,
     meaning=_meaning,

@@ -55,7 +55,7 @@ def check_chance(plan: Node) -> None:
             continue
         if not isinstance(node, Map | Filter):
             raise PlanError(
-                f"the function '{name}' is not deterministic and cannot stand here",
+                f"the function '{name}' is not deterministic and is not allowed here",
                 where=node.label,
                 hint=f"compute it in a nested query: (SELECT ..., {name}(...) AS value FROM ...)",
             )

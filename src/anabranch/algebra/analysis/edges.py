@@ -31,7 +31,7 @@ def as_edges(leaf: Source, by: Sequence[str]) -> CountWindow:
     for name in by:
         if name.lower() not in spelled:
             raise PlanError(
-                f"there is no column '{name}' that edges could have as their key",
+                f"there is no column '{name}' for the key of the edges",
                 where=where,
                 hint=f"columns are: {', '.join(leaf.schema.names)}",
             )

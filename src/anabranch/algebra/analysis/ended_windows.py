@@ -17,10 +17,10 @@ def only_ended(node: Node) -> Node:
     """
     if not any(isinstance(each, ApplyModule) for each in node.walk()):
         raise PlanError(
-            "emission 'watermark' is for windows of the time axis, and there are none",
+            "emission 'watermark' needs a window of the time axis, and the query has none",
             where=node.label,
-            hint="group by a window such as TUMBLING(10 MINUTES), or use emit 'final': only what "
-            "stays",
+            hint="group by a window such as TUMBLING(10 MINUTES), or use emit 'final', which "
+            "writes only final results",
         )
     return _ended(node)
 

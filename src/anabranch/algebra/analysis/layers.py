@@ -28,7 +28,7 @@ MOST_LAYERS_OF_A_ROW: Final = 1_000_000
 
 WAYS_OUT: Final = (
     "every instant of a lifetime counts as an occurrence; give the window a SLIDE, or write "
-    "GRANULARITY behind it, and COUNT, SUM and AVG over it are weighed by time; ask for MIN, MAX "
+    "GRANULARITY after it, and COUNT, SUM and AVG over it are weighted by time; use MIN, MAX "
     "or DISTINCT, which need no copies; or put the window on points: on the source, or on "
     "Istream(...) of the query"
 )

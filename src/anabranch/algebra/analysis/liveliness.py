@@ -61,6 +61,6 @@ def warning(node: ApplyModule) -> str | None:
         dict.fromkeys(call.module.name for call in node.calls if call.module.time_sensitive)
     )
     return (
-        f"{names} may see an end that lies behind its window: an event that holds for long keeps "
-        "all its windows; clip 'right' or 'full' lets them go"
+        f"{names} may see an end that lies after its window: an event with a long lifetime keeps "
+        "all its windows in the state; clip 'right' or 'full' releases them"
     )

@@ -101,7 +101,7 @@ def no_sign(label: str, row: Payload, start: int) -> StreamError:
     return StreamError(
         "a sign is neither 1 nor -1",
         where=f"{label}: {show_payload(row)} at instant {format_time(start)}",
-        hint="signed streams have 1 where something begins and -1 where it ends",
+        hint="a signed stream has 1 where an event begins and -1 where it ends",
     )
 
 

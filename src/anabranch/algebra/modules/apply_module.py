@@ -136,48 +136,52 @@ class ApplyModule(Unary):
                 raise PlanError(f"there is no {name} '{given}'", hint=hint)
         if self.timestamps == "time_bound" and isinstance(self.window, CountByStart | CountByEnd):
             raise PlanError(
-                "the timestamps 'time_bound' do not go with windows over a number of rows",
+                "timestamps 'time_bound' cannot be used with windows that count rows",
                 where=self.window.label(clock_of(self.input)),
-                hint="a row that comes later moves the ends of windows that began before it, so no "
-                "module can promise to change nothing before what came; use 'unchanged' or 'clip'",
+                hint="a later row moves the ends of windows that began before it, so a module "
+                "cannot "
+                "promise that earlier results stay; use 'unchanged' or 'clip'",
             )
         if self.empty and not self.window.on_grid:
             raise PlanError(
                 "only hopping and tumbling windows can be empty",
                 where=self.window.label(clock_of(self.input)),
-                hint="leave the option for empty windows out: these windows are made by events",
+                hint="leave the option out: these windows exist only where there are events",
             )
 
     def _check_calls(self) -> None:
         if not self.calls:
-            raise PlanError("windows without a module say nothing", hint="apply one to them")
+            raise PlanError(
+                "the windows have no module that computes a result",
+                hint="apply a module to the windows",
+            )
         modules = [call.module for call in self.calls]
         operators = [module for module in modules if module.kind == "udo"]
         if operators and len(modules) > 1:
             raise PlanError(
-                f"the operator {operators[0].name} cannot answer beside other modules",
-                hint="an operator gives any number of rows; apply it alone",
+                f"the operator {operators[0].name} cannot be combined with other modules",
+                hint="an operator returns any number of rows; apply it alone",
             )
         for call in self.calls:
             for argument in call.arguments:
                 check_schema(argument, self.input)
             if len(call.names) != len(call.module.gives):
                 raise PlanError(
-                    f"{call.module.name} gives {len(call.module.gives)} columns, "
-                    f"and has {len(call.names)} names",
-                    hint=f"it gives: {', '.join(call.module.gives.names)}",
+                    f"{call.module.name} returns {len(call.module.gives)} columns, "
+                    f"but has {len(call.names)} names",
+                    hint=f"it returns: {', '.join(call.module.gives.names)}",
                 )
         framed = [each.name for each in modules if each.frame != "python" and each.on_empty is None]
         if self.empty and framed:
             raise PlanError(
-                f"{framed[0]} gets a table of events, which does not show empty windows",
-                hint="let its author say what it gives for them, or leave empty windows out",
+                f"{framed[0]} takes a table of events, in which empty windows do not appear",
+                hint="declare what the module returns for them, or leave empty windows out",
             )
         if self.timestamps != "align" and not any(module.own_times for module in modules):
             raise PlanError(
-                f"{modules[0].name} gives no lifetimes",
+                f"{modules[0].name} returns no lifetimes",
                 where=f"timestamps '{self.timestamps}'",
-                hint="only operators that give events can have other timestamps than 'align'",
+                hint="only operators that return events can have other timestamps than 'align'",
             )
 
     @property
@@ -315,8 +319,8 @@ class ApplyModule(Unary):
         return OperatorError(
             reason,
             where="\n".join(where),
-            hint="mend the module and try it with anabranch.testing.check_module, or let the query "
-            "go on with errors => 'skip' or 'quarantine'",
+            hint="correct the module and test it with anabranch.testing.check_module, or let the "
+            "query continue with errors => 'skip' or 'quarantine'",
         )
 
     def promise(self, *stables: Time) -> Time:

@@ -72,7 +72,7 @@ class Hopping(AxisWindow):
                     hint="use a positive duration",
                 )
         if abs(self.offset) > _LONGEST:
-            raise PlanError(f"an offset of {self.offset} is too far", hint="use a smaller one")
+            raise PlanError(f"an offset of {self.offset} is too large", hint="use a smaller one")
 
     def numbers(self, start: int, end: int) -> range:
         """The numbers k of the windows that overlap a stretch of time."""

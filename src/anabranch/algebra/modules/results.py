@@ -60,7 +60,7 @@ def settled_results(
     results: list[Result] = called(module, list, given)
     for each in results:
         if called(module, len, each) != 3:
-            raise ModuleCallError(f"{module.name} gave {each!r}, which is no result")
+            raise ModuleCallError(f"{module.name} returned {each!r}, which is not a result")
     rows = typed_rows(module, [values for values, _, _ in results])
     if not module.own_times or timestamps == "align":
         return [(values, window.start, window.end) for values in rows]
@@ -82,10 +82,10 @@ def settled_times(
     """
     for time in (start, end):
         if not isinstance(time, int) or isinstance(time, bool) or not BEGINNING <= time <= FOREVER:
-            raise ModuleCallError(f"{module.name} gave an event with the time {time!r}")
+            raise ModuleCallError(f"{module.name} returned an event with the time {time!r}")
     if start >= end or start == FOREVER:
         raise ModuleCallError(
-            f"{module.name} gave an event that ends at {format_time(end)}, "
+            f"{module.name} returned an event that ends at {format_time(end)}, "
             f"not after its start {format_time(start)}"
         )
     if timestamps == "clip":
@@ -93,7 +93,7 @@ def settled_times(
         return (start, end) if start < end else None
     if start < window.start:
         raise ModuleCallError(
-            f"{module.name} gave an event from {format_time(start)} on, before its window"
+            f"{module.name} returned an event from {format_time(start)} on, before its window"
         )
     return start, end
 
@@ -107,11 +107,11 @@ def typed_rows(module: Module, rows: Sequence[Any]) -> list[Row]:
     width = len(module.gives)
     for row in rows:
         if not isinstance(row, tuple) or len(row) != width:
-            raise ModuleCallError(f"{module.name} gave {row!r}, which is not {width} values")
+            raise ModuleCallError(f"{module.name} returned {row!r}, which is not {width} values")
     if module.kind == "uda" and len(rows) != 1:
-        raise ModuleCallError(f"{module.name} gave {len(rows)} values for one window")
+        raise ModuleCallError(f"{module.name} returned {len(rows)} values for one window")
     columns = [
-        typed_values([row[place] for row in rows], each.type, f"{module.name} gave")
+        typed_values([row[place] for row in rows], each.type, f"{module.name} returned")
         for place, each in enumerate(module.gives)
     ]
     return list(zip(*(column.to_pylist() for column in columns))) if rows else []
@@ -129,12 +129,12 @@ def typed_values(values: list[Any], kind: pa.DataType, who: str) -> pa.Array:
         wrong = numbers and isinstance(value, bool)
         wrong |= pa.types.is_integer(kind) and isinstance(value, float)
         if wrong:
-            raise ModuleCallError(f"{who} {value!r}, which is no {kind}")
+            raise ModuleCallError(f"{who} {value!r}, which is not of type {kind}")
     try:
         return pa.array(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         wrong_one = next((value for value in values if not _fits(value, kind)), values)
-        raise ModuleCallError(f"{who} {wrong_one!r}, which is no {kind}") from None
+        raise ModuleCallError(f"{who} {wrong_one!r}, which is not of type {kind}") from None
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:

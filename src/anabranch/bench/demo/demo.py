@@ -61,13 +61,13 @@ def run_demo(folder: Path | None = None) -> None:
     began = time.monotonic()
     console.print(
         "\n[bold]Anabranch demo[/]: the highest bid per item over the last minute, every 10 "
-        "seconds,\nover a stream of bids that comes out of order, late and corrected.\n"
+        "seconds,\nover a stream of bids that arrive out of order, late and corrected.\n"
     )
     feed = _generate(root)
     console.print(
         f"[bold]1.[/] {feed.bids:,} bids are on their way, up to 5 seconds out of order.\n"
         f"   {feed.corrections:,} corrections follow; {feed.late:,} bids come so late that the "
-        "stream\n   has already promised that nothing would come any more.\n"
+        "stream\n   has already promised that nothing more would come.\n"
     )
     console.print("[bold]2.[/] The query runs on Spark, in a process of its own.")
     half = FILES // 2
@@ -79,7 +79,7 @@ def run_demo(folder: Path | None = None) -> None:
     after = _run_query(root, console, stop_after=None)
     late = sum(batch["late"] for batch in {b["batch"]: b for b in before + after}.values())
     console.print(
-        f"   It went on with batch {after[0]['batch'] + 1} and reached the end.\n"
+        f"   It resumed with batch {after[0]['batch'] + 1} and reached the end.\n"
         f"   {late:,} late bids were dropped, and counted.\n"
     )
     console.print("[bold]4.[/] Every snapshot is compared with an independent computation.")

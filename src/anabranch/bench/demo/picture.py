@@ -101,7 +101,7 @@ def _draw_mark(panel: Axes, place: int, mark: Mark) -> None:
 
 
 def _draw_stables(panel: Axes, timeline: Timeline) -> None:
-    panel.set_title("Stable points: what is before them does not change any more", loc="left")
+    panel.set_title("Stable points: what is before them no longer changes", loc="left")
     lines = [(lane.name, lane.steps, lane.ended) for lane in timeline.lanes]
     for (name, steps, ended), colour in zip(lines, COLOURS):
         seconds, reach = _stairs(steps, timeline, ended)

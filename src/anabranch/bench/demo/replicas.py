@@ -132,7 +132,7 @@ def _tell(console: Console, stage: DemoStage, timeline: Timeline) -> None:
     console.print(
         f"[bold]3.[/] In the feed of replica 2 all prices from {low} to {high} were changed.\n"
         f"   After {two.unheard:.1f} seconds the merge noticed {count:,} answers that contradict "
-        "what was\n   settled, and ceased to listen to it. One of them:\n"
+        "what was\n   settled, and stopped listening to it. One of them:\n"
         f"     {in_words(notes[0]['event'])}\n"
     )
     console.print(

@@ -143,7 +143,7 @@ class DemoStage:
                 player.check()
             if time.monotonic() > deadline:
                 raise EngineError(
-                    f"the demo has waited {PATIENCE:.0f} seconds for {what}",
+                    f"the demo waited {PATIENCE:.0f} seconds for {what}",
                     where=str(self.folder),
                     hint="run it again when the machine is less busy, or report this",
                 )

@@ -176,7 +176,7 @@ class Flink:
             raise PlanError(
                 "Flink has failed",
                 where=(self.talk.read().strip().splitlines() or ["without a word"])[-1][:200],
-                hint="remove build/flink-venv to install it anew, or leave Flink out: "
+                hint="remove build/flink-venv to install it again, or leave Flink out: "
                 "--peers spark",
             )
 

@@ -24,9 +24,9 @@ def examples() -> Path:
         if (root / "examples" / "nexmark" / "streams.sql").exists():
             return root / "examples" / "nexmark"
     raise PlanError(
-        "the queries of Nexmark are not here",
+        "the queries of Nexmark are missing",
         where="examples/nexmark",
-        hint="run this in a copy of the repository",
+        hint="run this in a clone of the repository",
     )
 
 

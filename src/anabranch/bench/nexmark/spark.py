@@ -17,7 +17,7 @@ from anabranch.workloads.nexmark_events import SCHEMAS
 CANNOT: Final[Mapping[str, str]] = {
     "q4": "an aggregate over an aggregate needs windows of event time, and there are none",
     "q6": "there is neither a window of rows nor a rank over a stream",
-    "q9": "there is no rank over a stream, and no aggregate behind a join without a window",
+    "q9": "there is no rank over a stream, and no aggregate after a join without a window",
     "q15": "COUNT(DISTINCT) is not supported over a stream",
     "q16": "COUNT(DISTINCT) is not supported over a stream",
     "q19": "there is no rank over a stream",

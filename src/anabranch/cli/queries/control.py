@@ -24,7 +24,8 @@ def control(
     verb: Annotated[
         str | None,
         typer.Argument(
-            help="advance, pause, resume, limit, attach, detach, rejoin or feedback; none to list."
+            help="advance, pause, resume, limit, attach, detach, rejoin or feedback; without "
+            "one, commands are listed."
         ),
     ] = None,
     source: Annotated[str | None, typer.Argument(help="The name of a source.")] = None,

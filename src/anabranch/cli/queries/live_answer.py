@@ -84,9 +84,9 @@ class Answer:
             parts, forgotten = list(self._parts), self.forgotten
         if at < forgotten:
             raise QueryError(
-                f"what held at {self.show(at)} is no longer kept",
-                where=f"it is from {self.show(forgotten)} on",
-                hint="let the query write to a folder, with \\to, and read that",
+                f"the snapshot at {self.show(at)} is no longer kept",
+                where=f"snapshots are kept from {self.show(forgotten)} on",
+                hint="write the query to a folder with \\to, and read the folder",
             )
         return snapshot_of(parts, at, self.schema)
 

@@ -75,7 +75,7 @@ class LiveQuery:
         if self._announcement.is_asked():
             self._announcement.refresh("stopping")
             self.stop()
-            return f"{self.name} was asked to stop, and has"
+            return f"{self.name} was asked to stop and has stopped"
         self._announcement.refresh()
         return None
 
@@ -129,7 +129,7 @@ class LiveQueries:
             return self._queries[names[name.lower()]]
         near = get_close_matches(name.lower(), list(names), 1)
         guess = f"did you mean '{names[near[0]]}'? " if near else ""
-        known = f"there are: {', '.join(names.values())}" if names else "none has been started yet"
+        known = f"there are: {', '.join(names.values())}" if names else "no query has been started"
         raise QueryError(f"there is no query '{name}'", where="this shell", hint=guess + known)
 
     def forget_end(self, query: LiveQuery) -> None:

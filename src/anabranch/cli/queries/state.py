@@ -23,11 +23,11 @@ def state(
         ),
     ],
     check: Annotated[
-        bool, typer.Option("--check", help="Read everything and compare checksums.")
+        bool, typer.Option("--check", help="Read all files and compare checksums.")
     ] = False,
     quarantine: Annotated[
         bool,
-        typer.Option("--quarantine", help="Show windows that modules failed for, instead."),
+        typer.Option("--quarantine", help="Show instead the windows for which modules failed."),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object per shard of a stage, or per window.")
@@ -54,7 +54,7 @@ def state(
         return
     _show(facts, shards)
     rows, size = sum(each.rows for each in shards), sum(each.bytes for each in shards)
-    checked = ", all of them as written" if check else ""
+    checked = ", all checksums are right" if check else ""
     typer.echo(
         f"query {facts.query}, {facts.shards} shards: {rows:,} rows, {size:,} bytes{checked}",
         err=True,

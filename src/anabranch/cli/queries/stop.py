@@ -15,9 +15,9 @@ _PAUSE: Final = 0.1
 
 
 def stop(
-    name: Annotated[str, typer.Argument(help="The query, as 'anabranch ps' calls it.")],
+    name: Annotated[str, typer.Argument(help="The name of the query, as 'anabranch ps' shows it.")],
     timeout: Annotated[
-        float, typer.Option(min=0, help="Wait so many seconds for it to end.")
+        float, typer.Option(min=0, help="Seconds to wait for the query to end.")
     ] = 60.0,
 ) -> None:
     r"""Ask a query to stop after its batch, and wait until it has.
@@ -36,7 +36,10 @@ def stop(
     deadline = time.monotonic() + timeout
     while _is_there(entries, entry):
         if time.monotonic() >= deadline:
-            typer.echo(f"{name} has not ended within {timeout:g} s; it has been asked to", err=True)
+            typer.echo(
+                f"{name} has not ended within {timeout:g} s; it has been asked to stop",
+                err=True,
+            )
             raise typer.Exit(1)
         time.sleep(_PAUSE)
     typer.echo(f"{name} has stopped", err=True)

@@ -35,8 +35,8 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
 def top(
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two updates.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
 ) -> None:
     r"""Watch the queries that run on this machine, until Ctrl-C.
 

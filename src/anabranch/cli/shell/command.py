@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 def shell(
     file: Annotated[str | None, typer.Argument(help="A script to run first.")] = None,
     engine: Annotated[
-        str, typer.Option(help="'spark', or 'local': once over what is there, in this process.")
+        str, typer.Option(help="'spark', or 'local': in this process, once over the present input.")
     ] = "spark",
     allow_unbounded: Annotated[
-        bool, typer.Option("--allow-unbounded", help="Accept queries whose state grows for ever.")
+        bool,
+        typer.Option("--allow-unbounded", help="Accept queries whose state grows without bound."),
     ] = False,
     modules: Modules = None,
 ) -> None:
@@ -130,6 +131,6 @@ def _history() -> History:
         path: Path = state_folder() / "history"
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     except OSError as problem:
-        typer.echo(f"note: what you type is not kept: {problem}", err=True)
+        typer.echo(f"note: the history of commands is not saved: {problem}", err=True)
         return InMemoryHistory()
     return FileHistory(str(path))

@@ -87,7 +87,7 @@ def _watch(session: ShellSession, rest: str) -> None:
     name, _, at = _needed(rest, "\\watch query [latest]").partition(" ")
     if at.strip() not in ("", "latest", "stable"):
         raise QueryError(
-            f"'{at.strip()}' is no instant to watch",
+            f"'{at.strip()}' is not an instant to watch",
             where=f"\\watch {rest}",
             hint="write stable for the last final instant, or latest",
         )
@@ -111,15 +111,13 @@ def _unquoted(text: str) -> str:
 
 COMMANDS: Final[Mapping[str, ShellCommand]] = {
     "help": ShellCommand("", "this text", _help),
-    "q": ShellCommand(
-        "", "leave; Ctrl-D does the same; queries that were started here end", _leave
-    ),
+    "q": ShellCommand("", "exit, like Ctrl-D; queries that were started here end", _leave),
     "i": ShellCommand("file", "run the statements of a file", _include),
-    "to": ShellCommand("path", "let the next SELECT write there: a .jsonl file or a folder", _to),
+    "to": ShellCommand("path", "write the next SELECT to a .jsonl file or a folder", _to),
     "at": ShellCommand("[T]", "the last result at an instant, or at the last final one", _at),
     "watch": ShellCommand(
-        "query [latest]", "back to the view of a query; latest: before it is final", _watch
+        "query [latest]", "show a running query again; latest: before it is final", _watch
     ),
     "stop": ShellCommand("query", "end a query; STOP query; does the same", _stop),
-    "timing": ShellCommand("", "say how long statements take, or no longer", _timing),
+    "timing": ShellCommand("", "switch the timing of statements on or off", _timing),
 }

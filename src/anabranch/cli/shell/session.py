@@ -99,7 +99,7 @@ class ShellSession:
             self._fail(problem)
             return
         if self._depth >= _DEEPEST:
-            self._fail(QueryError("scripts include each other for ever", where=path))
+            self._fail(QueryError("scripts include each other in a cycle", where=path))
             return
         self._depth += 1
         self.run_text(text, name)
@@ -159,7 +159,7 @@ class ShellSession:
         self._last = query.answer
         if not watch(query, Console(), at):
             name = query.name
-            remark = f"{name} goes on; \\watch {name} comes back to it, STOP {name}; ends it"
+            remark = f"{name} keeps running; \\watch {name} shows it again, STOP {name}; ends it"
             typer.echo(remark, err=True)
 
     def show_at(self, text: str) -> None:
@@ -199,7 +199,7 @@ class ShellSession:
 
         if to == "-":
             raise QueryError(
-                "a live query cannot write between what is typed",
+                "a live query cannot write to the terminal of the shell",
                 where="\\to -",
                 hint="give a .jsonl file or a folder",
             )

@@ -181,7 +181,7 @@ def _from_text(value: Value, kind: pa.DataType, *, safe: bool) -> Value | None:
         tried = f"(CASE WHEN regexp_full_match({{}}, '[+-]?[0-9]+') THEN TRY_CAST({{}} AS {name})"
         tried += f" WHEN regexp_full_match({{}}, '{_BLANK}*[+-]?[0-9]+{_BLANK}*')"
         tried += f" THEN TRY_CAST({trimmed} AS {name}) END)"
-        what = "is no whole number"
+        what = "is not a whole number"
     elif is_decimal(kind):
         digits = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?"
         # Java reads the digits of all scripts.
@@ -191,14 +191,14 @@ def _from_text(value: Value, kind: pa.DataType, *, safe: bool) -> Value | None:
         tried = f"(CASE WHEN regexp_full_match({ascii}, '{digits}')"
         tried += f" AND abs(TRY_CAST({ascii} AS DOUBLE)) <= {_beyond(kind)}"
         tried += f" THEN TRY_CAST({ascii} AS {name}) END)"
-        what = "is no number"
+        what = "is not a number"
     elif is_float(kind):
         digits = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?"
         tried = f"(CASE WHEN regexp_full_match({{}}, '{digits}') THEN TRY_CAST({{}} AS DOUBLE)"
         tried += " ELSE spark_double({}) END)"
         if kind == FLOAT:
             return None
-        what = "is no number"
+        what = "is not a number"
     elif kind == BOOLEAN:
         word = f"lower({trimmed})"
         tried = f"(CASE WHEN {word} IN ('t', 'true', 'y', 'yes', '1') THEN true"
@@ -208,7 +208,7 @@ def _from_text(value: Value, kind: pa.DataType, *, safe: bool) -> Value | None:
         usual = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
         tried = f"(CASE WHEN regexp_full_match({{}}, '{usual}') THEN TRY_CAST({{}} AS DATE)"
         tried += " ELSE DATE '1970-01-01' + spark_date({}) END)"
-        what = "is no date"
+        what = "is not a date"
     elif kind in (TIMESTAMP, TIMESTAMP_NTZ):
         usual = (
             r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
@@ -216,7 +216,7 @@ def _from_text(value: Value, kind: pa.DataType, *, safe: bool) -> Value | None:
         read = "spark_timestamp" if kind == TIMESTAMP else "spark_timestamp_ntz"
         tried = f"(CASE WHEN regexp_full_match({{}}, '{usual}') THEN TRY_CAST({{}} AS TIMESTAMP)"
         tried += f" ELSE make_timestamp({read}({{}})) END)"
-        what = "is no timestamp"
+        what = "is not a timestamp"
     elif kind == BINARY:
         return value.called("encode({})", BINARY)
     else:

@@ -112,7 +112,7 @@ def _micros(text: str, *, zoned: bool) -> int | None:
     days = None if found is None else _days(found)
     if found is None or days is None:
         if re.match(r"T?\d{1,2}:", text, re.ASCII):
-            raise ValueError(f"{text} has no date, and would be another instant every day")
+            raise ValueError(f"{text} has no date, so it would be a different instant every day")
         return None
     rest = found["rest"]
     if rest is None:

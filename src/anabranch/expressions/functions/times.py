@@ -142,7 +142,7 @@ def _converted(kind: pa.DataType, *, safe: bool = False) -> Build:
         tried = text.replace("{}", value.text)
         if kind == DATE:
             tried = f"CAST({tried} AS DATE)"
-        return strictly(value, tried, kind, safe=safe, what="does not fit the pattern")
+        return strictly(value, tried, kind, safe=safe, what="does not match the pattern")
 
     return build
 

@@ -120,7 +120,7 @@ EVERYWHERE: Final = Routing("everywhere")
 
 def by_id_or(route: Route | None, other: Routing) -> Routing:
     """By id, where the ids of a kernel are those of its stage."""
-    assert route is not None, "the plan says nothing of routes"
+    assert route is not None, "the plan has no routes"
     return BY_ID if route.is_own else other
 
 

@@ -79,7 +79,7 @@ class LookupKernel(Stateless):
 
     def apply(self, batch: EventBatch) -> EventBatch:
         """The same moves of all pairs; of rows without a partner, what the kind of join says."""
-        assert self.path, f"nobody has said where {self.relation.name} is"
+        assert self.path, f"the files of {self.relation.name} are not known"
         table = _table(self, self.path)
         mine, theirs = table.partners(self.own_keys(self.side), batch.payload, len(batch))
         if self.keys.rest is not None and len(mine):

@@ -90,7 +90,7 @@ def contradiction(
     return StreamError(
         f"input '{name}' contradicts what is settled",
         where="\n".join(each.text(name, clock=clock) for each in found[:SHOWN]),
-        hint="find out which copy is right; divergence='quarantine' goes on without this one",
+        hint="find out which copy is right; divergence='quarantine' continues without this one",
     )
 
 

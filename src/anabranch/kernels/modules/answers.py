@@ -93,7 +93,7 @@ def compare(module: Module, one: Sequence[Any], two: Sequence[Any]) -> None:
     first, second = freeze(list(one)), freeze(list(two))
     if not _alike(first, second):
         raise ModuleCallError(
-            f"{module.name} is not deterministic: for the same events it gave {_short(first)}, "
+            f"{module.name} is not deterministic: for the same events it returned {_short(first)}, "
             f"then {_short(second)}"
         )
 

@@ -107,7 +107,7 @@ def _at_once(
     failures: dict[int, ModuleCallError],
 ) -> OperatorResults:
     if module.kind == "uda" and any(len(results) != 1 for _, results in rows):
-        raise ModuleCallError(f"{module.name} does not give one value")
+        raise ModuleCallError(f"{module.name} does not return one value")
     owner = np.repeat(
         np.array([number for number, _ in rows], np.int64), [len(results) for _, results in rows]
     )
@@ -117,7 +117,7 @@ def _at_once(
     if any(not isinstance(row, tuple) or len(row) != width for row in values):
         typed_rows(module, values)
     columns = [
-        typed_values([row[index] for row in values], each.type, f"{module.name} gave")
+        typed_values([row[index] for row in values], each.type, f"{module.name} returned")
         for index, each in enumerate(module.gives)
     ]
     start, end = seen.start[owner], seen.end[owner]

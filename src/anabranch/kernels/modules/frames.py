@@ -58,19 +58,23 @@ def ask_frame(module: Module, seen: WindowEvents, timestamps: Timestamps) -> Ope
 def _frame_answers(module: Module, seen: WindowEvents, timestamps: Timestamps) -> OperatorResults:
     given = called(module, module.code.compute_frame, frame(module, seen))
     if not isinstance(given, pa.Table):
-        raise ModuleCallError(f"{module.name} gave a {type(given).__name__}, which is no table")
+        raise ModuleCallError(
+            f"{module.name} returned a {type(given).__name__}, which is not a table"
+        )
     needed = [WINDOW, *module.gives.names, *(("start", "end") if module.own_times else ())]
     missing = [name for name in needed if given.column_names.count(name) != 1]
     if missing:
         there = ", ".join(given.column_names)
-        raise ModuleCallError(f"{module.name} gave not one column '{missing[0]}', but: {there}")
+        raise ModuleCallError(
+            f"{module.name} did not return exactly one column '{missing[0]}', but: {there}"
+        )
     owner = _column(module, given, WINDOW, pa.int64()).to_numpy(zero_copy_only=False)
     has_events = np.diff(seen.cuts) > 0
     if len(owner) and (owner.min() < 0 or owner.max() >= len(seen) or not has_events[owner].all()):
-        raise ModuleCallError(f"{module.name} gave a result for a window that was not asked for")
+        raise ModuleCallError(f"{module.name} returned a result for a window that it was not given")
     columns = [_column(module, given, each.name, each.type) for each in module.gives]
     if module.kind == "uda" and (np.bincount(owner, minlength=len(seen)) != has_events).any():
-        raise ModuleCallError(f"{module.name} did not give one value for every window")
+        raise ModuleCallError(f"{module.name} did not return one value for every window")
     if module.own_times and timestamps != "align":
         start, end = (
             _column(module, given, name, pa.int64()).to_numpy(zero_copy_only=False)
@@ -124,13 +128,15 @@ def _column(module: Module, given: pa.Table, name: str, kind: pa.DataType) -> pa
     column = given.column(name).combine_chunks()
     column = column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)
     if pa.types.is_integer(kind) and pa.types.is_floating(column.type):
-        raise ModuleCallError(f"{module.name} gave {column.type} for '{name}', which is no {kind}")
+        raise ModuleCallError(
+            f"{module.name} returned {column.type} for '{name}', which is not of type {kind}"
+        )
     if name in (WINDOW, "start", "end") and column.null_count:
-        raise ModuleCallError(f"{module.name} gave NULL for '{name}'")
+        raise ModuleCallError(f"{module.name} returned NULL for '{name}'")
     try:
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        what = f"{module.name} gave {column.type} for '{name}', which is no {kind}"
+        what = f"{module.name} returned {column.type} for '{name}', which is not of type {kind}"
         raise ModuleCallError(what) from None
 
 

@@ -165,10 +165,11 @@ def check_version(module: Module, data: bytes) -> None:
     version = version_of(data)
     if version > module.version or (version < module.version and not module.code.can_migrate):
         raise OperatorError(
-            f"{module.name} left a state of version {version}, and is version {module.version} now",
+            f"{module.name} stored a state of version {version} and is now version "
+            f"{module.version}",
             where="the checkpoint of this query",
-            hint="give the module a method migrate(self, state, version), or start the query anew "
-            "with another checkpoint",
+            hint="give the module a method migrate(self, state, version), or start the query again "
+            "with a new checkpoint",
         )
 
 
@@ -177,7 +178,8 @@ def _written(module: Module, state: Any) -> bytes:
         return encode_state(state, module.version)
     except (TypeError, ValueError, RecursionError) as problem:
         raise ModuleCallError(
-            f"{module.name} has a state that cannot be kept: {problem}; use numbers, texts, lists, "
+            f"{module.name} has a state that cannot be stored: {problem}; use numbers, strings, "
+            f"lists, "
             "tuples, dicts and sets"
         ) from None
 

@@ -64,7 +64,7 @@ def _encoded(value: Any) -> Any:
     for name, (known, write, _) in _OTHERS.items():
         if kind is known:
             return {name: write(value)}
-    raise TypeError(f"a {kind.__name__} cannot be kept in a checkpoint")
+    raise TypeError(f"a {kind.__name__} cannot be stored in a checkpoint")
 
 
 def _decoded(value: Any) -> Any:

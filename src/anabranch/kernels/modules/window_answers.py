@@ -126,7 +126,7 @@ def within_bounds(
         return old, new
     name = node.calls[0].module.name
     when = clock_of(node.input).format(bound)
-    reason = f"{name} changed what holds before {when}, which was promised"
+    reason = f"{name} changed results before {when}, which it had promised to keep"
     own = np.flatnonzero(np.isin(results.windows.ids, ids[wrong]))
     # Windows that failed have been reported already.
     problems = {

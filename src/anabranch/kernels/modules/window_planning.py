@@ -141,7 +141,7 @@ def present(node: ApplyModule, rows: pa.RecordBatch) -> pa.RecordBatch:
     wrong = numbers(rows, COUNT) < 0
     if wrong.any():
         raise StreamError(
-            "an event is withdrawn, or ends otherwise, that was never inserted",
+            "an adjust or withdrawal of an event that was never inserted",
             where=f"{node.label}: from instant {numbers(rows, TIME)[wrong.argmax()]} on",
             hint="run `anabranch check` on the source",
         )

@@ -217,7 +217,7 @@ class _Compiler:
         if not is_merge or any(part.chain for part, _ in parts):
             raise PlanError(
                 f"source '{several[0]}' is several copies of one stream",
-                where="something else than a merge would read them",
+                where="an operator other than a merge would read them",
                 hint="merge them first, then filter, map and aggregate the result",
             )
         if len(names) > 1:

@@ -194,7 +194,7 @@ class CountWindowKernel(Stateful):
         if self.node.partition_by:
             where += f", group {self._group(runs, ids[first], times[first])}"
         raise StreamError(
-            "two elements at one instant: which of them is the later one is not said",
+            "two elements at one instant have no order",
             where=where,
             hint="give order_by, which decides between elements at one instant, or use times at "
             "which at most one element of a group occurs",

@@ -137,7 +137,7 @@ class TimeWindowKernel(Stateless):
             several = int(layers.max())
             if self.node.columns is not None:
                 raise StreamError(
-                    f"a row would be in {several} windows, and there once for each of them",
+                    f"a row would be repeated in {several} windows",
                     where=self.node.label,
                     hint="use a longer slide or a smaller size",
                 )

@@ -62,7 +62,9 @@ def read_as_of(
     at = version if version is not None else join
     word = "ASOF JOIN" if asof else "FOR SYSTEM_TIME AS OF"
     if version is not None and asof:
-        raise context.wrong("there are two times", version, "leave ASOF out, or FOR SYSTEM_TIME")
+        raise context.wrong(
+            "the time is given twice", version, "remove either ASOF or FOR SYSTEM_TIME"
+        )
     if (str(join.side or "").upper(), str(join.kind or "").upper()) not in (
         ("", ""),
         ("", "INNER"),
@@ -70,7 +72,7 @@ def read_as_of(
         ("LEFT", "OUTER"),
     ):
         raise context.wrong(
-            f"{word} stands in a JOIN or a LEFT JOIN", join, "put the rows on the left side"
+            f"{word} is allowed only in a JOIN or LEFT JOIN", join, "put the rows on the left side"
         )
     if not holds_one_instant(mine):
         raise context.wrong(
@@ -90,14 +92,16 @@ def _check_version(version: exp.Expr, left: Sequence[Item], context: Context) ->
     time = version.args.get("expression")
     if str(version.this).upper() != "TIMESTAMP" or version.args.get("kind") != "AS OF":
         raise context.wrong(
-            "streams have times, and no other versions", version, "write FOR SYSTEM_TIME AS OF o.at"
+            "streams have times, and no version numbers",
+            version,
+            "write FOR SYSTEM_TIME AS OF o.at",
         )
     if time is None or not _is_time(time.unnest(), left):
         raise context.wrong(
-            "AS OF is the time of the rows on the left",
+            "AS OF must name the time of the rows on the left",
             version,
-            f"write FOR SYSTEM_TIME AS OF {_some_time(left)}; a fixed time is asked for when a "
-            "result is read: anabranch show --at",
+            f"write FOR SYSTEM_TIME AS OF {_some_time(left)}; a result can be read at a fixed "
+            "time: anabranch show --at",
         )
 
 
@@ -106,9 +110,9 @@ def _read_asof(
 ) -> AsOf:
     if not right.times:
         raise context.wrong(
-            "ASOF JOIN takes a stream whose rows hold for one instant, and whose time is known",
+            "ASOF JOIN needs a stream whose rows hold for one instant, with a visible time column",
             join.this,
-            "leave its window out; a nested query selects the column of time, which the stream "
+            "leave its window out; a nested query selects the time column, which the stream "
             "keeps with ORDERED BY at KEEP",
         )
     shape = f"{_some_time(left)} >= {_some_time([right])}"
@@ -118,7 +122,7 @@ def _read_asof(
         last = using[-1]
         if not (_named(last, left) and _named(last, [right])):
             raise context.wrong(
-                "the last column of USING is the time of both sides",
+                "the last column of USING must be the time column of both sides",
                 last,
                 f"write ON ... AND {shape}",
             )
@@ -135,7 +139,7 @@ def _read_asof(
                     raise context.wrong(
                         "ASOF JOIN looks back in time, not ahead",
                         part,
-                        f"write {shape}; what comes next can be found from the other side",
+                        f"write {shape}; to find the next row, swap the sides",
                     )
                 found.append((part, _LOOKS_BACK[kind]))
                 continue
@@ -173,13 +177,13 @@ def bind_versions(
             raise context.wrong(
                 "ASOF JOIN takes equations and one comparison of times",
                 part,
-                "choose rows before the join, in a nested query; or after it, in WHERE",
+                "filter rows before the join, in a nested query, or after it, in WHERE",
             )
     if not holds_one_instant(theirs):
         return theirs
     if not keys and not as_of.only_equations:
         raise context.wrong(
-            "an equation must say which rows are versions of one thing",
+            "ASOF JOIN needs an equation between the keys of both sides",
             join.args.get("on") or join,
             "write ON o.key = r.key",
         )

@@ -58,7 +58,7 @@ def take_axis_window(
     windows = [each for each in given if "axis_window" in each.meta]
     if len(windows) > 1:
         raise context.wrong(
-            "GROUP BY has two windows", windows[1], "keep one; join two queries for two answers"
+            "GROUP BY has two windows", windows[1], "keep one; for two windows, join two queries"
         )
     for each in given if not windows else ():
         _refuse_misspelt(each, context)
@@ -69,7 +69,7 @@ def take_axis_window(
     for part in select.walk(prune=lambda each: isinstance(each, exp.Query) and each is not select):
         if "axis_window" in part.meta:
             raise context.wrong(
-                "a window of the time axis stands in GROUP BY",
+                "a window of the time axis belongs in GROUP BY",
                 part,
                 f"write GROUP BY columns, {context.script.said(part)}",
             )
@@ -208,10 +208,10 @@ def bind_options(text: AxisWindowText, context: Context) -> dict[str, Any]:
                 f"windows have no option '{name}'", span, f"{guess}options: {', '.join(OPTIONS)}"
             )
         if name in found:
-            raise context.wrong(f"'{name}' is said twice", span, "keep one of them")
+            raise context.wrong(f"'{name}' is given twice", span, "keep one of them")
         if name in _FLAGS and value.lower() not in ("true", "false"):
             raise context.wrong(
-                f"'{name}' is true or false, not {value}", span, f"write {name} => true"
+                f"'{name}' must be true or false, not {value}", span, f"write {name} => true"
             )
         choices = get_close_matches(value.lower(), _CHOICES.get(name, ()), 1)
         if choices and choices[0] != value.lower():

@@ -76,7 +76,7 @@ def refuse_unused(broadcast: Broadcast, scope: Scope, context: Context) -> None:
             continue
         known = ", ".join(item.name for item in scope.items if item.name)
         raise context.wrong(
-            f"the hint BROADCAST({at.name}) fits no join of this query",
+            f"the hint BROADCAST({at.name}) matches no join of this query",
             _span(context),
             f"name the right side of a join, or the first stream: {known}",
         )

@@ -59,7 +59,7 @@ def bind_from(select: exp.Select, context: Context, bind: BindQuery, outer: Scop
     source = select.args.get("from_")
     if source is None:
         raise context.wrong(
-            "a query reads at least one stream",
+            "a query must read at least one stream",
             select if select.expressions else None,
             "write SELECT columns FROM and the name of a stream",
         )
@@ -86,7 +86,7 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
         case exp.Subquery(this=exp.Table() | exp.Subquery() as inner):
             if inner.args.get("joins"):
                 raise context.wrong(
-                    "a join stands in parentheses",
+                    "a join in parentheses is not supported",
                     inner,
                     "leave them out, or write (SELECT ... FROM a JOIN b ON ...)",
                 )
@@ -102,18 +102,19 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
             own, hidden = of.own, of.hidden
         case exp.Table(this=exp.Func()):
             raise context.wrong(
-                f"there is no function '{context.script.said(table).split('(')[0]}' for FROM",
+                f"there is no function '{context.script.said(table).split('(')[0]}' that FROM "
+                f"accepts",
                 table,
-                f"there are MERGE, TUMBLE, HOP, SESSION, {', '.join(STREAM_FUNCTIONS)}",
+                f"FROM accepts MERGE, TUMBLE, HOP, SESSION, {', '.join(STREAM_FUNCTIONS)}",
             )
         case exp.Table(this=exp.Identifier()):
             name = ".".join(part.name for part in table.parts)
             raise context.wrong(f"unknown stream '{name}'", table, context.catalog.nearest(name))
         case _:
             raise context.wrong(
-                f"{table.key.upper()} cannot stand in FROM",
+                f"{table.key.upper()} is not allowed in FROM",
                 table,
-                "streams, relations and queries in parentheses can",
+                "FROM accepts streams, relations and queries in parentheses",
             )
     name = str(alias.name) if alias is not None and alias.name else own
     if alias is not None and alias.args.get("columns"):
@@ -164,7 +165,7 @@ def _same(node: Node) -> tuple[tuple[str, str], ...]:
 def _rename(node: Node, names: list[str], table: exp.Expr, context: Context) -> Node:
     if len(names) != len(node.schema):
         raise context.wrong(
-            f"the alias names {len(names)} columns, and there are {len(node.schema)}",
+            f"the alias names {len(names)} columns, but there are {len(node.schema)}",
             table,
             f"columns are: {', '.join(node.schema.names)}",
         )
@@ -183,7 +184,7 @@ def _join(
         raise context.wrong(f"{method} JOIN is not supported", join, "write JOIN ... ON")
     if method == "NATURAL" and (join.args.get("on") or join.args.get("using")):
         raise context.wrong(
-            "a NATURAL JOIN has no condition", join, "leave NATURAL out, or the condition"
+            "a NATURAL JOIN has no condition", join, "remove either NATURAL or the condition"
         )
     kind = _KINDS.get((side, word))
     if kind is None:
@@ -197,7 +198,7 @@ def _join(
     names = [known.name.lower() for known in left.scope.items if known.name]
     if item.name and item.name.lower() in names:
         raise context.wrong(
-            f"'{item.name}' stands in FROM twice",
+            f"'{item.name}' appears twice in FROM",
             join.this,
             f"give one of them an alias: {item.name} AS other",
         )
@@ -216,7 +217,7 @@ def _join(
         condition = exp.and_(*as_of.conditions) if as_of.conditions else None
     if condition is not None and condition.find(exp.Query):
         raise context.wrong(
-            "a nested query cannot stand in ON", condition, "put the condition into WHERE"
+            "a nested query is not allowed in ON", condition, "move the condition to WHERE"
         )
     both = pa.schema([*left.node.schema, *node.schema])
     predicate: Expression | None = None
@@ -231,7 +232,7 @@ def _join(
         resolved = context.resolve(condition, scope)
         if has_outer(resolved):
             raise context.wrong(
-                "a column of the query around stands in ON",
+                "ON cannot refer to a column of the outer query",
                 condition,
                 "use it in WHERE of the nested query: inner.column = outer.column",
             )
@@ -266,7 +267,9 @@ def _using(
         theirs = item.find(name)
         if not (mine or len(owners) == 1) or len(theirs) != 1:
             raise context.wrong(
-                f"'{name}' is not one column of each side", at, "write the condition with ON"
+                f"'{name}' is not exactly one column of each side",
+                at,
+                "write the condition with ON",
             )
         found[name.lower()] = (mine or owners[0], theirs[0])
     return found

@@ -52,7 +52,7 @@ class Grouped:
                 if keys:
                     hint += f"; the query groups by {keys}"
                 raise context.wrong(
-                    f"'{column.name}' is neither grouped by nor aggregated", column, hint
+                    f"'{column.name}' is neither in GROUP BY nor in an aggregate", column, hint
                 )
         return found
 
@@ -128,7 +128,7 @@ def bind_keys(
             continue
         if next(find_aggregates(tree), None) is not None:
             raise context.wrong(
-                "an aggregate cannot be grouped by", tree, "group in a nested query first"
+                "GROUP BY cannot contain an aggregate", tree, "aggregate in a nested query first"
             )
         name = fresh_name(_free(wanted), {known for known, _ in group_by})
         group_by.append((name, context.bind(tree, node.schema)))
@@ -143,7 +143,7 @@ def bind_call(call: exp.Expr, node: Node, context: Context) -> AggregateCall:
             if part is call.this and isinstance(call, exp.WithinGroup):
                 continue
             raise context.wrong(
-                "an aggregate stands inside another one",
+                "an aggregate cannot contain another aggregate",
                 part,
                 "compute the inner one in a nested query in FROM",
             )
@@ -153,7 +153,7 @@ def bind_call(call: exp.Expr, node: Node, context: Context) -> AggregateCall:
     except AnabranchError as problem:
         what = problem.what
         if what.endswith("is not an aggregate"):
-            what = f"'{context.script.said(call)}' is no aggregate that a stream can have"
+            what = f"'{context.script.said(call)}' is not an aggregate that streams support"
         raise context.wrong(what, call, problem.hint) from None
 
 
@@ -167,7 +167,7 @@ def _without_filter(call: exp.Expr, context: Context) -> exp.Expr:
     plain: exp.Expr = _without_filter(call.this.copy(), context)
     if isinstance(plain, exp.WithinGroup):
         raise context.wrong(
-            "FILTER does not stand behind WITHIN GROUP", call, "write PERCENTILE(x, 0.9) instead"
+            "FILTER is not supported after WITHIN GROUP", call, "write PERCENTILE(x, 0.9) instead"
         )
     argument = plain.this
     if isinstance(argument, exp.Distinct):

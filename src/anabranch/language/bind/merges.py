@@ -26,7 +26,7 @@ def bind_merge(
     given: dict[str, str] = {}
     for name, value, span in text.options:
         if name not in _OPTIONS or name in given:
-            what = "is given twice" if name in given else "is no option of MERGE"
+            what = "is given twice" if name in given else "is not an option of MERGE"
             raise context.wrong(f"'{name}' {what}", span, f"options: {', '.join(_OPTIONS)}")
         given[name] = value
     return context.build(text.span, lambda: _merge([n for n, _ in bound], names, given))

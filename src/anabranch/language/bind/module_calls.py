@@ -44,7 +44,7 @@ def mark_modules(select: exp.Select, context: Context, *, windowed: bool) -> boo
         if not isinstance(call, exp.Func if windowed else exp.Anonymous) or name not in modules:
             continue
         if not windowed and modules[name].kind != "uda":
-            what = f"{name} answers for windows, and there are none"
+            what = f"{name} needs a window, and the query has none"
             raise context.wrong(what, call, _window(modules[name]))
         call.replace(marked(call, modules[name]))
         found = True
@@ -52,9 +52,9 @@ def mark_modules(select: exp.Select, context: Context, *, windowed: bool) -> boo
     for part in where.walk(prune=lambda each: isinstance(each, exp.Query)) if where else ():
         if isinstance(part, exp.Anonymous) and called(part) in modules:
             raise context.wrong(
-                f"the module {called(part)} cannot stand in WHERE",
+                f"the module {called(part)} is not allowed in WHERE",
                 part,
-                "conditions on windows stand in HAVING",
+                "write conditions on windows in HAVING",
             )
     return found
 
@@ -80,7 +80,7 @@ def refuse_unknown(trees: Iterable[exp.Expr], node: Node, context: Context) -> N
 def _window(template: Template) -> str:
     if template.kind == "uda":
         return _WINDOW_HINT
-    return f"it gives rows: write FROM {template.name}(stream, columns, HOPPING(10, 1))"
+    return f"it returns rows: write FROM {template.name}(stream, columns, HOPPING(10, 1))"
 
 
 def called(call: exp.Expr) -> str:
@@ -137,7 +137,7 @@ def group_by_window(
         module, arguments = bind_module_call(call, node, context)
         if module.time_sensitive and not written:
             raise context.wrong(
-                f"{module.name} sees times, and there is no window", call, _WINDOW_HINT
+                f"{module.name} reads times, and there is no window", call, _WINDOW_HINT
             )
         name = fresh_name(module.name, taken)
         taken.add(name)
@@ -160,13 +160,13 @@ def bind_module_call(
     if inner is not call:
         word = "FILTER" if isinstance(call, exp.Filter) else "WITHIN GROUP"
         raise context.wrong(
-            f"{word} does not go with the module {template.name}",
+            f"{word} cannot be used with the module {template.name}",
             call,
-            "let a nested query in FROM keep the rows, or write a condition in WHERE",
+            "choose the rows in a nested query in FROM, or in WHERE",
         )
     if template.kind != "uda":
         raise context.wrong(
-            f"{template.name} gives rows, and is no aggregate", call, _window(template)
+            f"{template.name} returns rows and is not an aggregate", call, _window(template)
         )
     named = {
         part.this.name: part.expression for part in inner.expressions if isinstance(part, exp.Kwarg)
@@ -195,9 +195,9 @@ def bind_template(
     for part in given:
         if isinstance(part, exp.Distinct):
             raise context.wrong(
-                f"DISTINCT does not go with the module {template.name}",
+                f"DISTINCT cannot be used with the module {template.name}",
                 at,
-                "let a nested query in FROM select DISTINCT rows",
+                "select DISTINCT rows in a nested query in FROM",
             )
         if isinstance(part, exp.Star):
             raise context.wrong(
@@ -206,7 +206,7 @@ def bind_template(
         inner = next(find_aggregates(part), None)
         if inner is not None:
             raise context.wrong(
-                "an aggregate stands inside another one",
+                "an aggregate cannot contain another aggregate",
                 inner,
                 "compute the inner one in a nested query in FROM",
             )

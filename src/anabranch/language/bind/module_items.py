@@ -32,9 +32,9 @@ def bind_module_item(
     if template is None:
         near = context.catalog.nearest_module(text.name)
         raise context.wrong(
-            f"there is no function '{text.name}' for FROM",
+            f"there is no function '{text.name}' that FROM accepts",
             text.span,
-            f"there are Istream, Dstream, Rstream, MERGE, TUMBLE, HOP and SESSION; {near}",
+            f"FROM accepts Istream, Dstream, Rstream, MERGE, TUMBLE, HOP and SESSION; {near}",
         )
     if len(text.windows) != 1:
         what = "no window" if not text.windows else "two windows"

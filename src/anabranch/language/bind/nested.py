@@ -68,9 +68,9 @@ def lift(
     while (found := _outermost(root)) is not None:
         if isinstance(found, exp.In) and not _only_asked_for_truth(found, filters):
             raise stage.context.wrong(
-                "IN with a query is no value: it may be unknown",
+                "IN with a query cannot be used as a value: it may be unknown",
                 found,
-                "ask whether it holds: CASE WHEN a IN (...) THEN TRUE ELSE FALSE END",
+                "test whether it holds: CASE WHEN a IN (...) THEN TRUE ELSE FALSE END",
             )
         value, stage = _lift_one(found, stage, bind)
         found.replace(value)
@@ -114,14 +114,14 @@ def _lift_one(
     if isinstance(found, exp.In):
         if found.find_ancestor(exp.Not) is not None:
             raise context.wrong(
-                "NOT IN with a query stands only beside other conditions, joined by AND",
+                "NOT IN with a query must be a condition of its own, joined to others by AND",
                 found,
                 "write NOT EXISTS (SELECT ... WHERE a = b) instead",
             )
         return _mark(found, _parts(found.this), _query(found.args["query"]), stage, bind)
     if isinstance(found, exp.All | exp.Any):
         raise context.wrong(
-            f"{found.key.upper()} stands only beside other conditions, joined by AND",
+            f"{found.key.upper()} must be a condition of its own, joined to others by AND",
             found,
             "compare with MIN or MAX of the nested query instead",
         )
@@ -136,13 +136,13 @@ def _scalar(found: exp.Expr, stage: BoundClauses, bind: BindNested) -> Bound:
     bound = bind(_query(found), stage)
     if len(bound.visible) != 1:
         raise stage.context.wrong(
-            f"a query in place of a value gives {len(bound.visible)} columns",
+            f"a query used as a value returns {len(bound.visible)} columns",
             found,
             "select one column",
         )
     if not bound.single:
         raise stage.context.wrong(
-            "the nested query may give several rows at one instant",
+            "the nested query may return several rows at one instant",
             found,
             "aggregate it: MAX(...); or write = ANY (...), IN (...)",
         )
@@ -162,9 +162,9 @@ def _mark(
     parts = [*pairs, *conditions]
     if not all(isinstance(part.unnest(), exp.EQ) for part in parts):
         raise stage.context.wrong(
-            "this nested query is compared with more than equations",
+            "this nested query is correlated by more than equations",
             found,
-            "such a condition stands beside others, joined by AND, not inside OR or CASE",
+            "join such a condition to others by AND, not inside OR or CASE",
         )
     names = {column.name for part in parts for column in part.find_all(exp.Column)}
     kept = [name for name in node.schema.names if name in names]
@@ -292,7 +292,7 @@ def _checked(
             f"{len(values)} value{'s are' if len(values) > 1 else ' is'} compared with "
             f"{len(visible)} columns",
             at,
-            "let the nested query select as many columns",
+            "select the same number of columns in the nested query",
         )
     return values
 

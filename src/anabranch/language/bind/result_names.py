@@ -23,7 +23,7 @@ def keys_of(
     if group_by.args.get("all"):
         if group_by.expressions:
             raise context.wrong(
-                "GROUP BY ALL names no columns",
+                "GROUP BY ALL cannot name columns",
                 group_by.expressions[0],
                 "write GROUP BY ALL, or GROUP BY and the columns",
             )

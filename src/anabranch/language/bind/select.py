@@ -109,7 +109,7 @@ def _with_named(query: exp.Query, context: Context) -> Context:
 def _renamed(node: Node, names: Sequence[str], at: exp.Expr, context: Context) -> Node:
     if len(names) != len(node.schema):
         raise context.wrong(
-            f"the query has {len(node.schema)} columns, and {len(names)} names",
+            f"the query has {len(node.schema)} columns but {len(names)} names",
             at,
             f"name each column once; columns are: {', '.join(node.schema.names)}",
         )
@@ -141,7 +141,7 @@ def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> B
         next(find_aggregates(tree), None) is not None for tree in needed
     )
     if not aggregated and having is not None:
-        raise context.wrong("HAVING without GROUP BY", having, "conditions on rows stand in WHERE")
+        raise context.wrong("HAVING needs a GROUP BY", having, "write conditions on rows in WHERE")
     if aggregated:
         groups = _group(select, columns, keys or [], correlated, stage, axis)
         return _finish(*groups, select, top)
@@ -173,7 +173,7 @@ def _refuse_aggregates(part: exp.Expr, context: Context) -> None:
     call = next(find_aggregates(part), None)
     if call is not None:
         raise context.wrong(
-            "an aggregate cannot stand in WHERE", call, "conditions on groups stand in HAVING"
+            "an aggregate is not allowed in WHERE", call, "write conditions on groups in HAVING"
         )
 
 
@@ -202,7 +202,9 @@ def _group(
         bound_keys.append((f"key_{position + 1}", inner))
         conditions.append(exp.EQ(this=around, expression=inner))
     if not bound_keys and not resolved and axis is None:
-        raise context.wrong("there is nothing to group", having, "write GROUP BY and a column")
+        raise context.wrong(
+            "the query has no groups and no aggregate", having, "write GROUP BY and a column"
+        )
     plain = [context.resolve(tree, stage.scope) for tree in trees if not has_query(tree)]
     refuse_unknown(plain, stage.node, context)
     if axis is None:
@@ -239,7 +241,7 @@ def _equation(part: exp.Expr, context: Context) -> tuple[exp.Expr, exp.Expr]:
             if only_outer(around) and not has_outer(inner):
                 return inner, around
     raise context.wrong(
-        "a nested query with aggregates is connected by equations only",
+        "a nested query with aggregates can be correlated only by equations",
         part,
         "write inner.column = outer.column",
     )
@@ -259,7 +261,7 @@ def _finish(
     for first in (top, limit):
         if first is not None and conditions:
             raise context.wrong(
-                "the first rows of a connected nested query are not supported",
+                "ORDER BY with LIMIT is not supported in a correlated nested query",
                 first.at,
                 "aggregate it instead: MAX(...), MIN(...)",
             )
@@ -272,7 +274,7 @@ def _finish(
         value = stage.value(tree)
         if has_outer(value):
             raise context.wrong(
-                "a column of the query around stands in the nested SELECT",
+                "the nested SELECT cannot refer to a column of the outer query",
                 column.tree,
                 "use it in WHERE of the nested query: inner.column = outer.column",
             )
@@ -329,12 +331,12 @@ def _refuse_windows(tree: exp.Expr, context: Context) -> None:
         return
     if isinstance(window.this, exp.RowNumber):
         raise context.wrong(
-            "ROW_NUMBER is never bounded",
+            "ROW_NUMBER needs a bound",
             window,
             "put it into a nested query and keep the first rows: WHERE n <= 10",
         )
     raise context.wrong(
         "functions with OVER are not supported",
         window,
-        "windows stand in FROM: WINDOW(PARTITION BY a ROWS 10); aggregate with GROUP BY",
+        "write windows in FROM: WINDOW(PARTITION BY a ROWS 10); aggregate with GROUP BY",
     )

@@ -93,7 +93,7 @@ def _common(
         raise context.wrong(
             f"the sides of {word} have {len(types)} and {len(node.schema)} columns",
             part,
-            f"select as many on both sides; the first has: {', '.join(names)}",
+            f"select the same number on both sides; the first has: {', '.join(names)}",
         )
     found: list[pa.DataType] = []
     for name, mine, other in zip(names, types, node.schema):

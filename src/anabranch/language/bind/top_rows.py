@@ -43,7 +43,7 @@ def limit_of(query: exp.Query, context: Context) -> TopText | None:
         )
     if order is None:
         raise context.wrong(
-            "LIMIT without ORDER BY would take any rows",
+            "LIMIT without ORDER BY would take arbitrary rows",
             limit,
             "say which rows come first: ORDER BY ... LIMIT",
         )
@@ -54,7 +54,7 @@ def limit_of(query: exp.Query, context: Context) -> TopText | None:
         bound = limit.args.get("count") or exp.Literal.number(1)
     if not _is_count(bound):
         at = limit if span_of(limit) is not None else order
-        raise context.wrong("LIMIT is a positive number", at, "write LIMIT 10")
+        raise context.wrong("LIMIT must be a positive number", at, "write LIMIT 10")
     return TopText(int(bound.this), (), tuple(order.expressions), order)
 
 
@@ -94,7 +94,7 @@ def _apply(
     bounds = [(part, k) for part in parts if (k := _bound(part, rank.alias, table.alias))]
     if not bounds:
         raise context.wrong(
-            f"'{rank.alias}' numbers all rows and is never bounded",
+            f"'{rank.alias}' numbers all rows and needs a bound",
             rank,
             f"keep the first ones: WHERE {rank.alias} <= 10",
         )
@@ -107,9 +107,9 @@ def _apply(
         if column.name.lower() == rank.alias.lower() and column.find_ancestor(exp.Select) is select:
             if k != 1:
                 raise context.wrong(
-                    f"'{rank.alias}' can be bounded, but not be used otherwise",
+                    f"'{rank.alias}' can only be compared with a bound",
                     column,
-                    "leave it out: which of the first rows is which can be seen from the order",
+                    "leave it out: the columns of the order show the rank of a row",
                 )
             column.replace(exp.Literal.number(1))
     return select
@@ -126,7 +126,7 @@ def qualify_of(select: exp.Select, context: Context) -> TopText | None:
         if k is not None:
             return top_of(tree.left.unnest(), k)
     raise context.wrong(
-        "QUALIFY bounds ROW_NUMBER and nothing else",
+        "QUALIFY can only bound ROW_NUMBER",
         qualify,
         "write QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC) <= 10",
     )

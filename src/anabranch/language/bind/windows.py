@@ -21,7 +21,7 @@ from anabranch.model.time import Duration
 
 AXIS_COLUMNS: Final = ("window_start", "window_end")
 _POINTS_HINT: Final = (
-    "put it on a source stream, or on a query over one without a window, join or aggregate"
+    "put the window on a source stream, or on a query without a window, join or aggregate"
 )
 
 
@@ -31,7 +31,7 @@ def bind_window(window: WindowText, over: Node, item: Item, context: Context) ->
         return _bind_rows(window, over, item, context)
     if window.order_by:
         raise context.wrong(
-            "ORDER BY stands beside ROWS", window.span, "a RANGE of time needs no order"
+            "ORDER BY is allowed only with ROWS", window.span, "a RANGE of time needs no order"
         )
     for column in window.partition_by:
         context.bind(context.resolve(column, Scope((item,))), over.schema, column)
@@ -62,11 +62,13 @@ def _bind_rows(window: WindowText, over: Node, item: Item, context: Context) -> 
     for part in window.order_by:
         if part.args.get("desc"):
             raise context.wrong(
-                "rows of one instant are ordered upwards", part, "leave DESC out, or write -column"
+                "rows of one instant are always in ascending order",
+                part,
+                "leave DESC out, or write -column",
             )
         if part.args.get("nulls_first") is False:
             raise context.wrong(
-                "rows of one instant are ordered with NULL first",
+                "rows of one instant always have NULL first",
                 part,
                 "leave NULLS LAST out, or write ORDER BY column IS NULL, column",
             )
@@ -100,10 +102,11 @@ def bind_granularity(granularity: GranularityText, over: Node, context: Context)
     for node in over.walk():
         if isinstance(node, Granularity) and granule % node.granule:
             raise context.wrong(
-                f"a granule of {_shown(granule, over)} is no multiple of "
-                f"{_shown(node.granule, over)}, which the stream has",
+                f"a granule of {_shown(granule, over)} is not a multiple of "
+                f"{_shown(node.granule, over)}, the granule of the stream",
                 granularity.span,
-                "a granularity can only become coarser: use a multiple of the one below",
+                "a granularity can only become coarser: use a multiple of the granule of the "
+                "stream",
             )
     if granule == 1:
         return over
@@ -231,7 +234,7 @@ def _count(amount: Amount, context: Context) -> int:
 def _positive(amount: Amount, context: Context) -> None:
     if not re.fullmatch(r"[0-9]+", amount.text) or int(amount.text) < 1:
         raise context.wrong(
-            f"'{amount.text}' is no positive whole number", amount.span, "write 1 or more"
+            f"'{amount.text}' is not a positive whole number", amount.span, "write 1 or more"
         )
 
 
@@ -258,7 +261,7 @@ def _check_granule(size: Duration, over: Node, context: Context) -> None:
     for node in over.walk():
         if isinstance(node, Granularity) and size != UNBOUNDED and size % node.granule:
             context.notes.append(
-                f"a window of {_shown(size, over)} is no multiple of the granularity "
+                f"a window of {_shown(size, over)} is not a multiple of the granularity "
                 f"{_shown(node.granule, over)} below it: "
-                "write GRANULARITY behind the window as well"
+                "write GRANULARITY after the window as well"
             )

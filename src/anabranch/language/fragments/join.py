@@ -37,7 +37,7 @@ def plan_join(
             taken[name] = f"{name}{suffix}"
             if taken[name] in (*left.schema.names, *right.schema.names):
                 raise PlanError(
-                    f"both sides have a column '{name}', and '{taken[name]}' is taken as well",
+                    f"both sides have a column '{name}', and '{taken[name]}' is already taken",
                     where=f"join on {on!r}",
                     hint="choose another suffix, or rename a column with select",
                 )
@@ -80,7 +80,7 @@ def plan_asof_join(
             raise PlanError(
                 f"rows on the {side} side of asof_join hold for longer than an instant",
                 where=node.label,
-                hint="join before the window; what says how long it is valid is joined with join",
+                hint="join before the window; for rows with lifetimes use join",
             )
     keys = [(name, Expression.column(name, right.schema)) for name in names]
     held = latest(right, keys, strict=strict)

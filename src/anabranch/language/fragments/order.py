@@ -26,7 +26,7 @@ def parse_order(text: str, schema: pa.Schema, parse: ParseScalar = Expression.pa
     try:
         tree = parse_text(f"SELECT 1 ORDER BY {text}")
     except SqlglotError:
-        raise QueryError(f"'{text.strip()}' is no order", hint=hint) from None
+        raise QueryError(f"'{text.strip()}' is not an order", hint=hint) from None
     order = tree.args.get("order")
     parts = order.expressions if order is not None else []
     if len(parts) != 1 or not isinstance(parts[0], exp.Ordered):

@@ -36,8 +36,8 @@ def _expand(
         if function is None:
             continue
         if depth > _DEEPEST:
-            hint = "let it end somewhere"
-            raise script.wrong(f"'{function.name}' calls itself for ever", tree, hint)
+            hint = "remove the call to itself"
+            raise script.wrong(f"'{function.name}' calls itself", tree, hint)
         call.replace(_image(call, function, functions, script, depth))
     inner: exp.Expr = holder.this
     inner.pop()
@@ -68,7 +68,7 @@ def _image(
         value = values.get(column.name.lower())
         if value is None or column.table:
             raise function.script.wrong(
-                f"'{column.name}' is no parameter of '{function.name}'",
+                f"'{column.name}' is not a parameter of '{function.name}'",
                 column,
                 f"parameters are: {', '.join(name for name, _ in function.parameters)}",
             )

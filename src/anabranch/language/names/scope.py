@@ -113,9 +113,9 @@ class Scope:
         for item in items or self.items:
             if parts[-1].lower() in (hidden.lower() for hidden in item.hidden):
                 return script.wrong(
-                    f"unknown column '{name}': it orders the stream and is not part of it",
+                    f"unknown column '{name}': it orders the stream but is not one of its columns",
                     span,
-                    f"a stream keeps it where it is declared with ORDERED BY {parts[-1]} KEEP",
+                    f"to keep it as a column, declare the stream with ORDERED BY {parts[-1]} KEEP",
                 )
         known = [seen for item in items or self.items for seen, _ in item.columns]
         near = get_close_matches(parts[-1].lower(), [each.lower() for each in known], 1)

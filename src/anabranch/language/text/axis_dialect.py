@@ -58,7 +58,7 @@ def read_axis_window(reader: AxisParser, function: str) -> exp.Expr:
         elif name is None and reader._is_word("BY"):
             reader._advance()
             if function != "COUNTING" or reader._curr.text.upper() not in ("START", "END"):
-                raise reader._wrong("BY START and BY END stand in COUNTING", at, hint)
+                raise reader._wrong("BY START and BY END belong in COUNTING", at, hint)
             by_end = reader._is_word("END")
             reader._advance()
         elif name is None:

@@ -144,7 +144,7 @@ class Anabranch(Spark):
             version = self._parse_version()
             if version is not None:
                 if table.args.get("version"):
-                    raise self._wrong("there are two times", at, "keep one of them")
+                    raise self._wrong("the time is given twice", at, "keep one of them")
                 table.set("version", version)
             window = self._window()
             if window is not None:
@@ -159,7 +159,7 @@ class Anabranch(Spark):
                     raise self._wrong(
                         "this stream has an alias already",
                         self._curr,
-                        "write the alias once, before or behind the window",
+                        "write the alias once, before or after the window",
                     )
             again = self._curr
             if self._window() is not None:
@@ -220,7 +220,7 @@ class Anabranch(Spark):
                 least = self._amount("the least size of the window")
                 if not self._match(TokenType.COMMA) or not self._match_texts(("MAX",)):
                     raise self._wrong(
-                        "MIN stands beside MAX", self._curr, f"write {kind} MIN size, MAX size"
+                        "MIN needs a MAX as well", self._curr, f"write {kind} MIN size, MAX size"
                     )
                 size = self._amount("the largest size of the window")
             else:
@@ -250,7 +250,7 @@ class Anabranch(Spark):
             if self._match_texts(("COARSEST",)):
                 coarsest = self._amount("the coarsest granule")
                 if not self._match(TokenType.COMMA) or not self._match_texts(("FINEST",)):
-                    raise self._wrong("COARSEST stands beside FINEST", self._curr, hint)
+                    raise self._wrong("COARSEST needs a FINEST as well", self._curr, hint)
             granule = self._amount("the granule")
             self._close(TokenType.R_PAREN, hint)
             span = (first.start, self._prev.end + 1)
@@ -282,7 +282,7 @@ class Anabranch(Spark):
                     if name not in (None, "TIMECOL"):
                         raise self._wrong(f"{function} has no argument '{name}'", at, hint)
                     if descriptor is not None:
-                        raise self._wrong("there are two columns of time", at, hint)
+                        raise self._wrong("the time column is given twice", at, hint)
                     descriptor = self._parse_wrapped(self._parse_column)
                 else:
                     amounts.append((name, self._amount(f"a size for {function}")))
@@ -397,7 +397,7 @@ class Anabranch(Spark):
                     raise self._wrong(
                         "ON OVERFLOW is not supported",
                         self._tokens[place],
-                        "leave it out: a text may be of any length",
+                        "leave it out: a string may have any length",
                     )
             return call
 
@@ -447,9 +447,9 @@ class Anabranch(Spark):
                 and not self._is_word("SLIDE")
             ):
                 raise self._wrong(
-                    f"'{self._curr.text}' is no unit of time",
+                    f"'{self._curr.text}' is not a unit of time",
                     self._curr,
-                    f"units are: {', '.join(_UNITS)}, also with an S",
+                    f"units are: {', '.join(_UNITS)}, also in the plural",
                 )
             return Amount(count, unit, (first.start, self._prev.end + 1))
 

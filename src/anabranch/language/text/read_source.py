@@ -25,13 +25,13 @@ def read_create_source(words: Words, name: str, *, relation: bool, replace: bool
     """The rest of the statement, behind the name."""
     columns, unique = _columns(words) if words.take("(") else (None, ())
     if not (words.take("SOURCE") or words.take("FROM")):
-        raise words.wrong(f"it is not said where '{name}' comes from", _HINT)
+        raise words.wrong(f"'{name}' has no SOURCE", _HINT)
     source = _source(words)
     found: dict[str, Any] = {}
     while not words.done:
         clause, value = _clause(words)
         if clause in found:
-            raise words.wrong(f"{clause.upper()} is said twice", _HINT)
+            raise words.wrong(f"{clause.upper()} is given twice", _HINT)
         found[clause] = value
     start, keep, end = found.pop("ordered by", (None, False, None))
     _check_time(words, name, columns, start, end)
@@ -90,13 +90,13 @@ def _columns(words: Words) -> tuple[pa.Schema, tuple[tuple[str, ...], ...]]:
 
 def _key(words: Words, known: list[str]) -> tuple[str, ...]:
     """`(a, b)` behind UNIQUE."""
-    hint = "write UNIQUE (column, ...) behind the columns"
+    hint = "write UNIQUE (column, ...) after the columns"
     words.demand("(", hint)
     names = []
     while True:
         name = words.name("a column", hint).lower()
         if name not in known:
-            raise words.wrong(f"there is no column '{name}' before", hint)
+            raise words.wrong(f"there is no column '{name}' before UNIQUE", hint)
         names.append(name)
         if words.take(")"):
             return tuple(names)
@@ -133,7 +133,7 @@ def _literal(words: Words) -> Any:
     for word, value in (("TRUE", True), ("FALSE", False)):
         if words.take(word):
             return value
-    raise words.wrong(f"'{token.text}' is no value", "write a text in quotes or a number")
+    raise words.wrong(f"'{token.text}' is not a value", "write a string in quotes or a number")
 
 
 def _clause(words: Words) -> tuple[str, Any]:
@@ -154,7 +154,7 @@ def _clause(words: Words) -> tuple[str, Any]:
         policy = next((each for each in _POLICIES if words.take(each)), None)
         if policy is None:
             raise words.wrong(
-                "it is not said what happens to late rows",
+                "LATE needs a policy for late rows",
                 "write LATE DROP, LATE ADJUST or LATE FAIL",
             )
         return "late", policy.lower()
@@ -182,7 +182,7 @@ def _options(words: Words) -> dict[str, Any]:
         name = words.text("an option", hint) if quoted else words.name("an option", hint)
         words.demand("=", hint)
         if name in found:
-            raise words.wrong(f"the option '{name}' is said twice", hint)
+            raise words.wrong(f"the option '{name}' is given twice", hint)
         found[name] = _literal(words)
     return found
 
@@ -196,7 +196,7 @@ def _check_time(
     for column in (start, end):
         if column is not None and column.lower() not in known:
             raise words.script.wrong(
-                f"'{name}' has no column '{column}' to be ordered by",
+                f"'{name}' is ordered by '{column}', which is not one of its columns",
                 words.span,
                 f"declare it: {column} TIMESTAMP; columns are: {', '.join(columns.names)}",
             )

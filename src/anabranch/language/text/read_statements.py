@@ -68,16 +68,17 @@ def _read_create(words: Words) -> Statement:
     kinds: tuple[EntryKind, ...] = ("STREAM", "TABLE", "VIEW")
     kind = next((each for each in kinds if words.take(each)), None)
     if kind is None:
-        raise words.wrong("it is not said what is created", _CREATE_HINT)
+        raise words.wrong("CREATE what? Name a STREAM, TABLE, VIEW or FUNCTION", _CREATE_HINT)
     if words.take("IF", "NOT", "EXISTS"):
         raise words.wrong(
-            "IF NOT EXISTS is not supported", "CREATE OR REPLACE gives the name a new meaning"
+            "IF NOT EXISTS is not supported", "write CREATE OR REPLACE to replace a definition"
         )
     name = words.name(f"the name of the {kind.lower()}", _CREATE_HINT)
     if words.take("AS"):
         if kind == "TABLE":
             raise words.wrong(
-                "a table is not made of a query", "a derived stream is: CREATE STREAM name AS query"
+                "a table cannot be defined by a query",
+                "define a derived stream: CREATE STREAM name AS query",
             )
         if words.done:
             raise words.wrong("the query is missing", f"write CREATE {kind} {name} AS SELECT ...")
@@ -91,7 +92,9 @@ def _read_create(words: Words) -> Statement:
             replace=replace,
         )
     if kind == "VIEW":
-        raise words.wrong("a view is made of a query", "write CREATE VIEW name AS SELECT ...")
+        raise words.wrong(
+            "a view must be defined by a query", "write CREATE VIEW name AS SELECT ..."
+        )
     return read_create_source(words, name, relation=kind == "TABLE", replace=replace)
 
 
@@ -111,7 +114,7 @@ def _read_function(words: Words, replace: bool) -> CreateFunction:
     if words.take("RETURNS"):
         returns = _said(words, words.until("RETURN", "AS")) or None
     if not (words.take("RETURN") or words.take("AS")):
-        raise words.wrong("it is not said what the function gives", _FUNCTION_HINT)
+        raise words.wrong("the function has no RETURNS type", _FUNCTION_HINT)
     if words.done:
         raise words.wrong("the expression is missing", _FUNCTION_HINT)
     return CreateFunction(
@@ -134,7 +137,7 @@ def _read_drop(words: Words) -> Statement:
     kinds: tuple[EntryKind, ...] = ("STREAM", "TABLE", "VIEW", "FUNCTION")
     kind = next((each for each in kinds if words.take(each)), None)
     if kind is None:
-        raise words.wrong("it is not said what is dropped", hint)
+        raise words.wrong("DROP what? Name a STREAM, TABLE, VIEW or FUNCTION", hint)
     if_exists = words.take("IF", "EXISTS")
     name = words.name("the name", hint)
     words.end(hint)
@@ -145,7 +148,7 @@ def _read_show(words: Words) -> Statement:
     hint = f"write SHOW {', SHOW '.join(_SHOWN[:-1])} or SHOW {_SHOWN[-1]}"
     what = next((each for each in _SHOWN if words.take(each)), None)
     if what is None:
-        raise words.wrong("it is not said what is shown", hint)
+        raise words.wrong("SHOW what? Name a list that exists", hint)
     words.end(hint)
     return Show(script=words.script, span=words.span, what=what)
 

@@ -69,12 +69,12 @@ def read_stream_function(reader: StreamParser) -> exp.Expr | None:
             named.append((key.lower(), argument))
         elif named:
             raise reader._wrong(
-                "an argument without a name stands behind one with a name", reader._prev, hint
+                "an argument without a name follows one with a name", reader._prev, hint
             )
         else:
             given.append(argument)
     if isinstance(tables[-1].this, exp.Query) and not tables[-1].meta.get("wrapped", True):
-        hint = f"{hint}; put a query in parentheses where something stands behind it"
+        hint = f"{hint}; put a query in parentheses if something follows it"
     reader._close(TokenType.R_PAREN, hint)
     made = exp.Table(this=exp.Anonymous(this=name))
     made.meta["stream_function"] = StreamFunctionText(

@@ -63,7 +63,7 @@ def parse_type(text: str) -> pa.DataType:
         found = _arrow(tree)
     except (SqlglotError, KeyError, ValueError, AttributeError):
         raise QueryError(
-            f"'{text}' is no type",
+            f"'{text}' is not a type",
             hint="types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), "
             "STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, ARRAY<T>, MAP<K, V>, STRUCT<a: T>",
         ) from None
@@ -91,7 +91,7 @@ def _refuse_more(text: str, tree: exp.DataType) -> None:
     if (len(written) > len(kept) or constraints) and "ZONE" not in written:
         raise QueryError(
             f"'{text}' is more than a type",
-            hint="a column has a name and a type; behind them may stand UNIQUE or PRIMARY KEY",
+            hint="a column has a name and a type; UNIQUE or PRIMARY KEY may follow",
         )
 
 

@@ -93,19 +93,19 @@ def _stray(node: exp.Expr, kept: bool) -> Refusal | None:
         in_from = kept or _is_in_from(node)
         clause = next((each for each in CLAUSES_OF_STREAMS if each in node.meta), None)
         if clause is not None and not in_from:
-            return Refusal(f"a {clause} stands behind a stream in FROM", "write it there")
+            return Refusal(f"a {clause} belongs after a stream in FROM", "write it there")
         if node.args.get("alias") and not in_from:
             return Refusal("this query needs no name", "leave the alias out", ("AS",))
         if node.args.get("joins") and not isinstance(above, exp.From | exp.Subquery):
             return Refusal(
-                "a join stands inside another one",
+                "a join inside another join is not supported",
                 "write the joins one after the other, each with its ON",
             )
     elif isinstance(node, exp.Version) and not (
         isinstance(above, exp.Table) and isinstance(above.parent, exp.Join)
     ):
         return Refusal(
-            "AS OF stands behind a stream that is joined",
+            "AS OF belongs after a stream that is joined",
             "write FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.at r ON o.item = r.item",
             ("FOR SYSTEM_TIME", "FOR TIMESTAMP", "TIMESTAMP AS OF", "VERSION AS OF"),
         )
@@ -113,7 +113,7 @@ def _stray(node: exp.Expr, kept: bool) -> Refusal | None:
         word = node.name.upper()
         if word in WORDS_OF_OTHERS and not node.this.args.get("quoted"):
             return Refusal(
-                f"'{word}' stands where an alias is expected",
+                f"'{word}' is in the position of an alias",
                 f"leave it out; where it is meant as an alias, write it in quotes: `{node.name}`",
                 (word,),
             )

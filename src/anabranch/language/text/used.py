@@ -154,9 +154,9 @@ An aggregate that is not in `USED` is none that a stream can have, or the name o
 which gets all its arguments.
 """
 
-_NO_TIES: Final = "the first rows are a number of rows: LIMIT 10"
-_WINDOWS: Final = "windows stand in FROM: WINDOW(PARTITION BY a ROWS 10); aggregate with GROUP BY"
-_GROUPINGS: Final = "write one query per grouping and put them together with UNION ALL"
+_NO_TIES: Final = "LIMIT takes a number of rows: LIMIT 10"
+_WINDOWS: Final = "write windows in FROM: WINDOW(PARTITION BY a ROWS 10); aggregate with GROUP BY"
+_GROUPINGS: Final = "write one query per grouping and combine them with UNION ALL"
 _OUT: Final = "leave it out"
 
 REFUSED: Final[Mapping[str | tuple[type[exp.Expr], str], Refusal]] = {
@@ -175,12 +175,12 @@ REFUSED: Final[Mapping[str | tuple[type[exp.Expr], str], Refusal]] = {
     "sort": Refusal("SORT BY is not supported", _OUT, ("SORT BY",)),
     "match": Refusal(
         "MATCH_RECOGNIZE is not supported",
-        "look for patterns with a module: FROM followed_by(stream, ...)",
+        "detect patterns with a module: FROM followed_by(stream, ...)",
         ("MATCH_RECOGNIZE",),
     ),
     "windows": Refusal("a named window is not supported", _WINDOWS, ("WINDOW",)),
     "laterals": Refusal(
-        "LATERAL is not supported", "make the rows before they become a stream", ("LATERAL",)
+        "LATERAL is not supported", "expand the rows before they become a stream", ("LATERAL",)
     ),
     "pivots": Refusal(
         "PIVOT is not supported",
@@ -204,7 +204,7 @@ REFUSED: Final[Mapping[str | tuple[type[exp.Expr], str], Refusal]] = {
         ("MATERIALIZED",),
     ),
     "by_name": Refusal(
-        "columns are put together by position",
+        "columns are matched by position",
         "leave BY NAME out, order the columns",
         ("BY NAME", "CORRESPONDING", "STRICT CORRESPONDING"),
     ),
@@ -224,7 +224,7 @@ REFUSED: Final[Mapping[str | tuple[type[exp.Expr], str], Refusal]] = {
     "ilike": Refusal("* has only EXCEPT", "name the columns instead", ("ILIKE",)),
     "spec": Refusal(
         "ROW_NUMBER has no frame",
-        "leave ROWS or RANGE out: numbers count all rows of the snapshot",
+        "leave ROWS or RANGE out: ROW_NUMBER counts all rows of the snapshot",
         ("ROWS", "RANGE", "GROUPS"),
     ),
     "with_fill": Refusal("WITH FILL is not supported", _OUT, ("WITH FILL",)),
@@ -242,7 +242,9 @@ REFUSED: Final[Mapping[str | tuple[type[exp.Expr], str], Refusal]] = {
     ),
     "collation": Refusal("TRIM has no COLLATE", _OUT, ("COLLATE",)),
     "collate": Refusal("types with a COLLATE are not supported", _OUT, ("COLLATE",)),
-    "on_overflow": Refusal("ON OVERFLOW is not supported", f"{_OUT}: texts grow", ("ON OVERFLOW",)),
+    "on_overflow": Refusal(
+        "ON OVERFLOW is not supported", f"{_OUT}: strings grow", ("ON OVERFLOW",)
+    ),
     (exp.Window, "alias"): Refusal("a named window is not supported", _WINDOWS, ("OVER",)),
     (exp.Limit, "this"): Refusal("an aggregate has no LIMIT", _OUT, ("LIMIT",)),
     (exp.Limit, "expressions"): Refusal(
@@ -252,14 +254,14 @@ REFUSED: Final[Mapping[str | tuple[type[exp.Expr], str], Refusal]] = {
     ),
     (exp.Count, "expressions"): Refusal(
         "COUNT takes one expression",
-        "write COUNT(*), or COUNT(struct(a, b)); COUNT leaves out rows where it is NULL",
+        "write COUNT(*), or COUNT(struct(a, b)); COUNT skips rows where it is NULL",
     ),
     (exp.Max, "expressions"): Refusal("MAX takes one expression", "write greatest(a, b)"),
     (exp.Min, "expressions"): Refusal("MIN takes one expression", "write least(a, b)"),
     (exp.Table, "partition"): Refusal(
         "PARTITION is not supported", "choose rows with WHERE", ("PARTITION",)
     ),
-    (exp.Select, "operation_modifiers"): Refusal("this word behind SELECT is not supported", _OUT),
+    (exp.Select, "operation_modifiers"): Refusal("this word after SELECT is not supported", _OUT),
     (exp.Join, "hint"): Refusal("join hints are not supported", f"{_OUT}: the optimizer decides"),
 }
 """Why arguments are refused, by name, or by type and name; others are refused all the same."""
@@ -267,12 +269,12 @@ REFUSED: Final[Mapping[str | tuple[type[exp.Expr], str], Refusal]] = {
 REFUSED_TYPES: Final[Mapping[type[exp.Expr], Refusal]] = {
     exp.IgnoreNulls: Refusal(
         "IGNORE NULLS is not supported",
-        "leave it out: aggregates leave out what is NULL",
+        "leave it out: aggregates skip NULL",
         ("IGNORE NULLS", "IGNORE"),
     ),
     exp.RespectNulls: Refusal(
         "RESPECT NULLS is not supported",
-        "aggregates leave out what is NULL; give it a value: coalesce(a, 0)",
+        "aggregates skip NULL; replace it with a value: coalesce(a, 0)",
         ("RESPECT NULLS", "RESPECT"),
     ),
     exp.HavingMax: Refusal(
@@ -282,17 +284,17 @@ REFUSED_TYPES: Final[Mapping[type[exp.Expr], Refusal]] = {
     exp.Cube: Refusal("CUBE is not supported", _GROUPINGS, ("CUBE",)),
     exp.GroupingSets: Refusal("GROUPING SETS is not supported", _GROUPINGS, ("GROUPING SETS",)),
     exp.Values: Refusal(
-        "VALUES cannot stand in FROM",
-        "streams, relations and queries in parentheses can",
+        "VALUES is not allowed in FROM",
+        "FROM accepts streams, relations and queries in parentheses",
         ("VALUES",),
     ),
     exp.Lateral: Refusal(
-        "LATERAL is not supported", "make the rows before they become a stream", ("LATERAL",)
+        "LATERAL is not supported", "expand the rows before they become a stream", ("LATERAL",)
     ),
     exp.Unnest: Refusal(
-        "UNNEST is not supported", "make the rows before they become a stream", ("UNNEST",)
+        "UNNEST is not supported", "expand the rows before they become a stream", ("UNNEST",)
     ),
-    exp.Aliases: Refusal("one column has several names", "write one name behind AS"),
+    exp.Aliases: Refusal("one column has several names", "write one name after AS"),
     exp.Parameter: Refusal("a parameter has no value here", "write the value itself", ("@", "$")),
     exp.Placeholder: Refusal("a parameter has no value here", "write the value itself", ("?", ":")),
     exp.SessionParameter: Refusal("a parameter has no value here", "write the value itself"),

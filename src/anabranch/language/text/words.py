@@ -16,7 +16,7 @@ from anabranch.language.text.unused import refuse_unused
 _CLAUSES: Final = (
     "FROM WHERE GROUP HAVING ORDER LIMIT UNION EXCEPT INTERSECT QUALIFY JOIN ON".split()  # noqa: SIM905
 )
-_BEFORE: Final = "write it without the comma, or write what was to stand behind it"
+_BEFORE: Final = "remove the comma, or write what should follow it"
 
 
 def tokenize(script: Script) -> list[list[Token]]:
@@ -29,7 +29,7 @@ def tokenize(script: Script) -> list[list[Token]]:
         tokens = sqlglot.tokenize(script.text, dialect=Anabranch)
     except TokenError:
         raise script.wrong(
-            "the text cannot be cut into words",
+            "the text cannot be split into tokens",
             _open_quote(script.text),
             "look for a quote or a comment that is never closed",
         ) from None
@@ -66,7 +66,9 @@ def parse_query(script: Script, tokens: list[Token]) -> exp.Query:
 def _refuse_what_is_no_query(tree: exp.Expr, script: Script, tokens: list[Token]) -> None:
     if not isinstance(tree, exp.Query) or isinstance(tree, exp.Values | exp.Table):
         raise script.wrong(
-            "this is no query", (tokens[0].start, tokens[-1].end + 1), "write SELECT ... FROM ..."
+            "this is not a query",
+            (tokens[0].start, tokens[-1].end + 1),
+            "write SELECT ... FROM ...",
         )
 
 
@@ -105,9 +107,9 @@ def syntax_error(script: Script, error: ParseError, last: Token) -> Exception:
     at_end = span[1] == last.end + 1
     if description.startswith("Expecting"):
         missing = description.removeprefix("Expecting ")
-        what = f"'{missing}' is missing {'behind' if at_end else 'before'} '{word}'"
+        what = f"'{missing}' is missing {'after' if at_end else 'before'} '{word}'"
     elif description.startswith("Required") or at_end:
-        what = f"something is missing behind '{word}'"
+        what = f"something is missing after '{word}'"
     else:
         what = f"'{word}' is not expected here"
     hint = (

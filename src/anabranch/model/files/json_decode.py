@@ -212,7 +212,7 @@ def _decode_decimal(value: Any, kind: pa.DataType, path: str) -> Decimal:
         number = value if isinstance(value, Decimal) else Decimal(str(value))
         pa.scalar(number, kind)
     except (InvalidOperation, pa.ArrowInvalid):
-        digits = f"{kind.precision - kind.scale} digits before and {kind.scale} behind the point"
+        digits = f"{kind.precision - kind.scale} digits before and {kind.scale} after the point"
         raise MisfitError(path, f"a decimal number of at most {digits}", value) from None
     return number
 

@@ -178,8 +178,10 @@ def _arrivals(part: pa.RecordBatch, schema: pa.Schema, first: int, path: Path) -
     try:
         columns = [part.column(f.name).take(pa.array(rows)).cast(f.type) for f in schema]
     except pa.ArrowInvalid as problem:
-        what = "a column has another type than declared"
-        raise StreamError(what, where=f"{path}: {problem}", hint="declare its own type") from None
+        what = "a column does not have the declared type"
+        raise StreamError(
+            what, where=f"{path}: {problem}", hint="declare the type that the file has"
+        ) from None
     payload = (
         pa.RecordBatch.from_arrays(columns, schema=schema)
         if columns
@@ -225,7 +227,7 @@ def _file_schema(payload: pa.Schema) -> pa.Schema:
     if taken:
         raise StreamError(
             f"a payload column is called '{taken[0]}'",
-            hint=f"{', '.join(ELEMENT_COLUMNS)} are taken in element tables; rename the column, "
+            hint=f"{', '.join(ELEMENT_COLUMNS)} are reserved in element tables; rename the column, "
             "or write JSON lines",
         )
     times = [pa.field(name, pa.int64()) for name in ELEMENT_COLUMNS[1:]]

@@ -75,7 +75,8 @@ def element_schema(
         raise PlanError(
             f"a column of the result is called '{taken[0]}'",
             where=f"columns are: {', '.join(payload.names)}",
-            hint=f"{', '.join(names[:-1])} and {names[-1]} are taken in tables of elements; select "
+            hint=f"{', '.join(names[:-1])} and {names[-1]} are reserved in tables of elements; "
+            f"select "
             "it under another name",
         )
     note = {TIMES_KEY: note_of_clock(clock).encode()}

@@ -33,7 +33,7 @@ def event_schema(payload: pa.Schema, *, clock: Clock) -> pa.Schema:
         raise PlanError(
             f"a column of the result is called '{taken[0]}'",
             where=f"columns are: {', '.join(payload.names)}",
-            hint=f"{EVENT}, {FROM}, {TO} and {COPIES} are taken in tables of events; select it "
+            hint=f"{EVENT}, {FROM}, {TO} and {COPIES} are reserved in tables of events; select it "
             "under another name",
         )
     time = clock.type

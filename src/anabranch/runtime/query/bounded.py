@@ -26,9 +26,9 @@ def find_unbounded(node: Node) -> PlanError | None:
         for below in above.walk():
             if _forgets_nothing(below):
                 return PlanError(
-                    "a window without bound below an operator that remembers",
+                    "an unbounded window below an operator that keeps state",
                     where=f"{below.label} below {above.label}",
-                    hint="its state would grow for ever: give the window a size, or start the "
+                    hint="its state would grow without bound: give the window a size, or start the "
                     "query with allow_unbounded=True",
                 )
     return None

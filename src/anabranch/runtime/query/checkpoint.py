@@ -102,7 +102,7 @@ def read_about(path: str) -> dict[str, Any] | None:
     about: dict[str, Any] | None = Folder.at(path).read_json(_ABOUT)
     if about is not None and about["format"] > _FORMAT:
         raise EngineError(
-            f"a checkpoint of format {about['format']}, this version knows those up to {_FORMAT}",
+            f"a checkpoint of format {about['format']}, this version reads formats up to {_FORMAT}",
             where=path,
             hint="continue the query with the version of Anabranch that wrote its checkpoint, or a "
             "later one",
@@ -213,8 +213,8 @@ class Checkpoint:
             raise PlanError(
                 "the checkpoint belongs to another query",
                 where=self.path,
-                hint="a changed query needs a new checkpoint (and a new output folder); what is "
-                "started with start_all or --all may say that it has changed",
+                hint="a changed query needs a new checkpoint (and a new output folder); queries "
+                "started with start_all or --all can be declared as changed",
             )
         else:
             self._refuse_other_frames(known["sources"], now["sources"])
@@ -332,7 +332,7 @@ class Checkpoint:
         except OSError:
             lock.close()
             raise PlanError(
-                "the query of this checkpoint is running already",
+                "the query of this checkpoint is already running",
                 where=self.path,
                 hint="stop it first, or use another checkpoint",
             ) from None

@@ -20,9 +20,9 @@ from anabranch.runtime.sources.spec import FileSource
 LOGGER: Final = logging.getLogger("anabranch.notes")
 """Where runs say the notes of their queries; its level silences them."""
 
-_WINDOW_HINT: Final = "put a window behind the stream: Bid WINDOW(RANGE 10 MINUTES)"
+_WINDOW_HINT: Final = "put a window after the stream: Bid WINDOW(RANGE 10 MINUTES)"
 _DELAY_HINT: Final = (
-    "say how late rows may be: DELAY 5 SECONDS, delay='5 seconds'; or that the files are all: "
+    "declare how late rows may be: DELAY 5 SECONDS, delay='5 seconds'; or that no file follows: "
     "WITH (ends = TRUE), ends=True"
 )
 
@@ -72,9 +72,9 @@ def _of_instants(node: Node, kept: Mapping[str, str]) -> Iterator[Note]:
                 times = [used & time_columns(side, kept) for side in (left, right)]
                 if all(times):
                     yield Note(
-                        "a join compares times, but only rows of the same instant meet at all",
+                        "a join compares times, but only rows that hold at the same instant meet",
                         where,
-                        "a bound on times is a window on the side that comes first: "
+                        "for a bound on times put a window on the earlier side: "
                         "FROM Offer WINDOW(RANGE 10 MINUTES) JOIN Bid ON ...; the latest row is "
                         "found by ASOF JOIN",
                     )
@@ -82,13 +82,14 @@ def _of_instants(node: Node, kept: Mapping[str, str]) -> Iterator[Note]:
                 yield Note(
                     "a join without a window: rows of both sides meet only at equal instants",
                     where,
-                    f"{_WINDOW_HINT}, on one side or both; the latest row is found by ASOF JOIN",
+                    f"{_WINDOW_HINT}, on one side or both; ASOF JOIN finds the latest row",
                 )
             case Aggregation(group_by=keys, input=inner) if all(below):
                 # Who groups by the time asks for instants.
                 if not any(key.is_column in time_columns(inner, kept) for _, key in keys):
                     yield Note(
-                        "an aggregate without a window: each result is that of a single instant",
+                        "an aggregate without a window: each result is the result of a single "
+                        "instant",
                         where,
                         f"{_WINDOW_HINT}; WINDOW(RANGE UNBOUNDED) for everything so far",
                     )
@@ -109,9 +110,9 @@ def _of_instants(node: Node, kept: Mapping[str, str]) -> Iterator[Note]:
     joins = any(isinstance(each, Join) for each in node.walk())
     if isinstance(node, Distinct) and _only_instants(node) and not joins:
         yield Note(
-            "DISTINCT without a window leaves out only what is there twice at one instant",
+            "DISTINCT without a window removes only duplicates at one instant",
             f"{node.label}, over {', '.join(_names(node))}",
-            f"{_WINDOW_HINT}: then a row is there once while the window has it",
+            f"{_WINDOW_HINT}: then a row occurs once while it is in the window",
         )
 
 
@@ -127,7 +128,7 @@ def _of_promises(node: Node, sources: Mapping[str, Any], emit: str) -> Iterator[
     where = f"source {', '.join(silent)}"
     if emit != "speculative":
         yield Note(
-            f"with emission '{emit}' nothing is ever written: no row is ever final",
+            f"with emission '{emit}' nothing is ever written: no row becomes final",
             where,
             _DELAY_HINT,
         )

@@ -45,7 +45,9 @@ def _session(value: Any) -> Any:
     return value
 
 
-TARGET: Final = ValueKind("a path, a place such as 'delta:path', or Messages", "'folder'", _target)
+TARGET: Final = ValueKind(
+    "a path, an address such as 'delta:path', or Messages", "'folder'", _target
+)
 SESSION: Final = ValueKind("a Spark session", "spark", _session)
 
 RUN_OPTIONS: Final = table_of(
@@ -156,7 +158,7 @@ def check_run(place: str, **given: Any) -> None:
         raise PlanError(
             "trigger has no meaning with available_now",
             where=where,
-            hint="what is there is read at once; leave trigger out, or available_now",
+            hint="available_now reads the present input at once; leave out one of the two",
         )
 
 
@@ -192,7 +194,7 @@ def check_engine(**given: Any) -> None:
     for name, value in own.items():
         if value is not None:
             raise PlanError(
-                f"{name} has no meaning for a Spark session that is there already",
+                f"{name} has no meaning for an existing Spark session",
                 where="Engine(...)",
-                hint=f"leave {name} out, and set it where the session is made",
+                hint=f"leave {name} out, and set it where the session is created",
             )

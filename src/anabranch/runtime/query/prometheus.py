@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 _SOURCE_TOTALS: Final[Mapping[str, str]] = {
     "rows": "Rows that a source has sent.",
-    "late": "Rows of a source that were late and left out.",
+    "late": "Rows of a source that were late and dropped.",
     "adjusted": "Rows of a source that were late and cut.",
 }
 _COPY_TOTALS: Final[Mapping[str, str]] = {
     "rows": "Rows that a copy of a source has sent.",
-    "late": "Rows of a copy that were late and left out.",
+    "late": "Rows of a copy that were late and dropped.",
 }
 _STAGE_GAUGES: Final[Mapping[str, str]] = {
-    "state_rows": "Rows that a stage remembers.",
-    "state_bytes": "Bytes of what a stage remembers, in files.",
-    "state_runs": "Sorted runs of what a stage remembers.",
+    "state_rows": "Rows in the state of a stage.",
+    "state_bytes": "Bytes of the state of a stage, in files.",
+    "state_runs": "Sorted runs in the state of a stage.",
 }
 
 
@@ -57,12 +57,12 @@ class QueryCollector(Collector):
         )
         yield _counter(
             "anabranch_rows_out",
-            "Elements that a query has put out.",
+            "Elements that a query has written.",
             ((name, total["rows_out"]) for name, total in totals.items()),
         )
         yield _counter(
             "anabranch_failed_windows",
-            "Windows that modules gave no results for, because they failed.",
+            "Windows without results because a module failed.",
             ((name, total["failed_windows"]) for name, total in totals.items()),
         )
         for key, text in _SOURCE_TOTALS.items():
@@ -86,7 +86,7 @@ class QueryCollector(Collector):
         )
         yield _gauge(
             "anabranch_batch_seconds",
-            "What the last batch took.",
+            "Seconds that the last batch took.",
             (
                 (name, batch["milliseconds"].get("triggerExecution", 0) / 1000)
                 for name, batch in last.items()
@@ -107,7 +107,9 @@ def _copies(
                     family.add_metric([query, source, copy], seen[key])
         yield family
     stable = GaugeMetricFamily(
-        "anabranch_copy_stable", "What a copy of a source has promised, in chronons.", labels=labels
+        "anabranch_copy_stable",
+        "The stable point of a copy of a source, in chronons.",
+        labels=labels,
     )
     up = GaugeMetricFamily("anabranch_copy_up", "1 while a copy can be read.", labels=labels)
     for query, batch in last.items():
@@ -129,7 +131,7 @@ def _stages(last: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
         yield family
     spent = GaugeMetricFamily(
         "anabranch_stage_seconds",
-        "What a step of a stage took in the last batch, in its slowest shard.",
+        "Seconds that a step of a stage took in the last batch, in its slowest shard.",
         labels=["query", "stage", "step"],
     )
     for name, batch in last.items():

@@ -25,7 +25,7 @@ _LOG: Final = logging.getLogger("anabranch")
 _COPIES: Final = "merge the copies as r3 or r4, or keep the number of shards"
 _WINDOWS: Final = (
     "its rows hold for a while, and shards have begun their windows at different times: keep the "
-    "number of shards, or start the query anew with another checkpoint"
+    "number of shards, or start the query again with a new checkpoint"
 )
 
 
@@ -102,8 +102,8 @@ def refuse_unfinished(plan: PhysicalPlan, where: str) -> None:
                 raise PlanError(
                     "the number of shards cannot change in the middle of a batch",
                     where=f"{where}, {kernel.label}",
-                    hint="the last batch was interrupted: start the query once with the number "
-                    "that it has, and change it when that batch is done",
+                    hint="the last batch was interrupted: start the query once with its present "
+                    "number, and change the number after that batch",
                 )
 
 

@@ -52,7 +52,7 @@ def choose_sink(
     if foreach is not None:
         if to is not None:
             raise PlanError(
-                "results go to one place",
+                "results have exactly one output",
                 where=f"to={to!r}, foreach={getattr(foreach, '__name__', foreach)}",
                 hint="give `to` or `foreach`, not both",
             )

@@ -39,7 +39,7 @@ def parse_delta(to: str) -> tuple[str, Keep]:
         if path and (keep or "log") == known:
             return path, known
     raise PlanError(
-        "it is not said which Delta table is written" if not path else f"unknown '#{keep}'",
+        "the path of the Delta table is missing" if not path else f"unknown '#{keep}'",
         where=f"to='{to}'",
         hint="write delta:<path> for all elements, delta:<path>#current for the events that are "
         "not over, delta:<path>#history for all events",
@@ -80,7 +80,7 @@ class DeltaSink(Sink):
         done = DeltaTable(self.path).transaction_version(begin.query)
         if done is None:
             raise PlanError(
-                "the Delta table is not that of this query",
+                "the Delta table belongs to another query",
                 where=self.path,
                 hint="choose another path, or continue with the checkpoint of the query that "
                 "wrote the table",
@@ -92,9 +92,9 @@ class DeltaSink(Sink):
         done = table.transaction_version(self._begin.query)
         if done is None:
             raise EngineError(
-                "the Delta table has forgotten the query",
+                "the Delta table has no record of the query",
                 where=self.path,
-                hint="somebody has replaced the table; restore it, or start the query with a new "
+                hint="the table was replaced; restore it, or start the query with a new "
                 "checkpoint and a new table",
             )
         if batch > done:

@@ -83,7 +83,7 @@ class PostgresTable:
         shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         table = tuple(options.pop("table", "").split("."))
         if not all(table):
-            raise PlanError("it is not said which table is written", where=shown, hint=_HOW)
+            raise PlanError("the name of the table is missing", where=shown, hint=_HOW)
         keep = options.pop("keep", "log")
         for known in get_args(Keep):
             if keep == known:
@@ -127,7 +127,7 @@ class PostgresSink(Sink):
             (there,) = cursor.fetchone() or (None,)
             if there is not None:
                 raise PlanError(
-                    "the table exists already",
+                    "the table already exists",
                     where=f"{self._place.shown}, table {'.'.join(self._place.table)}",
                     hint="choose another name, or continue with the checkpoint of the query that "
                     "wrote it",
@@ -150,7 +150,7 @@ class PostgresSink(Sink):
             done = self._done(cursor)
             if done is None:
                 raise EngineError(
-                    "the database has forgotten the query",
+                    "the database has no record of the query",
                     where=f"{self._place.shown}, table {_PROGRESS}",
                     hint="restore the tables, or start the query with a new checkpoint and a new "
                     "table",
@@ -188,7 +188,7 @@ class PostgresSink(Sink):
                 yield cursor
         except psycopg.Error as problem:
             raise EngineError(
-                f"PostgreSQL refuses: {str(problem).strip().splitlines()[0]}",
+                f"PostgreSQL rejects it: {str(problem).strip().splitlines()[0]}",
                 where=f"{self._place.shown}, table {'.'.join(self._place.table)}",
                 hint="correct it and start the query again: the batch is repeated",
             ) from None
@@ -275,7 +275,7 @@ class PostgresSink(Sink):
             raise PlanError(
                 f"column '{field.name}' holds {kind}, which has no column type in PostgreSQL",
                 where=self._place.shown,
-                hint="cast it to a text or a number in the query",
+                hint="cast it to a string or a number in the query",
             )
         return found
 

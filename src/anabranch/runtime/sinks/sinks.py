@@ -102,7 +102,7 @@ class Sink(ABC):
             PlanError: The sink does not keep it.
         """
         raise PlanError(
-            "the results are not kept where they can be read again",
+            "the output of this query cannot be read back",
             hint="start the query with to='<folder>', to='<file>.jsonl' or to='memory'",
         )
 
@@ -163,7 +163,7 @@ class StreamFileSink(Sink):
         if begun is None:
             if self.path.exists() and self.path.stat().st_size:
                 raise PlanError(
-                    "the file exists already",
+                    "the file already exists",
                     where=str(self.path),
                     hint="choose a new file, or continue with the checkpoint of the query that "
                     "wrote it",
@@ -185,7 +185,7 @@ class StreamFileSink(Sink):
             before = self._sizes.read_json(f"{batch - 1}.json") or {}
         if not before or self.path.stat().st_size < before["size"]:
             raise EngineError(
-                "the output file is not what the query left",
+                "the output file was changed since the query wrote it",
                 where=str(self.path),
                 hint="restore the file, or start the query with a new checkpoint and a new file",
             )
@@ -255,7 +255,7 @@ class MemorySink(Sink):
         self._schema = begin.schema
         if not begin.fresh:
             raise PlanError(
-                "a table in memory cannot go on from a checkpoint",
+                "a table in memory cannot resume from a checkpoint",
                 hint="its first part ended with the process that held it; write to a folder",
             )
 

@@ -132,7 +132,7 @@ def _broken(
     if promise.delay is not None:
         hint += "raise its delay, or "
     return StreamError(
-        f"{what} that comes too late, after {over}",
+        f"{what} that arrives too late, after {over}",
         where=f"source '{promise.source}', {where}, row {came.position[row]}: "
         f"[{at(batch.start[row])}, {at(end)}){moved}, stable point {at(stable)}",
         hint=hint + "let late rows be dropped or adjusted (late='drop', late='adjust')",

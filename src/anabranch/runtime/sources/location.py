@@ -50,7 +50,7 @@ def sink_scheme(to: str) -> str | None:
         raise PlanError(
             f"results cannot be written to '{scheme}:'",
             where=f"to='{to}'",
-            hint=f"{guess}known are: delta:<path>, postgresql://..., and folders, also "
+            hint=f"{guess}supported are: delta:<path>, postgresql://..., and folders, also "
             f"{', '.join(f'{each}://' for each in FILE_SYSTEMS)}; a path with a colon is written "
             f"./{to}",
         )
@@ -62,9 +62,9 @@ def sink_scheme(to: str) -> str | None:
         )
     if scheme in FILE_SYSTEMS and to.endswith(STREAM_FILES):
         raise PlanError(
-            "a stream file grows, so it is on a disk of this machine",
+            "a stream file is appended to, so it must be on a local disk",
             where=f"to='{to}'",
-            hint="write a log folder there: leave the end of the name out; or a local file",
+            hint="write a log folder there (without the ending .jsonl), or a local file",
         )
     return scheme
 
@@ -79,7 +79,7 @@ def folder_for_all(to: str | Path) -> str:
     scheme = None if isinstance(to, Path) else sink_scheme(place)
     if place == "-" or place.endswith(STREAM_FILES) or scheme in SINKS:
         raise PlanError(
-            f"several queries do not fit into '{to}'",
+            f"several queries cannot be written to '{to}'",
             where=f"to='{to}'",
             hint="name a folder: every query writes a log folder in it",
         )
@@ -104,7 +104,7 @@ def local_path(place: Any, *, where: str) -> str:
 def _remote(place: str, scheme: str, where: str) -> StreamError:
     if scheme in FILE_SYSTEMS or scheme in ("http", "https", "s3a", "s3n", "dbfs", "ftp"):
         hint = (
-            "files are read from a disk of this machine, or mounted there; let Spark read them: "
+            "files are read from a local or mounted disk; let Spark read them: "
             f"SOURCE spark('parquet', '{place}'), or engine.stream(spark.readStream...)"
         )
     elif scheme == "kafka":

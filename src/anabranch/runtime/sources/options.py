@@ -36,7 +36,7 @@ that does not stream; a relation, wherever it comes from.
 
 WORDS: Final[Mapping[SourceKind, str]] = {
     "rows": "files of rows",
-    "arrival": "rows that get the time of their arrival",
+    "arrival": "rows that are timed by their arrival",
     "elements": "files of elements",
     "log": "the log folder of a query",
     "copies": "copies of a stream",
@@ -62,14 +62,14 @@ SOURCE_OPTIONS: Final = table_of(
         kind=COLUMN,
         places=_WITH_COLUMNS | {"arrival", "table"},
         clause="ORDERED BY",
-        why_not="elements say themselves when they start",
+        why_not="elements have a start of their own",
     ),
     Option(
         name="end",
         kind=COLUMN,
         places=_WITH_COLUMNS | {"table"},
         clause="UNTIL",
-        why_not="it belongs to a column with the start",
+        why_not="an end needs a column with the start",
     ),
     Option(
         name="kind",
@@ -83,7 +83,7 @@ SOURCE_OPTIONS: Final = table_of(
         kind=DURATION,
         places=_WITH_COLUMNS | {"elements", "log"},
         clause="DELAY",
-        why_not="nothing in there is ever late",
+        why_not="its rows are never late",
     ),
     Option(
         name="late",
@@ -92,14 +92,14 @@ SOURCE_OPTIONS: Final = table_of(
         nullable=False,
         places=_WITH_COLUMNS | {"elements", "log", "copies"},
         clause="LATE",
-        why_not="nothing in there is ever late",
+        why_not="its rows are never late",
     ),
     Option(
         name="heartbeat",
         kind=POSITIVE_DURATION,
         places=_STREAMS_IN_FILES | {"frame"},
         clause="HEARTBEAT",
-        why_not="it is not waited for",
+        why_not="queries do not wait for it",
     ),
     Option(
         name="chronon",
@@ -114,7 +114,7 @@ SOURCE_OPTIONS: Final = table_of(
         nullable=False,
         places=frozenset(("rows", "delta")),
         clause="ORDERED",
-        why_not="only rows of files that start at a column come in an order",
+        why_not="only rows of files with a start column can be declared in order",
     ),
     Option(
         name="keyed",
@@ -136,7 +136,7 @@ SOURCE_OPTIONS: Final = table_of(
         kind=COLUMNS,
         places=_WITH_COLUMNS | {"arrival"},
         clause="EDGES BY",
-        why_not="only rows that start at a column, without an end, can be edges",
+        why_not="only rows with a start column and without an end can be edges",
     ),
     Option(
         name="hide_times",
@@ -145,7 +145,7 @@ SOURCE_OPTIONS: Final = table_of(
         nullable=False,
         places=_WITH_COLUMNS | {"table"},
         in_sql=False,
-        why_not="there is no column of time in it",
+        why_not="it has no time column",
     ),
     Option(
         name="ends",
@@ -153,20 +153,20 @@ SOURCE_OPTIONS: Final = table_of(
         default=False,
         nullable=False,
         places=_STREAMS_IN_FILES | {"still"},
-        why_not="whether it ends is not up to the declaration",
+        why_not="its end cannot be declared",
     ),
     Option(
         name="max_rows_per_batch",
         kind=count(1),
         default=MOST_ROWS,
         places=_STREAMS_IN_FILES | {"copies", "still"},
-        why_not="how much goes into a batch is not decided here",
+        why_not="the size of its batches is not set here",
     ),
     Option(
         name="max_files_per_batch",
         kind=count(1),
         places=_STREAMS_IN_FILES - {"log"},
-        why_not="it does not come file by file",
+        why_not="it is not read file by file",
     ),
     Option(
         name="replace",

@@ -170,9 +170,9 @@ def _payload(rows: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBa
                 column = column.cast(field.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
                 raise StreamError(
-                    f"column '{field.name}' holds {column.type}, declared is {field.type}",
+                    f"column '{field.name}' holds {column.type}, but is declared as {field.type}",
                     where=f"{where}: {str(problem)[:120]}",
-                    hint="declare the type that the data have",
+                    hint="declare the type of the data",
                 ) from None
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -189,7 +189,7 @@ def _refuse_reversed(
 ) -> None:
     _refuse(
         bad,
-        "a lifetime ends before it has begun",
+        "a lifetime ends before it starts",
         rows,
         first,
         where,

@@ -143,6 +143,6 @@ class FileSource:
 def unordered_note(source: str) -> str:
     """What `explain` says of a source whose rows have no positions."""
     return (
-        f"order of source '{source}': none; lateness is judged per batch, so how its rows are cut "
-        "into batches decides which of them are late"
+        f"order of source '{source}': none; lateness is decided per batch, so the cut into batches "
+        "decides which rows are late"
     )

@@ -12,7 +12,7 @@ def current_batch() -> int:
     text = _context().getLocalProperty("streaming.sql.batchId")
     if text is None:
         raise EngineError(
-            "a task outside of a streaming query",
+            "a task runs outside a streaming query",
             hint="start the result as a stream; please report this if you did",
         )
     return int(text)

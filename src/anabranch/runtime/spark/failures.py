@@ -16,12 +16,12 @@ _KINDS: Final = {
     if isinstance(kind, type) and issubclass(kind, AnabranchError)
 }
 _SPARK_ENDED: Final = (
-    "Spark has ended while the query ran",
+    "Spark ended while the query was running",
     "its process was stopped, or ran out of memory: give it more (spark.driver.memory), and start "
     "the query again",
 )
 _DISK: Final = (
-    "make room or give the right to write, and start the query again: the batch is repeated"
+    "free space or grant permission to write, then start the query again: the batch is repeated"
 )
 _KNOWN: Final = {
     "dagScheduler() is null": _SPARK_ENDED,
@@ -29,8 +29,8 @@ _KNOWN: Final = {
     "java.lang.OutOfMemoryError": _SPARK_ENDED,
     "No space left on device": ("the disk is full", _DISK),
     "Read-only file system": ("the disk cannot be written to", _DISK),
-    "Permission denied": ("something must not be read or written", _DISK),
-    "Operation not permitted": ("something must not be read or written", _DISK),
+    "Permission denied": ("permission to read or write a file is missing", _DISK),
+    "Operation not permitted": ("permission to read or write a file is missing", _DISK),
 }
 """What Spark's text says where something outside has failed: what that means, what to do."""
 

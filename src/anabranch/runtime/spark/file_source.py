@@ -78,7 +78,7 @@ def _opened(folder: str, name: str) -> FileJob:
         raise EngineError(
             "a file of the checkpoint is missing or damaged",
             where=f"{folder}/{name}",
-            hint="start the query again: it writes the file anew",
+            hint="start the query again: it rewrites the file",
         )
     job: FileJob = pickle.loads(data)  # noqa: S301 (written by `read_files`)
     return job

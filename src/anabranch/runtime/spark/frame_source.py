@@ -127,7 +127,7 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
     if declared.relation and frame.isStreaming:
         raise PlanError(
             f"relation '{declared.name}' is a streaming DataFrame",
-            hint="a relation is all there when a query starts; use engine.stream for a stream",
+            hint="a relation must be complete when a query starts; use engine.stream for a stream",
         )
     streams: SourceKind = "frame" if frame.isStreaming else "still"
     declared.refuse_misplaced("table" if declared.relation else streams)

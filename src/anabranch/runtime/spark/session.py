@@ -77,7 +77,7 @@ def rows_per_task(spark: SparkSession) -> int:
     text = spark.conf.get(ROWS_PER_TASK, str(TASK_ROWS)) or ""
     if not text.isdigit() or int(text) < 1:
         raise PlanError(
-            f"'{text}' is no number of rows",
+            f"'{text}' is not a number of rows",
             where=f"the setting {ROWS_PER_TASK}",
             hint="set a whole number, 1 or more, or leave it out",
         )

@@ -77,7 +77,7 @@ def _called(function: Connect, statement: CreateSource) -> Any:
             f"{call.function} failed: {type(problem).__name__}: {problem}",
             where=f"source '{statement.name}': {call.function}"
             f"({', '.join(map(repr, call.arguments))})",
-            hint="correct the function, or what it is called with",
+            hint="correct the function or its arguments",
         ) from problem
 
 
@@ -186,7 +186,7 @@ def _describe_delta(path: str, declared: Declared) -> tuple[Any, Source]:
     """A Delta table that is called one; elsewhere than on a disk only as a relation."""
     if not path.strip():
         raise PlanError(
-            "it is not said which Delta table is read",
+            "the path of the Delta table is missing",
             where=f"source '{declared.name}'",
             hint="write delta:<path>",
         )
@@ -194,7 +194,7 @@ def _describe_delta(path: str, declared: Declared) -> tuple[Any, Source]:
         return describe_delta(path.removeprefix("file://"), declared)
     if not declared.relation:
         raise PlanError(
-            "a Delta table that is not on a disk of this machine is read as a relation only",
+            "a Delta table that is not on a local disk can only be read as a relation",
             where=f"source '{declared.name}': {path}",
             hint=f"write CREATE TABLE {declared.name} SOURCE delta('{path}'), or let Spark read "
             f"it: SOURCE spark('delta', '{path}')",
@@ -216,7 +216,7 @@ def describe_source(source: Any, declared: Declared) -> tuple[Any, Source]:
         return describe_files(path, declared)
     if not hasattr(source, "isStreaming"):
         raise PlanError(
-            f"a stream cannot be made of {type(source).__name__} {shown(source)}",
+            f"a stream cannot be read from {type(source).__name__} {shown(source)}",
             where=f"source '{declared.name}'",
             hint="give a path, a folder, a pattern or a DataFrame",
         )

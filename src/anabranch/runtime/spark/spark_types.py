@@ -30,7 +30,7 @@ def spark_type(session: SparkSession) -> TypeOracle:
             return plain_type(to_arrow_schema(found, timezone="UTC").field("v").type)
         except PySparkException as problem:
             raise QueryError(
-                _complaint(problem), where=f"in: {text}", hint="this is what Spark says of it"
+                _complaint(problem), where=f"in: {text}", hint="this is the message of Spark"
             ) from None
 
     return ask

@@ -80,7 +80,7 @@ def command_of(
         PlanError: It is not a command, or not one for this query.
     """
     if not isinstance(content, dict) or not {"verb"} <= content.keys():
-        raise _wrong("not a command", "a command has a verb, a source and perhaps a value")
+        raise _wrong("not a command", "a command has a verb, a source and possibly a value")
     verb, value = content["verb"], content.get("value")
     source: Any = content.get("source")
     if verb not in VERBS:
@@ -93,7 +93,7 @@ def command_of(
     if source not in sources:
         raise _wrong(f"the query has no source '{source}'", _near(str(source), [*sources]))
     if verb in _ONLY_FILES and not sources[source]:
-        raise _wrong(f"source '{source}' is a DataFrame", "Spark decides what it reads of it")
+        raise _wrong(f"source '{source}' is a DataFrame", "Spark decides what it reads from it")
     _check_value(verb, value)
     copy = content.get("copy")
     _check_copy(verb, source, copy, copies or {})
@@ -102,7 +102,7 @@ def command_of(
 
 def _check_value(verb: str, value: Any) -> None:
     if verb not in _MAY_HAVE_VALUE and (verb in _WANTS_VALUE) != (value is not None):
-        wants = "wants a value" if verb in _WANTS_VALUE else "takes no value"
+        wants = "needs a value" if verb in _WANTS_VALUE else "takes no value"
         raise _wrong(f"'{verb}' {wants}", "advance SOURCE TIME, or limit SOURCE ROWS")
     if value is None:
         return
@@ -111,7 +111,7 @@ def _check_value(verb: str, value: Any) -> None:
     if verb == "limit" and value < 1:
         raise _wrong(f"a batch cannot have {value} rows", "give at least 1; pause stops a source")
     if verb != "limit" and not BEGINNING < value <= FOREVER:
-        raise _wrong(f"{value} is no instant", "give one between the beginning and forever")
+        raise _wrong(f"{value} is not an instant", "give one between the beginning and forever")
 
 
 def _check_copy(verb: str, source: str, copy: Any, copies: Mapping[str, Sequence[str]]) -> None:
@@ -119,9 +119,9 @@ def _check_copy(verb: str, source: str, copy: Any, copies: Mapping[str, Sequence
     known = copies.get(source)
     if copy is None:
         if known is not None and verb in _OF_INPUTS:
-            raise _wrong(f"'{verb}' does not say which copy of '{source}'", _near("", known))
+            raise _wrong(f"'{verb}' needs the name of a copy of '{source}'", _near("", known))
         if known is not None and verb == "advance":
-            hint = "each copy says how far it is; detach one that says too much"
+            hint = "each copy has its own stable point; detach a copy that is ahead by mistake"
             raise _wrong(f"source '{source}' has copies", hint)
         return
     if verb not in _OF_INPUTS:

@@ -181,11 +181,12 @@ def _refuse_history(plan: PhysicalPlan, upstream: Address) -> None:
         what = f"a new query would read '{upstream.name}', which {what}"
     else:
         what = (
-            f"a new query would read the results of stage {upstream.name}, which go on from earlier"
+            f"a new query would read the results of stage {upstream.name}, which resume from "
+            f"earlier"
         )
     raise PlanError(
         what,
         where="a changed query",
-        hint="what is new can begin in the middle only over rows that are never corrected; start "
+        hint="a new query can begin in the middle only over rows that are never corrected; start "
         "it with a checkpoint of its own",
     )

@@ -306,7 +306,7 @@ def seal(job: Job) -> bytes:
         raise PlanError(
             "the query cannot be sent to workers",
             where=" ".join(str(problem).split()),
-            hint="a function of yours refers to something that lives in this process only: a "
+            hint="a function refers to an object that exists in this process only: a "
             "connection, a lock, a session; open it inside the function",
         ) from problem
     return data
@@ -325,7 +325,8 @@ def unseal(sealed: bytes, query: str) -> Job:
         raise OperatorError(
             "a worker cannot load the code of a module or function",
             where=f"{type(problem).__name__}: {' '.join(str(problem).split())}",
-            hint="let workers have it: install its package where they run, send its file with "
+            hint="make it available to workers: install its package where they run, send its "
+            "file with "
             "spark.addArtifact(path, pyfile=True), or write it into the script itself",
         ) from problem
     assert isinstance(job, Job)
@@ -337,5 +338,5 @@ def check_sources(job: Job, given: Sequence[str]) -> None:
     missing = [name for name in job.plan.sources if name not in given]
     if missing:
         raise PlanError(
-            f"nothing is known of source '{missing[0]}'", hint="create streams with engine.stream"
+            f"the source '{missing[0]}' is not declared", hint="create streams with engine.stream"
         )

@@ -47,7 +47,7 @@ class KeyedIndex(MergeIndex):
                 "has two events with one payload and start",
                 given,
                 move,
-                "merge as R4, or say that an input that begins again is attached again",
+                "merge as R4, or attach an input again when it restarts",
             )
         node.ends.pop(given.name, None)
         if move.new_end > move.start:

@@ -67,7 +67,7 @@ class MergeModel:
             self._index = MultisetIndex(self._state)
         elif inserts != "first":
             raise PlanError(
-                f"a merge as {case} says every event at once",
+                f"a merge as {case} emits every event at once",
                 where=f"policy for inserts: {inserts}",
                 hint="merge as R3 or R4, which is always sound, or leave the policy at 'first'",
             )

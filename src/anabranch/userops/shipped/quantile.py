@@ -18,7 +18,7 @@ State: TypeAlias = tuple[list[float], int]
 
 def _checked(q: float) -> None:
     if not 0 <= q <= 1:
-        raise ValueError(f"q is {q}, and must be from 0 to 1")
+        raise ValueError(f"q is {q}, but must be from 0 to 1")
 
 
 def _at(numbers: list[float], nans: int, q: float) -> float | None:

@@ -100,7 +100,7 @@ class Declared:
         known = found.chronon
         if known is not None and (self.chronon % known if found.timestamps else declared != found):
             raise PlanError(
-                f"a chronon of {declared.label} does not go with the data, where it is "
+                f"the declared chronon {declared.label} does not fit the data, whose chronon is "
                 f"{found.label}",
                 where=f"source '{self.name}'",
                 hint="leave CHRONON out, or declare that of the data"
@@ -121,7 +121,7 @@ class Declared:
         if self.stamped:
             if delay is not None:
                 raise PlanError(
-                    "rows that get the time of their arrival are never late",
+                    "rows that are timed by their arrival are never late",
                     where=f"source '{self.name}'",
                     hint="leave the delay out, or name the column with the time of the rows",
                 )
@@ -129,7 +129,7 @@ class Declared:
         if self.ordered:
             if delay:
                 raise PlanError(
-                    "rows that come in order have no delay",
+                    "a source whose rows are in order has no delay",
                     where=f"source '{self.name}'",
                     hint="leave the delay out, or leave the order out",
                 )
@@ -158,16 +158,17 @@ class Declared:
             return None
         if clock.chronon is None:
             raise PlanError(
-                "a heartbeat needs to know how long one step of time is",
+                "a heartbeat needs a declared chronon",
                 where=f"source '{self.name}'",
-                hint="say CHRONON 1 SECOND in SQL, chronon='1 second' in Python; or use timestamps",
+                hint="write CHRONON 1 SECOND in SQL, chronon='1 second' in Python; or use "
+                "timestamps",
             )
         heartbeat = self._span(clock, self.heartbeat)
         if not heartbeat:
             raise PlanError(
-                "a heartbeat of no length",
+                "a heartbeat must be longer than 0",
                 where=f"source '{self.name}'",
-                hint="say how long a silent source is waited for, such as '10 seconds'",
+                hint="give the time to wait for a silent source, such as '10 seconds'",
             )
         return Duration(min(heartbeat * clock.chronon, FOREVER))
 
@@ -177,7 +178,7 @@ def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, clock: Clock) -
     always = declared.relation and shape.start is None
     if always and declared.chronon is not None:
         raise PlanError(
-            "rows that hold always have no time, and no chronon",
+            "rows that always hold have no time and no chronon",
             where=f"relation '{declared.name}'",
             hint="leave CHRONON out, or name the columns with the period of the rows",
         )
@@ -216,7 +217,7 @@ def _known_sets(declared: Declared, schema: pa.Schema) -> tuple[tuple[str, ...],
     for name in (name for names in declared.unique for name in names):
         if name not in schema.names and name not in times:
             raise PlanError(
-                f"there is no column '{name}' that could be unique",
+                f"there is no column '{name}' for UNIQUE",
                 where=f"source '{declared.name}'",
                 hint=f"columns are: {', '.join(schema.names)}",
             )

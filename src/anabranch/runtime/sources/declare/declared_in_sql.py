@@ -73,7 +73,7 @@ def own_options(statement: CreateSource) -> dict[str, Any]:
             raise statement.script.wrong(what, statement.span, hint)
         if known in found:
             raise statement.script.wrong(
-                f"the option '{known}' is said twice", statement.span, "leave one of them out"
+                f"the option '{known}' is given twice", statement.span, "leave one of them out"
             )
         try:
             found[known] = SOURCE_OPTIONS[known].checked_text(value, where="WITH")

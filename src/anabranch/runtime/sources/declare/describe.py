@@ -222,9 +222,9 @@ def _form(path: str) -> FileForm:
     if not forms:
         file = demand_files(path)[0]
         raise StreamError(
-            f"files of the kind '{file.suffix}' are not known",
+            f"files of the kind '{file.suffix}' are not supported",
             where=str(file),
-            hint=f"known are: {', '.join(FORMS)}",
+            hint=f"supported are: {', '.join(FORMS)}",
         )
     return forms[0]
 
@@ -256,9 +256,9 @@ def _there(file: Path, form: FileForm) -> pa.Schema:
         return _sampled(file)
     except (pa.ArrowInvalid, OSError) as problem:
         raise StreamError(
-            "cannot find out the columns of the file",
+            "the columns of the file cannot be determined",
             where=f"{file}: {str(problem).strip()[:200]}",
-            hint="check that the file is what its name says, or declare the schema",
+            hint="check that the format of the file matches its name, or declare the schema",
         ) from None
 
 

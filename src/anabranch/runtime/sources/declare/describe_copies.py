@@ -36,7 +36,7 @@ def describe_copies(path: str, declared: Declared) -> tuple[FileSource, Source]:
         raise StreamError(
             "there is no copy of the stream yet",
             where=f"source '{declared.name}': {path}",
-            hint="declare its columns if copies are still to come; a copy is a log folder or a "
+            hint="declare its columns if copies will appear later; a copy is a log folder or a "
             "stream file (.jsonl, .parquet)",
         )
     promise = declared.promise(clock)

@@ -86,7 +86,7 @@ def refuse_delta_inside(path: str, files: list[Path]) -> None:
     for folder in dict.fromkeys(parent for file in files for parent in file.parents):
         if (folder / DELTA_LOG).is_dir():
             raise StreamError(
-                "these are files of a Delta table, and some may not count any more",
+                "these are files of a Delta table, and some may be obsolete",
                 where=f"{path}: {folder} has a folder {DELTA_LOG}",
                 hint=f"name the table itself: delta:{folder}",
             )

@@ -75,7 +75,7 @@ def refuse_limits(declared: Declared, where: str) -> None:
         raise PlanError(
             "a table of elements cannot be cut into batches",
             where=f"source '{declared.name}': {where}",
-            hint="its rows have no order, so all that is there makes one batch; leave the limit "
+            hint="its rows have no order, so all of them are one batch; leave the limit "
             "out, or write the stream to a log folder and read that",
         )
 

@@ -125,7 +125,7 @@ def misfit(found: tuple[pa.Schema, Clock] | None, schema: pa.Schema, clock: Cloc
         if there[field.name] != plain_type(field.type):
             return f"its column '{field.name}' is {there[field.name]}, not {field.type}"
     extra = [name for name in there if name not in schema.names]
-    return f"it has a column '{extra[0]}' that the stream has not" if extra else ""
+    return f"it has a column '{extra[0]}' that the stream does not have" if extra else ""
 
 
 def _about(path: Path) -> dict[str, Any]:
@@ -140,9 +140,9 @@ def _about(path: Path) -> dict[str, Any]:
 
 def _unclear(path: Path, problem: Exception) -> StreamError:
     return StreamError(
-        "what the log says about itself makes no sense",
+        "the description in the log is damaged",
         where=f"{path / LOG / ABOUT}: {str(problem)[:120]}",
-        hint="let the query that writes the log make it anew",
+        hint="let the query that writes the log write it again",
     )
 
 

@@ -158,7 +158,7 @@ class CopyBook:
     ) -> tuple[PlannedCopy, _Cursor | None]:
         """What a copy is now, and how to read on in it if that can be done."""
         if path is None:
-            return replace(copy, problem="it is gone"), None
+            return replace(copy, problem="it no longer exists"), None
         try:
             found = measure(path)
             begins = self._begins(name, copy, found)
@@ -289,7 +289,7 @@ def _size(path: Path) -> int | None:
 def _said(problem: Exception) -> str:
     """A problem in one line."""
     if isinstance(problem, FileNotFoundError):
-        return f"a file is gone: {problem.filename}"
+        return f"a file no longer exists: {problem.filename}"
     if isinstance(problem, AnabranchError):
         return f"{problem.what}: {problem.where}" if problem.where else problem.what
     return str(problem).splitlines()[0][:200]

@@ -70,7 +70,7 @@ def delta_schema(root: str) -> tuple[pa.Schema, bool]:
         unknown = ["columnMapping"]
     if unknown:
         raise StreamError(
-            f"the Delta table uses {unknown[0]}, which cannot be read here",
+            f"the Delta table uses {unknown[0]}, which is not supported",
             where=root,
             hint=f"let Spark read it: SOURCE spark('delta', '{root}'); or rewrite the table "
             "without that feature",
@@ -141,7 +141,7 @@ def version_files(root: str, version: int, *, feed: bool) -> tuple[DataFile, ...
             found.append(DataFile(_local(root, said["path"]), values, _CHANGES[name]))
     if removes and not feed:
         raise StreamError(
-            f"version {version} of the Delta table takes rows away",
+            f"version {version} of the Delta table removes rows",
             where=f"{root}: {Path(removes[0].path).name} was removed",
             hint="a stream of a table that is only appended to cannot take rows back; set "
             "delta.enableChangeDataFeed = true on the table before it is changed and declared, or "
@@ -240,7 +240,7 @@ def _actions(root: str, version: int) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines if line.strip()]
     except FileNotFoundError:
         raise StreamError(
-            f"version {version} of the Delta table is not in its log any more",
+            f"version {version} of the Delta table is no longer in its log",
             where=root,
             hint="the log forgets versions after delta.logRetentionDuration; start the query with "
             "a new checkpoint, and let the log keep them longer",

@@ -69,7 +69,7 @@ def demand_files(path: str, form: FileForm | None = None) -> list[Path]:
         hint = "put files there first, or declare the schema"
         raise StreamError("the folder holds no files", where=path, hint=hint)
     if glob.has_magic(path):
-        hint = "check the pattern, or declare the schema if files are still to come"
+        hint = "check the pattern, or declare the schema if files will appear later"
         raise StreamError("no file matches the pattern", where=path, hint=hint)
     there = [entry.name for entry in root.parent.iterdir()] if root.parent.is_dir() else []
     near = get_close_matches(root.name, there, 1)

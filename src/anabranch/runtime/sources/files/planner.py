@@ -316,9 +316,10 @@ class FilePlanner:
                 units, complete = self._take(source, limited=limited)
             except OSError as problem:
                 raise StreamError(
-                    f"cannot look at the files: {problem.strerror or problem}",
+                    f"cannot list the files: {problem.strerror or problem}",
                     where=f"source '{source.name}': {problem.filename or source.path}",
-                    hint="files of a stream must stay, and the query must be allowed to read them",
+                    hint="files of a stream must not be removed, and the query needs permission "
+                    "to read them",
                 ) from None
             ends = source.ends and complete and source.name not in self._ended
             if not units and not ends:

@@ -287,7 +287,8 @@ def _bytes(split: FileSplit) -> bytes:
         _unreadable(split.path, problem)
     if split.last != WHOLE and len(data) < split.last - split.first:
         raise StreamError(
-            f"the file has become shorter: {split.first + len(data)} bytes, {split.last} were seen",
+            f"the file has become shorter: {split.first + len(data)} bytes, but {split.last} "
+            f"were read before",
             where=split.path,
             hint="stream files may only grow; write new data to a new file",
         )
@@ -302,8 +303,8 @@ def _demand(wanted: Sequence[str], there: Sequence[str], path: str) -> None:
 
 def _unreadable(path: str, problem: Exception) -> NoReturn:
     if isinstance(problem, FileNotFoundError):
-        hint = "files of a stream must stay until the query has read them"
-        raise StreamError("a file is gone", where=path, hint=hint) from None
+        hint = "files of a stream must not be removed before the query has read them"
+        raise StreamError("a file no longer exists", where=path, hint=hint) from None
     raise StreamError(
         "cannot read the file",
         where=f"{path}: {str(problem).strip()[:200]}",
