@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
+from anabranch.aggregates.table import FORMS, FUNCTIONS
 from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
@@ -89,6 +91,12 @@ def test_arguments_of_the_parser_are_those_that_were_looked_at(update_golden: bo
     golden = GOLDEN / "parser_arguments.txt"
     lines = []
     for kind, used in sorted(USED.items(), key=lambda each: each[0].__name__):
+        if kind in FORMS:
+            form = FORMS[kind][1]
+            assert {*form.parts, *form.checked, *form.refused} == set(kind.arg_types) - FLAGS.get(
+                kind, frozenset()
+            ), f"{kind.__name__} is declared in {FORMS[kind][0].name}.py"
+            continue
         rest = sorted(set(kind.arg_types) - used)
         uses = " ".join(sorted(used)) or "-"
         lines.append(f"{kind.__name__}: {uses} | refused: {' '.join(rest) or '-'}")
@@ -177,6 +185,12 @@ SELECT t.at, q.price FROM Trade t JOIN Quote FOR SYSTEM_TIME AS OF t.at q ON t.s
 SELECT place COLLATE UTF8_LCASE, DATE '2020-01-01' + INTERVAL '1 2' DAY TO HOUR FROM sensor
 """
 
+EXAMPLES = [
+    re.sub(r"\bx\b", column, f"SELECT {own.example} FROM sensor")
+    for own in FUNCTIONS.values()
+    for column in ["id" if own.takes(pa.int64()) else "place"]
+]
+
 DECORATION = {
     (exp.Limit, "limit_options"): "LIMIT 5 ROWS is LIMIT 5",
     (exp.LimitOptions, "rows"): "LIMIT 5 ROWS is LIMIT 5",
@@ -193,6 +207,11 @@ DECORATION = {
     (exp.Is, "negate"): "the parser writes NOT",
     (exp.Kwarg, "this"): "of user's modules, whose tests are elsewhere",
     (exp.Kwarg, "expression"): "of user's modules, whose tests are elsewhere",
+    **{
+        (tree, part): "checked, and changes nothing"
+        for tree, (_, form) in FORMS.items()
+        for part in form.checked
+    },
 }
 
 
@@ -221,7 +240,7 @@ def without(value: Any) -> Any:
 def test_what_is_listed_as_used_is_used() -> None:
     """Without an argument the plan is another one, or there is none at all."""
     shown: set[tuple[type[exp.Expr], str]] = set()
-    for sql in SHOWING.strip().splitlines():
+    for sql in [*SHOWING.strip().splitlines(), *EXAMPLES]:
         query = parsed(sql)
         whole = bound(query, sql)
         assert isinstance(whole, Node), (sql, whole)

@@ -23,12 +23,16 @@ class SqlForm:
 
     Attributes:
         tree: The type.
-        parts: The arguments of the node that are read; others are refused.
+        parts: The arguments of the node that are read.
+        checked: Those that are checked and change nothing.
+        refused: All others that the parser knows, so that a new one is noticed.
         within_group: `WITHIN GROUP (ORDER BY x)` may stand behind it.
     """
 
     tree: type[exp.Expr]
     parts: tuple[str, ...] = ("this",)
+    checked: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     within_group: bool = False
 
 

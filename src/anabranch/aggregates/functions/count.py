@@ -32,7 +32,7 @@ def _weighed(rows: Weighing) -> str:
 FUNCTION: Final = AggregateFunction(
     name="count",
     example="COUNT(DISTINCT x)",
-    forms=(SqlForm(exp.Count),),
+    forms=(SqlForm(exp.Count, refused=("expressions",)),),
     takes=any_kind,
     gives=whole_count,
     star=True,

@@ -27,7 +27,7 @@ def _finish(view: LaneView, parameters: Parameters) -> pa.Array:
 FUNCTION: Final = AggregateFunction(
     name="max",
     example="MAX(x)",
-    forms=(SqlForm(exp.Max),),
+    forms=(SqlForm(exp.Max, refused=("expressions", "count")),),
     takes=is_ordered,
     gives=same_kind,
     ignores_duplicates=True,

@@ -27,7 +27,7 @@ def _finish(view: LaneView, parameters: Parameters) -> pa.Array:
 FUNCTION: Final = AggregateFunction(
     name="min",
     example="MIN(x)",
-    forms=(SqlForm(exp.Min),),
+    forms=(SqlForm(exp.Min, refused=("expressions", "count")),),
     takes=is_ordered,
     gives=same_kind,
     ignores_duplicates=True,

@@ -64,7 +64,7 @@ FUNCTION: Final = AggregateFunction(
     name="string_agg",
     example="STRING_AGG(x, ', ')",
     aliases=("listagg",),
-    forms=(SqlForm(exp.GroupConcat, ("this", "separator")),),
+    forms=(SqlForm(exp.GroupConcat, ("this", "separator"), refused=("on_overflow",)),),
     read=_read,
     takes=is_text,
     gives=one_text,

@@ -127,7 +127,7 @@ _SCALARS: Final[Mapping[type[exp.Expr], frozenset[str]]] = {
 }
 
 _AGGREGATES: Final[Mapping[type[exp.Expr], frozenset[str]]] = {
-    **{tree: frozenset(form.parts) for tree, (_, form) in FORMS.items()},
+    **{tree: frozenset(form.parts + form.checked) for tree, (_, form) in FORMS.items()},
     exp.CountIf: _UNARY,
     exp.RowNumber: frozenset(),
     exp.Filter: _BINARY,
