@@ -144,6 +144,6 @@ sys.stdout.buffer.write(packed((circle.bind([pa.float64()]), Last.bind([pa.float
     assert value(last, [1.0, 2.0]) == 2.0
 
 
-def test_the_place_of_a_definition_is_its_file_and_line() -> None:
-    assert weighted.declaration.definition.place.startswith("test_user_module.py:")
-    assert Definition(Mean.__wrapped__).place.startswith("mean.py:")  # type: ignore[attr-defined]
+def test_the_location_of_a_definition_is_its_file_and_line() -> None:
+    assert weighted.declaration.definition.location.startswith("test_user_module.py:")
+    assert Definition(Mean.__wrapped__).location.startswith("mean.py:")  # type: ignore[attr-defined]

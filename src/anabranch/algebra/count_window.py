@@ -99,10 +99,10 @@ class CountWindow(Unary):
     def events(self, rows: LogicalStream) -> list[tuple[Payload, int, int]]:
         """Per element its payload, the instant at which it enters the window, and leaves it."""
         keys = images([key for _, key in self.partition_by], list(rows.steps), self.schema)
-        places = self._tie_keys(list(rows.steps))
+        tie_order = self._tie_keys(list(rows.steps))
         found: list[tuple[Payload, int, int]] = []
         for part in rows.group(keys.__getitem__).values():
-            elements = sorted(self._elements(part), key=lambda e: (e[0], places[e[1]]))
+            elements = sorted(self._elements(part), key=lambda e: (e[0], tie_order[e[1]]))
             found += self._held(elements)
         return found
 
@@ -142,9 +142,9 @@ class CountWindow(Unary):
         """What decides between elements at one instant."""
         given = images(self.order_by, tuples, self.schema)
         columns: list[list[tuple[Any, ...]]] = []
-        for place, column in enumerate(rows_of(tuples, self.schema).columns):
+        for index, column in enumerate(rows_of(tuples, self.schema).columns):
             if has_order(column.type):
-                columns.append([order_key(payload[place]) for payload in tuples])
+                columns.append([order_key(payload[index]) for payload in tuples])
             else:
                 hashes = (stable_hash([column], len(tuples), salt).tolist() for salt in (0, 1))
                 columns.append(list(zip(*hashes)))

@@ -156,7 +156,7 @@ class Merge(Node):
         check_clocks(self.inputs, where="a merge")
         if not self.names:
             named = [n.name if isinstance(n, Source) else "" for n in self.inputs]
-            names = [name or f"input {place}" for place, name in enumerate(named, 1)]
+            names = [name or f"input {number}" for number, name in enumerate(named, 1)]
             object.__setattr__(self, "names", tuple(names))
         if len(set(self.names)) != len(self.inputs):
             raise PlanError(

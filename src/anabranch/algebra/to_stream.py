@@ -72,8 +72,8 @@ class ToStream(Unary):
     @property
     def label(self) -> str:
         """`Dstream first_invalid`."""
-        told = self.kind == "deletions" and not self.looks_ahead
-        return _NAMES[self.kind] + (f" {self.anchor}" if told else "")
+        anchored = self.kind == "deletions" and not self.looks_ahead
+        return _NAMES[self.kind] + (f" {self.anchor}" if anchored else "")
 
     def promise(self, *stables: Time) -> Time:
         """As far as the input is, less the instant that is looked ahead."""

@@ -106,10 +106,10 @@ class TopK(Unary):
         ties = _tie_keys(payloads, self.schema)
         values = images([expression for expression, _, _ in self.order_by], payloads, self.schema)
         ordered = sorted(payloads, key=ties.__getitem__)
-        for place, (_, descending, nulls_first) in reversed(list(enumerate(self.order_by))):
-            nulls = [payload for payload in ordered if values[payload][place] is None]
-            others = [payload for payload in ordered if values[payload][place] is not None]
-            others.sort(key=lambda each: order_key(values[each][place]), reverse=descending)
+        for index, (_, descending, nulls_first) in reversed(list(enumerate(self.order_by))):
+            nulls = [payload for payload in ordered if values[payload][index] is None]
+            others = [payload for payload in ordered if values[payload][index] is not None]
+            others.sort(key=lambda each: order_key(values[each][index]), reverse=descending)
             ordered = nulls + others if nulls_first else others + nulls
         return ordered
 
@@ -130,9 +130,9 @@ def _first(snapshot: Counter[Payload], k: int, ranks: dict[Payload, int]) -> lis
 def _tie_keys(payloads: list[Payload], schema: pa.Schema) -> dict[Payload, tuple[Any, ...]]:
     """What decides between payloads that are equal in what is ordered by: their columns."""
     columns: list[list[tuple[Any, ...]]] = []
-    for place, column in enumerate(rows_of(payloads, schema).columns):
+    for index, column in enumerate(rows_of(payloads, schema).columns):
         if has_order(column.type):
-            columns.append([order_key(payload[place]) for payload in payloads])
+            columns.append([order_key(payload[index]) for payload in payloads])
         else:
             hashes = (stable_hash([column], len(payloads), salt).tolist() for salt in (0, 1))
             columns.append(list(zip(*hashes)))

@@ -33,7 +33,7 @@ from anabranch.cli.replicate import replicate
 from anabranch.cli.run import run
 from anabranch.cli.shell.command import shell
 from anabranch.cli.show import show
-from anabranch.cli.unexpected import told
+from anabranch.cli.unexpected import as_anabranch_error
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -64,7 +64,7 @@ class Commands(TyperGroup):
                 raise
             if ctx.params.get("debug"):
                 traceback.print_exc()
-            error = told(problem)
+            error = as_anabranch_error(problem)
             typer.echo(f"{type(error).__name__}: {error}", err=True)
             raise typer.Exit(2) from None
         return result

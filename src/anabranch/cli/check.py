@@ -81,8 +81,8 @@ def _as_text(name: str, found: Findings, violation: Violation) -> str:
     from anabranch.model.elements import show_element
 
     element = show_element(violation.element, clock=found.form.clock)
-    place = f"{name}, {found.form.unit} {violation.position}"
-    return f"{place}: {element}\n  {violation.promise}"
+    where = f"{name}, {found.form.unit} {violation.position}"
+    return f"{where}: {element}\n  {violation.promise}"
 
 
 def _as_json(file: str, found: Findings, violation: Violation) -> str:

@@ -54,8 +54,8 @@ def diff(
         return
     when = clock.format(instant)
     if as_json:
-        said = when if clock.timestamps else instant
-        typer.echo(json.dumps(_as_json(said, found), ensure_ascii=False))
+        shown_time = when if clock.timestamps else instant
+        typer.echo(json.dumps(_as_json(shown_time, found), ensure_ascii=False))
     else:
         typer.echo(_as_text(left, right, when, found, limit), nl=False)
     typer.echo(f"different from instant {when} on", err=True)
@@ -96,8 +96,8 @@ def _common_schema(one: StreamForm, other: StreamForm) -> pa.Schema:
     schema = unify(one.schema, other.schema)
     if schema is None:
         for field in one.schema:
-            place = other.schema.get_field_index(field.name)
-            theirs = other.schema.field(place).type if place >= 0 else field.type
+            index = other.schema.get_field_index(field.name)
+            theirs = other.schema.field(index).type if index >= 0 else field.type
             if unify(_only(field.name, field.type), _only(field.name, theirs)) is None:
                 raise StreamError(
                     f"column '{field.name}' has two incompatible types",

@@ -174,11 +174,11 @@ class _ElementCounts:
             yield batch
 
 
-def _divergence(said: str | None, case: str | None) -> str:
+def _divergence(given: str | None, case: str | None) -> str:
     """Contradictions are refused unless somebody says otherwise, where they can be noticed."""
     from anabranch.algebra.merge import ORDERED
 
-    return said or ("warn" if case is not None and case.lower() in ORDERED else "fail")
+    return given or ("warn" if case is not None and case.lower() in ORDERED else "fail")
 
 
 def _work(
@@ -270,10 +270,10 @@ def _tell(to: str, work: FileMerge, counts: _ElementCounts) -> None:
                 "out",
                 err=True,
             )
-    for said in work.report.get("copies", ()):
-        if said.get("diverged"):
+    for report in work.report.get("copies", ()):
+        if report.get("diverged"):
             typer.echo(
-                f"{said['name']} contradicts what is settled: {said['diverged']:,} times"
-                f" ({said['status']})",
+                f"{report['name']} contradicts what is settled: {report['diverged']:,} times"
+                f" ({report['status']})",
                 err=True,
             )

@@ -57,7 +57,7 @@ def numeric(schema: pa.Schema) -> set[int]:
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         )
 
-    return {place for place, field in enumerate(schema) if is_number(field.type)}
+    return {index for index, field in enumerate(schema) if is_number(field.type)}
 
 
 def counted(total: int, shown: int, what: str) -> str:

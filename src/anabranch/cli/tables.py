@@ -46,8 +46,8 @@ def aligned(names: Sequence[str], columns: Sequence[Sequence[str]], numeric: set
     lines = []
     for row in (names, *zip(*columns)):
         padded = [
-            text.rjust(width) if place in numeric else text.ljust(width)
-            for place, (text, width) in enumerate(zip(row, widths))
+            text.rjust(width) if index in numeric else text.ljust(width)
+            for index, (text, width) in enumerate(zip(row, widths))
         ]
         lines.append("  ".join(padded).rstrip() + "\n")
     return "".join(lines)
@@ -60,8 +60,8 @@ def _rich(names: Sequence[str], columns: Sequence[Sequence[str]], numeric: set[i
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, name in enumerate(names):
-        table.add_column(Text(name), justify="right" if place in numeric else "left")
+    for index, name in enumerate(names):
+        table.add_column(Text(name), justify="right" if index in numeric else "left")
     for row in zip(*columns):
         table.add_row(*(Text(text) for text in row))
     Console().print(table)

@@ -7,7 +7,7 @@ from anabranch.errors import AnabranchError, EngineError, PlanError, StreamError
 _LONGEST = 300
 
 
-def told(problem: Exception) -> AnabranchError:
+def as_anabranch_error(problem: Exception) -> AnabranchError:
     """An exception as an error for people: what happened, where, and how to see more.
 
     Files that cannot be opened, packages that are missing and what Spark refuses are no bugs.

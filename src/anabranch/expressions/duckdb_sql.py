@@ -259,8 +259,8 @@ class _Translator:
         return self.call("locate", node.args["substr"], node.this, node.args.get("position"))
 
     def overlay(self, node: exp.Overlay) -> Value:
-        place = node.args.get("from_")
-        return self.call("overlay", node.this, node.expression, place, node.args.get("for_"))
+        start = node.args.get("from_")
+        return self.call("overlay", node.this, node.expression, start, node.args.get("for_"))
 
     def texts(self, node: exp.Concat) -> Value:
         """Texts side by side are one."""
@@ -300,10 +300,10 @@ class _Translator:
             return self.built(name, named_struct, *arguments)
         fields = [
             (
-                _field_name(node, place),
+                _field_name(node, index),
                 self.value(node.this if isinstance(node, exp.Alias) else node),
             )
-            for place, node in enumerate(arguments, 1)
+            for index, node in enumerate(arguments, 1)
         ]
         return self.made(name, pack(fields), [value for _, value in fields])
 
@@ -318,7 +318,7 @@ class _Translator:
             return _Translator(self.schema, inner, self.own).value(function.this)
 
         depth = len(self.variables)
-        own = tuple(f"x{depth + place}" for place in range(len(names)))
+        own = tuple(f"x{depth + index}" for index in range(len(names)))
         array = self.value(arguments[0])
         return self.made(name, apply(name, array, Lambda(names=own, body=body)), [array])
 
@@ -347,12 +347,12 @@ def _negated(node: exp.Expr, value: Value) -> Value:
     return value.called("(NOT {})", BOOLEAN) if node.args.get("negate") else value
 
 
-def _field_name(node: exp.Expr, place: int) -> str:
+def _field_name(node: exp.Expr, index: int) -> str:
     if isinstance(node, exp.Alias):
         return node.alias
     if isinstance(node, exp.Column):
         return node.name
-    return node.expression.name if isinstance(node, exp.Dot) else f"col{place}"
+    return node.expression.name if isinstance(node, exp.Dot) else f"col{index}"
 
 
 _RULES: Final[Mapping[type[exp.Expr], Callable[..., Value]]] = {

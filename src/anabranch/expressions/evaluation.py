@@ -69,8 +69,8 @@ def _teach_own(connection: duckdb.DuckDBPyConnection, function: ScalarFunction) 
     while a query is planned.
     """
     parameters = [
-        inspect.Parameter(f"a{place}", inspect.Parameter.POSITIONAL_ONLY)
-        for place in range(len(function.takes))
+        inspect.Parameter(f"a{index}", inspect.Parameter.POSITIONAL_ONLY)
+        for index in range(len(function.takes))
     ]
     over = _over(function)
     over.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

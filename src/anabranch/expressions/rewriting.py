@@ -157,10 +157,10 @@ def _parts(tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _condition(tree: exp.Expr, whole: Expression) -> Expression:
-    text, known = tree.sql(dialect=DIALECT), whole.functions
+    text, functions = tree.sql(dialect=DIALECT), whole.functions
     if isinstance(tree, CONDITIONS):
-        return typed(text, whole.schema, pa.bool_(), named_in(text, known))
-    return Expression.parse(text, whole.schema, functions=known)
+        return typed(text, whole.schema, pa.bool_(), named_in(text, functions))
+    return Expression.parse(text, whole.schema, functions=functions)
 
 
 def _functions(expressions: Sequence[Expression]) -> tuple[ScalarFunction, ...]:

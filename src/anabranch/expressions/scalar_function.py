@@ -86,13 +86,13 @@ class ScalarFunction:
         length = len(arrays[0])
         if self.nulls:
             return self._computed(arrays, check)
-        known = np.logical_and.reduce([each.is_valid().to_numpy(False) for each in arrays])
-        if known.all():
+        valid = np.logical_and.reduce([each.is_valid().to_numpy(False) for each in arrays])
+        if valid.all():
             return self._computed(arrays, check)
-        found = self._computed([each.filter(pa.array(known)) for each in arrays], check)
-        places = np.zeros(length, np.int64)
-        places[known] = np.arange(len(found))
-        return found.take(pa.array(places, mask=~known))
+        found = self._computed([each.filter(pa.array(valid)) for each in arrays], check)
+        positions = np.zeros(length, np.int64)
+        positions[valid] = np.arange(len(found))
+        return found.take(pa.array(positions, mask=~valid))
 
     def _computed(self, arrays: Sequence[pa.Array], check: bool) -> pa.Array:
         if not len(arrays[0]):
@@ -106,7 +106,7 @@ class ScalarFunction:
                 raise OperatorError(
                     f"the function '{self.name}' is not deterministic: it returned {_short(one)}, "
                     f"then {_short(other)}",
-                    where=self._said(arrays, 0),
+                    where=self._call_text(arrays, 0),
                     hint=_REPEAT_HINT,
                 )
         return found
@@ -124,9 +124,9 @@ class ScalarFunction:
         try:
             return self._column(values)
         except _NO_COLUMN:
-            place = next(i for i, value in enumerate(values) if not self._fits(value))
-            given = f"{_short(values[place])} ({type(values[place]).__name__})"
-            raise self._wrong(f"returned {given}", arrays, place) from None
+            index = next(i for i, value in enumerate(values) if not self._fits(value))
+            given = f"{_short(values[index])} ({type(values[index]).__name__})"
+            raise self._wrong(f"returned {given}", arrays, index) from None
 
     def _column(self, values: list[Any]) -> pa.Array:
         whole = pa.types.is_integer(self.returns)
@@ -154,15 +154,15 @@ class ScalarFunction:
                 # What pandas has no value for is NULL, as in Spark.
                 given = pa.Array.from_pandas(given, type=self.returns)
             except _NO_COLUMN:
-                said = f"returned a {type(given).__name__} of {getattr(given, 'dtype', 'objects')}"
-                raise self._wrong(said, arrays, None) from None
+                text = f"returned a {type(given).__name__} of {getattr(given, 'dtype', 'objects')}"
+                raise self._wrong(text, arrays, None) from None
         if isinstance(given, pa.ChunkedArray):
             given = pa.concat_arrays([pa.array([], given.type), *given.chunks])
         if not isinstance(given, pa.Array):
             raise self._wrong(f"returned a {type(given).__name__}, not a column", arrays, None)
         if len(given) != length:
-            said = f"returned {len(given)} values for {length} rows"
-            raise self._wrong(said, arrays, None)
+            text = f"returned {len(given)} values for {length} rows"
+            raise self._wrong(text, arrays, None)
         if given.type == self.returns:
             return given
         kind = type_in_spark(given.type)
@@ -199,11 +199,11 @@ class ScalarFunction:
         return False
 
     def _raised(
-        self, problem: BaseException, arrays: Sequence[pa.Array], place: int | None
+        self, problem: BaseException, arrays: Sequence[pa.Array], row: int | None
     ) -> OperatorError:
-        said = " ".join(str(problem).split())
-        what = f"{type(problem).__name__}: {_cut(said)}" if said else type(problem).__name__
-        where = self._said(arrays, place)
+        text = " ".join(str(problem).split())
+        what = f"{type(problem).__name__}: {_cut(text)}" if text else type(problem).__name__
+        where = self._call_text(arrays, row)
         frames = traceback.extract_tb(problem.__traceback__)
         if frames and frames[-1].filename != __file__:
             where += f"\nat {Path(frames[-1].filename).name}, line {frames[-1].lineno}"
@@ -213,20 +213,19 @@ class ScalarFunction:
             hint=_RAISED_HINT.format(self.name),
         )
 
-    def _wrong(self, what: str, arrays: Sequence[pa.Array], place: int | None) -> OperatorError:
+    def _wrong(self, what: str, arrays: Sequence[pa.Array], row: int | None) -> OperatorError:
         return OperatorError(
             f"the function '{self.name}' {what}",
-            where=self._said(arrays, place),
+            where=self._call_text(arrays, row),
             hint=f"it is declared as {self.signature}",
         )
 
-    def _said(self, arrays: Sequence[pa.Array], place: int | None) -> str:
+    def _call_text(self, arrays: Sequence[pa.Array], row: int | None) -> str:
         """A call as a reader sees it: `celsius(f => 212.0)`."""
-        if place is None:
+        if row is None:
             return f"{self.name}(...), called for {len(arrays[0])} rows"
         given = ", ".join(
-            f"{name} => {_short(each[place].as_py())}"
-            for (name, _), each in zip(self.takes, arrays)
+            f"{name} => {_short(each[row].as_py())}" for (name, _), each in zip(self.takes, arrays)
         )
         return f"{self.name}({given})"
 

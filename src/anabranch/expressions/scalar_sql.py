@@ -30,15 +30,15 @@ DIALECT: Final = "spark"
 IN_WORKERS: Final = frozenset((*FUNCTIONS, *LAMBDAS, "struct", "named_struct", *TYPES_BY_NAME))
 """Functions that workers evaluate, for some arguments at least."""
 
-KNOWN: Final = IN_WORKERS | SCALARS
+ACCEPTED_FUNCTIONS: Final = IN_WORKERS | SCALARS
 """Functions that workers or Spark evaluate."""
 
 
-_RESERVED: Final = KNOWN | AGGREGATES | GENERATORS | WINDOW_FUNCTIONS | UNSTABLE
+_RESERVED: Final = ACCEPTED_FUNCTIONS | AGGREGATES | GENERATORS | WINDOW_FUNCTIONS | UNSTABLE
 
 
 @lru_cache(maxsize=1024)
-def is_taken(name: str) -> bool:
+def is_reserved(name: str) -> bool:
     """Whether SQL reads a call of this name as something of its own."""
     if name.lower() in _RESERVED:
         return True
@@ -127,10 +127,10 @@ def point_at(text: str, start: int, end: int) -> str:
 
 def did_you_mean(name: str, names: list[str], what: str = "columns") -> str:
     """A hint that lists the names there are, the likely one first."""
-    lower = {known.lower(): known for known in names}
+    lower = {each.lower(): each for each in names}
     near = difflib.get_close_matches(name.lower(), list(lower), n=1)
-    known = f"{what} are: {', '.join(names)}" if names else f"there are no {what}"
-    return f"did you mean '{lower[near[0]]}'? {known}" if near else known
+    names_text = f"{what} are: {', '.join(names)}" if names else f"there are no {what}"
+    return f"did you mean '{lower[near[0]]}'? {names_text}" if near else names_text
 
 
 def _parse(text: str) -> exp.Expr:
@@ -174,12 +174,12 @@ def _refuse_what_is_not_scalar(tree: exp.Expr, text: str, own: Container[str]) -
             start, end = at.span() if at else (0, len(text))
             raise QueryError(what, where=point_at(text, start, end), hint=hint)
         name = node.name.lower() if isinstance(node, exp.Anonymous) else None
-        if name is not None and name not in KNOWN and name not in own:
+        if name is not None and name not in ACCEPTED_FUNCTIONS and name not in own:
             raise _no_such_function(name, text)
 
 
 def _no_such_function(name: str, text: str) -> QueryError:
-    near = difflib.get_close_matches(name, sorted(KNOWN), n=3)
+    near = difflib.get_close_matches(name, sorted(ACCEPTED_FUNCTIONS), n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "see the list of functions"
     what = f"there is no function '{name}'"
     return QueryError(what, where=_at_call(name, text), hint=hint)
@@ -198,7 +198,7 @@ def _resolve(column: exp.Column, schema: pa.Schema, text: str) -> str:
     if name in schema.names:
         found = [name]
     else:
-        found = [known for known in schema.names if known.lower() == name.lower()]
+        found = [each for each in schema.names if each.lower() == name.lower()]
     where = _point_at(parts[0], text)
     if len(found) > 1:
         hint = f"write one of {', '.join(found)} exactly"

@@ -43,11 +43,11 @@ def cutover(
         PlanError: There is no such merge, or no such copy in it.
         StreamError: The new copy has not come far enough in time.
     """
-    place, facts = find_checkpoint(str(checkpoint or merged))
+    path, facts = find_checkpoint(str(checkpoint or merged))
     if not facts.copies:
         raise PlanError(
             "the query does not merge copies",
-            where=place,
+            where=path,
             hint="name the log folder of 'anabranch merge --follow', or of a merge of copies",
         )
     output, successor = LogFolder(str(merged)), LogFolder(str(new))
@@ -60,7 +60,7 @@ def cutover(
                 hint="give it more time, or find out why it is slow; nothing was changed",
             )
         time.sleep(_LOOK)
-    folder = ControlFolder(Folder.at(f"{place}/control"))
+    folder = ControlFolder(Folder.at(f"{path}/control"))
     command = Command(verb="detach", source=facts.copies[0], copy=Path(old).name)
     name = folder.put(command)
     while True:
@@ -70,13 +70,13 @@ def cutover(
         if note.status == "refused":
             raise PlanError(
                 f"the merge refused to detach '{Path(old).name}': {note.why}",
-                where=place,
+                where=path,
                 hint="a copy has the name of its log folder",
             )
         if time.monotonic() > deadline:
             raise StreamError(
                 "the merge has not executed the command",
-                where=place,
+                where=path,
                 hint="check that the merge is running; the command waits for it",
             )
         time.sleep(_LOOK)

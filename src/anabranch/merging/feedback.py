@@ -26,11 +26,11 @@ def send_feedback(run: Run, pattern: str, pause: float = PAUSE) -> Callable[[], 
         What ends it.
     """
     over = threading.Event()
-    told: dict[str, int] = {}
+    sent: dict[str, int] = {}
 
     def watch() -> None:
         while not over.wait(pause):
-            tell(run.stable, pattern, told)
+            tell(run.stable, pattern, sent)
 
     thread = threading.Thread(target=watch, name="anabranch-feedback", daemon=True)
     thread.start()
@@ -42,15 +42,15 @@ def send_feedback(run: Run, pattern: str, pause: float = PAUSE) -> Callable[[], 
     return close
 
 
-def tell(stable: int, pattern: str, told: dict[str, int]) -> None:
+def tell(stable: int, pattern: str, sent: dict[str, int]) -> None:
     """Tell those that are behind, once for every instant; `told` is what each has heard."""
     if not BEGINNING < stable < FOREVER:
         return
     for name, path in list_copies(pattern).items():
         log = LogFolder(str(path))
         home = log.home() if path.is_dir() else None
-        if home is None or told.get(name, BEGINNING) >= stable or log.stable() >= stable:
+        if home is None or sent.get(name, BEGINNING) >= stable or log.stable() >= stable:
             continue
         command = Command(verb="feedback", source="", value=int(stable))
         ControlFolder(Folder.at(f"{home}/control")).put(command)
-        told[name] = int(stable)
+        sent[name] = int(stable)

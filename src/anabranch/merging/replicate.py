@@ -91,12 +91,12 @@ class Member:
 
     def start(self, environment: Mapping[str, str] | None) -> None:
         """Start a process."""
-        with self.log.open("ab") as said:
+        with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*self.words],
                 stdin=subprocess.PIPE,
-                stdout=said,
-                stderr=said,
+                stdout=log,
+                stderr=log,
                 start_new_session=True,
                 env=None if environment is None else dict(environment),
             )

@@ -12,7 +12,7 @@ from anabranch.model.clock import Clock
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 
-def coarser(came: Arrivals, step: int) -> Arrivals:
+def coarser(arrivals: Arrivals, step: int) -> Arrivals:
     """The same elements where `step` instants are one.
 
     A start becomes the chronon that it lies in, and so do an end and a stable point; but what
@@ -23,18 +23,18 @@ def coarser(came: Arrivals, step: int) -> Arrivals:
     Example with step 10: a point [17, 18) becomes [1, 2), and [17, 45) becomes [1, 4).
     """
     if step == 1:
-        return came
-    batch = came.batch
+        return arrivals
+    batch = arrivals.batch
     start = _chronons(batch.start, step)
 
     def ends(times: TimeArray) -> TimeArray:
         held = np.maximum(_chronons(times, step), start + 1)
         return np.where(times > batch.start, held, start)
 
-    stables = _chronons(came.stables, step)
-    stable, latest = _chronons(np.array([batch.stable, came.latest], np.int64), step).tolist()
+    stables = _chronons(arrivals.stables, step)
+    stable, latest = _chronons(np.array([batch.stable, arrivals.latest], np.int64), step).tolist()
     return replace(
-        came,
+        arrivals,
         batch=replace(
             batch,
             start=start,

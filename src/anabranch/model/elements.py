@@ -96,8 +96,8 @@ def element_json(element: Element, *, clock: Clock = INTEGERS) -> dict[str, Any]
     times = {"start": element.start, "end": element.end}
     if isinstance(element, Adjust):
         times["new_end"] = element.new_end
-    said = {name: time_json(time, clock=clock) for name, time in times.items()}
-    return {kind: element.payload, **said}
+    shown_times = {name: time_json(time, clock=clock) for name, time in times.items()}
+    return {kind: element.payload, **shown_times}
 
 
 def time_json(time: int, *, clock: Clock = INTEGERS) -> int | str:

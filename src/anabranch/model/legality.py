@@ -149,22 +149,22 @@ class LegalityChecker:
         if rule == "unknown-event":
             assert isinstance(element, Adjust)
             return self._what_exists(arrivals, row, element)
-        time, said = self._promised(arrivals, row)
+        time, announcement = self._promised(arrivals, row)
         if rule == "late-insert":
-            return f"{said} promised that no later insert starts before {time}"
+            return f"{announcement} promised that no later insert starts before {time}"
         if rule == "frozen-withdrawal":
-            return f"{said} promised that events which started before {time} stay"
+            return f"{announcement} promised that events which started before {time} stay"
         assert isinstance(element, Adjust)
         which = "from" if element.end < max(self.stable, int(arrivals.bound[row])) else "to"
-        return f"{said} promised that no later adjust moves an end {which} before {time}"
+        return f"{announcement} promised that no later adjust moves an end {which} before {time}"
 
     def _promised(self, arrivals: Arrivals, row: int) -> tuple[str, str]:
         """The stable point in force at a row, and who set it."""
         stable, position = int(self.stable), self._stable_position
         earlier = arrivals.stable_positions < arrivals.position[row]
-        for time, place in zip(arrivals.stables[earlier], arrivals.stable_positions[earlier]):
+        for time, at in zip(arrivals.stables[earlier], arrivals.stable_positions[earlier]):
             if time > stable:
-                stable, position = int(time), int(place)
+                stable, position = int(time), int(at)
         shown = self._time(stable)
         return shown, f"stable {shown} ({self._unit} {position})"
 
@@ -174,16 +174,18 @@ class LegalityChecker:
         before = entries.take(rows < row)
         payload, start = _payload_hash(arrivals)[row], element.start
         ends: dict[int, int] = {}
-        for some in (self._events.entries(), before):
-            if len(some):
-                mine = some.take((some.key[0] == payload) & (some.key[1] == start))
+        for listed in (self._events.entries(), before):
+            if len(listed):
+                mine = listed.take((listed.key[0] == payload) & (listed.key[1] == start))
                 for end, count in zip(mine.key[2].tolist(), mine.count.tolist()):
                     ends[end] = ends.get(end, 0) + count
-        known = [self._time(end) for end, count in sorted(ends.items()) if count > 0]
+        shown_ends = [self._time(end) for end, count in sorted(ends.items()) if count > 0]
         promise = "an adjust names an event that exists"
-        if not known:
+        if not shown_ends:
             return f"{promise}; none with this payload starts at {self._time(start)}"
-        shown = ", ".join(known[:_MOST_ENDS]) + (", ..." if len(known) > _MOST_ENDS else "")
+        shown = ", ".join(shown_ends[:_MOST_ENDS]) + (
+            ", ..." if len(shown_ends) > _MOST_ENDS else ""
+        )
         return f"{promise}; with this payload and start there is one that ends at {shown}"
 
     def _time(self, time: int) -> str:

@@ -11,7 +11,7 @@ from anabranch.model.batch import EventBatch, take_rows
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import TimeArray
 
-Places: TypeAlias = npt.NDArray[np.int64]
+Positions: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
@@ -36,7 +36,7 @@ def net(batch: EventBatch) -> EventBatch:
     return _added_up(moved.take(order), is_new)
 
 
-def _events(batch: EventBatch) -> tuple[Places, Flags]:
+def _events(batch: EventBatch) -> tuple[Positions, Flags]:
     """An order that brings equal (start, payload) together, and where in it a new one begins."""
     order = np.argsort(batch.start, kind="stable")
     is_new = _changes(batch.start[order])
@@ -69,7 +69,7 @@ def _changes(*sorted_columns: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) ->
     return result
 
 
-def _neighbours(is_new: Flags) -> Places:
+def _neighbours(is_new: Flags) -> Positions:
     """The places of all rows that are like the row before or behind them."""
     tied = ~is_new
     tied[:-1] |= ~is_new[1:]
@@ -89,7 +89,7 @@ def _added_up(batch: EventBatch, is_new: Flags) -> EventBatch:
     count[several] = np.maximum(
         np.bincount(groups, left, len(first)), np.bincount(groups, reached, len(first))
     )[several]
-    place = np.cumsum(count) - count
+    offset = np.cumsum(count) - count
     rows = np.repeat(first, count)
     old, new = batch.end[rows], batch.new_end[rows]
     # Where nothing is left or reached, the end is the start: an insert or a withdrawal.
@@ -97,13 +97,13 @@ def _added_up(batch: EventBatch, is_new: Flags) -> EventBatch:
     old[netted] = new[netted] = batch.start[rows[netted]]
     for ends_of, amount in ((old, left), (new, reached)):
         owner, value = np.repeat(groups, amount), np.repeat(ends, amount)
-        ends_of[place[owner] + _rank(owner)] = value
+        ends_of[offset[owner] + _rank(owner)] = value
     return batch.take(rows).with_ends(old, new)
 
 
 def _end_changes(
-    batch: EventBatch, group: Places, rows: Places
-) -> tuple[Places, TimeArray, npt.NDArray[np.int64]]:
+    batch: EventBatch, group: Positions, rows: Positions
+) -> tuple[Positions, TimeArray, npt.NDArray[np.int64]]:
     """How many more events of each group end at each time: (group, end, change), without zeros."""
     start, end, new_end, group = (
         batch.start[rows],
@@ -123,6 +123,6 @@ def _end_changes(
     return groups[is_new][keep], ends[is_new][keep], total[keep]
 
 
-def _rank(owner: Places) -> Places:
+def _rank(owner: Positions) -> Positions:
     """The place of each entry among those of its owner; owners come in ascending order."""
     return np.arange(len(owner)) - np.searchsorted(owner, owner)

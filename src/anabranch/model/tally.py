@@ -19,14 +19,14 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyCounts:
-    """Keys of a few numbers each, and how often each occurs; `place` orders them at random."""
+    """Keys of a few numbers each, and how often each occurs, in the order of a hash of the key."""
 
-    place: npt.NDArray[np.uint64]
+    hash: npt.NDArray[np.uint64]
     key: tuple[Numbers, ...]
     count: Numbers
 
     def __len__(self) -> int:
-        return len(self.place)
+        return len(self.hash)
 
     @staticmethod
     def of(key: tuple[Numbers, ...], count: Numbers) -> KeyCounts:
@@ -35,22 +35,22 @@ class KeyCounts:
 
     def take(self, rows: npt.NDArray[np.int64] | Flags) -> KeyCounts:
         """The entries at these positions, or those for which a mask is true."""
-        return KeyCounts(self.place[rows], tuple(part[rows] for part in self.key), self.count[rows])
+        return KeyCounts(self.hash[rows], tuple(part[rows] for part in self.key), self.count[rows])
 
     def order(self) -> npt.NDArray[np.int64]:
         """The positions that bring equal keys together; equal keys stay in their order."""
-        order = np.argsort(self.place, kind="stable")
-        place = self.place[order]
-        same = np.flatnonzero(place[1:] == place[:-1])
+        order = np.argsort(self.hash, kind="stable")
+        hashes = self.hash[order]
+        same = np.flatnonzero(hashes[1:] == hashes[:-1])
         one, other = order[same], order[same + 1]
         if any((part[one] != part[other]).any() for part in self.key):
-            return np.lexsort((*self.key, self.place))
+            return np.lexsort((*self.key, self.hash))
         return order
 
     def begins(self) -> Flags:
         """Where another key begins; the entries are in `order`."""
         is_new = np.ones(len(self), np.bool_)
-        is_new[1:] = self.place[1:] != self.place[:-1]
+        is_new[1:] = self.hash[1:] != self.hash[:-1]
         for part in self.key:
             is_new[1:] |= part[1:] != part[:-1]
         return is_new
@@ -62,8 +62,8 @@ class KeyCounts:
         ordered = self.take(self.order())
         is_new = ordered.begins()
         total = np.add.reduceat(ordered.count, np.flatnonzero(is_new))
-        some = ordered.take(is_new)
-        return KeyCounts(some.place, some.key, total).take(total != 0)
+        distinct = ordered.take(is_new)
+        return KeyCounts(distinct.hash, distinct.key, total).take(total != 0)
 
 
 @final
@@ -92,13 +92,13 @@ class Tally:
         """How often each of these keys has been counted."""
         total = np.zeros(len(keys), np.int64)
         for run in self._runs:
-            at = np.searchsorted(run.place, keys.place)
+            at = np.searchsorted(run.hash, keys.hash)
             open_rows = np.arange(len(keys))
             while len(open_rows):
                 inside = at[open_rows] < len(run)
                 open_rows = open_rows[inside]
                 there = run.take(at[open_rows])
-                open_rows, there = _both(there.place == keys.place[open_rows], open_rows, there)
+                open_rows, there = _both(there.hash == keys.hash[open_rows], open_rows, there)
                 same = np.ones(len(open_rows), np.bool_)
                 for mine, theirs in zip(there.key, keys.key):
                     same &= mine == theirs[open_rows]
@@ -127,7 +127,7 @@ def _merged(runs: list[KeyCounts]) -> KeyCounts:
     if len(runs) == 1:
         return runs[0]
     return KeyCounts(
-        np.concatenate([run.place for run in runs]),
+        np.concatenate([run.hash for run in runs]),
         tuple(np.concatenate(parts) for parts in zip(*(run.key for run in runs))),
         np.concatenate([run.count for run in runs]),
     ).added_up()

@@ -105,21 +105,21 @@ class CostModel:
 
 def _cost(node: Node, given: list[Estimate], out: Estimate) -> Cost:
     streams = [each.stream for each in given]
-    came = sum(each.rate for each in streams)
+    arriving = sum(each.rate for each in streams)
     left = out.stream.rate
     match node:
         case Source():
             return Cost()
         case Filter():
-            return Cost(came * LOOK + left * MAKE)
+            return Cost(arriving * LOOK + left * MAKE)
         case Map(columns=columns):
             computed = sum(each.is_column is None for _, each in columns)
-            return Cost(came * (LOOK * computed + STAMP) + left * MAKE)
+            return Cost(arriving * (LOOK * computed + STAMP) + left * MAKE)
         case Union():
             # A little per row for every branch more, so that fewer branches are better.
             return Cost(left * STAMP)
         case TimeWindow() | Granularity():
-            return Cost(came * 2 * STAMP + left * MAKE)
+            return Cost(arriving * 2 * STAMP + left * MAKE)
         case Join():
             return join_cost(given[0], given[1], _buckets(node, given), left)
         case Aggregation(group_by=groups):
@@ -128,11 +128,11 @@ def _cost(node: Node, given: list[Estimate], out: Estimate) -> Cost:
             return _module_cost(node, given[0], out)
         case CountWindow(rows=rows, partition_by=groups):
             held = min(rows * given[0].values(groups), streams[0].live + rows)
-            return Cost(came * (SEND + KEEP) + left * MAKE, held)
+            return Cost(arriving * (SEND + KEEP) + left * MAKE, held)
         case Distinct():
-            probes = came * (SEND + KEEP + LOOK)
+            probes = arriving * (SEND + KEEP + LOOK)
             return Cost(probes + left * MAKE, streams[0].live)
-    return Cost(came * (SEND + KEEP) + left * MAKE, sum(each.live for each in streams))
+    return Cost(arriving * (SEND + KEEP) + left * MAKE, sum(each.live for each in streams))
 
 
 def join_cost(left: Estimate, right: Estimate, buckets: float, out: float) -> Cost:

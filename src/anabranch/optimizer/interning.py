@@ -17,7 +17,7 @@ class Interner:
     """
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, Node] = {}
+        self._interned: dict[Hashable, Node] = {}
         self._canonical: set[int] = set()
         self._reachable: dict[int, dict[int, Node]] = {}
 
@@ -50,11 +50,11 @@ class Interner:
             return seen[id(node)]
         inputs = [self._intern(each, seen) for each in node.inputs]
         key = (type(node), *_arguments(node), *(id(each) for each in inputs))
-        found = self._known.get(key)
+        found = self._interned.get(key)
         if found is None:
             same = all(mine is theirs for mine, theirs in zip(inputs, node.inputs))
             found = node if same else node.with_inputs(*inputs)
-            self._known[key] = found
+            self._interned[key] = found
             self._canonical.add(id(found))
         seen[id(node)] = found
         return found

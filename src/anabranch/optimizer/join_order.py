@@ -35,9 +35,9 @@ class Chain:
 @final
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A way to join some inputs: a place in the chain, or two smaller ways."""
+    """A join tree over inputs of the chain, given by index: one input, or two smaller trees."""
 
-    places: frozenset[int]
+    inputs: frozenset[int]
     estimate: Estimate
     cost: Cost
     sides: tuple[Tree, Tree] | None = None
@@ -53,8 +53,8 @@ def reorder_joins(node: Node, model: CostModel) -> Node | None:
     if chain is None or len(chain.inputs) < 3:
         return None
     leaves = [
-        Tree(frozenset([place]), model.estimate(each), Cost())
-        for place, each in enumerate(chain.inputs)
+        Tree(frozenset([index]), model.estimate(each), Cost())
+        for index, each in enumerate(chain.inputs)
     ]
     exact = len(leaves) <= MOST_EXACT
     best = _cheapest(leaves, chain) if exact else _greedy(leaves, chain)
@@ -102,7 +102,7 @@ def _only_drops(map_: Map) -> bool:
 
 def _cheapest(leaves: Sequence[Tree], chain: Chain) -> Tree:
     """Dynamic programming over all sets of inputs."""
-    best: dict[frozenset[int], Tree] = {leaf.places: leaf for leaf in leaves}
+    best: dict[frozenset[int], Tree] = {leaf.inputs: leaf for leaf in leaves}
     everything = range(len(leaves))
     for size in range(2, len(leaves) + 1):
         for chosen in map(frozenset, combinations(everything, size)):
@@ -165,7 +165,7 @@ def _combined(left: Tree, right: Tree, conditions: Sequence[Expression]) -> Tree
     estimate = of_join("inner", left.estimate, right.estimate, share)
     own = join_cost(left.estimate, right.estimate, buckets, estimate.stream.rate)
     cost = left.cost + right.cost + own
-    return Tree(left.places | right.places, estimate, cost, (left, right))
+    return Tree(left.inputs | right.inputs, estimate, cost, (left, right))
 
 
 def _new_conditions(chain: Chain, left: Tree, right: Tree) -> list[Expression]:
@@ -179,13 +179,13 @@ def _new_conditions(chain: Chain, left: Tree, right: Tree) -> list[Expression]:
 
 
 def _names(chain: Chain, tree: Tree) -> frozenset[str]:
-    return frozenset(name for at in tree.places for name in chain.inputs[at].schema.names)
+    return frozenset(name for at in tree.inputs for name in chain.inputs[at].schema.names)
 
 
 def _built(tree: Tree, chain: Chain) -> Node:
     if tree.sides is None:
-        (place,) = tree.places
-        return chain.inputs[place]
+        (index,) = tree.inputs
+        return chain.inputs[index]
     left, right = (_built(side, chain) for side in tree.sides)
     joined = Join(kind="inner", left=left, right=right)
     conditions = [rebind(each, joined.both) for each in _new_conditions(chain, *tree.sides)]

@@ -18,7 +18,7 @@ def optimize_together(plans: Sequence[Node]) -> list[Optimized]:
     steps of every plan that has it.
     """
     common = common_subplans(plans)
-    leaves = {node: leaf_for(node, f"common {place}") for place, node in enumerate(common, 1)}
+    leaves = {node: leaf_for(node, f"common {number}") for number, node in enumerate(common, 1)}
     parts: dict[Node, Optimized] = {}
     # The smallest first: a common part may have another in it.
     for node in reversed(common):

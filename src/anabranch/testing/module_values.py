@@ -21,12 +21,12 @@ _PLAIN: Final = (
     Fraction,
     type(None),
 )
-_MANY: Final = (list, tuple, set, frozenset)
+_COLLECTIONS: Final = (list, tuple, set, frozenset)
 
 
 def unstorable(state: Any) -> Any:
     """The first part of a state that is no plain value; None if all are."""
-    if type(state) in _MANY:
+    if type(state) in _COLLECTIONS:
         parts = list(state)
     elif type(state) is dict:
         parts = [*state.keys(), *state.values()]

@@ -32,8 +32,8 @@ class _Base(ABC):
         try:
             Options(**options)
         except TypeError as problem:
-            said = str(problem).replace("Options.__init__()", f"class {cls.__name__}")
-            raise TypeError(said) from None
+            text = str(problem).replace("Options.__init__()", f"class {cls.__name__}")
+            raise TypeError(text) from None
         cls.module_options = {**known, **options}
 
 
@@ -130,5 +130,5 @@ def _declared(target: type[_Base]) -> UserModule[..., Any]:
 
 
 def _signature(target: type[_Base], method: str) -> str:
-    said = inspect.getdoc(getattr(target, method)) or method
-    return said.split("`")[1] if "`" in said else f"def {method}(self)"
+    text = inspect.getdoc(getattr(target, method)) or method
+    return text.split("`")[1] if "`" in text else f"def {method}(self)"

@@ -134,4 +134,4 @@ def _literal(value: Any) -> str:
 
 def refused(what: str, name: str, definition: Definition, hint: str) -> PlanError:
     """A declaration that does not say what it must."""
-    return PlanError(what, where=f"module '{name}', {definition.place}", hint=hint)
+    return PlanError(what, where=f"module '{name}', {definition.location}", hint=hint)

@@ -29,7 +29,7 @@ class Definition:
         return (Definition, (self.target,)) if name is None else (_definition, name)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """`spread.py:12`, for messages."""
         code = getattr(inspect.unwrap(self.target), "__code__", None)
         if code is not None:

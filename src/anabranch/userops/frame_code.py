@@ -63,10 +63,10 @@ class FrameCode(Code):
             if events.column(name).null_count:
                 events = events.filter(pc.is_valid(events.column(name)))
         for each in self.takes:
-            place = events.schema.get_field_index(each.name)
-            if events.schema.field(place).type != each.type:
-                cast = events.column(place).cast(each.type)
-                events = events.set_column(place, each, cast)
+            index = events.schema.get_field_index(each.name)
+            if events.schema.field(index).type != each.type:
+                cast = events.column(index).cast(each.type)
+                events = events.set_column(index, each, cast)
         return events
 
     def _typed(self, table: pa.Table) -> pa.Table:
@@ -175,7 +175,7 @@ _LIBRARIES: Final[Mapping[str, _FrameLibrary]] = {
 }
 
 
-def check_library(frame: Frame, module: str, place: str) -> None:
+def check_library(frame: Frame, module: str, where: str) -> None:
     """Refuse tables of a library that is not there.
 
     Raises:
@@ -188,7 +188,7 @@ def check_library(frame: Frame, module: str, place: str) -> None:
     except ImportError:
         raise PlanError(
             f"{module} works on tables of {frame}, which is not installed",
-            where=place,
+            where=where,
             hint=f"install it here and where the query runs: pip install {frame}",
         ) from None
 

@@ -25,7 +25,7 @@ from anabranch.userops.declaration import (
 from anabranch.userops.definition import Definition
 from anabranch.userops.parameters import constant
 from anabranch.userops.types import (
-    KNOWN,
+    ACCEPTED_TYPES,
     Form,
     UnknownTypeError,
     form_of,
@@ -35,7 +35,7 @@ from anabranch.userops.types import (
 )
 
 _LISTS: Final = (list, Sequence, Collection, Iterable)
-_MANY: Final = (*_LISTS, Iterator, Generator, tuple)
+_COLLECTIONS: Final = (*_LISTS, Iterator, Generator, tuple)
 _BY_POSITION: Final = (Formal.POSITIONAL_ONLY, Formal.POSITIONAL_OR_KEYWORD)
 
 
@@ -86,14 +86,14 @@ class AnnotationReader:
                 f"an annotation cannot be read: {problem}", "import what it names"
             ) from None
         except (TypeError, SyntaxError) as problem:
-            raise self.wrong(f"an annotation cannot be read: {problem}", KNOWN) from None
+            raise self.wrong(f"an annotation cannot be read: {problem}", ACCEPTED_TYPES) from None
 
     def form(self, annotation: Any, what: str) -> tuple[Form, bool]:
         """A type, and whether NULL belongs to it."""
         try:
             return form_of(annotation)
         except UnknownTypeError as problem:
-            raise self.wrong(f"{what}: {problem}", KNOWN) from None
+            raise self.wrong(f"{what}: {problem}", ACCEPTED_TYPES) from None
 
     # What it takes
 
@@ -139,9 +139,9 @@ class AnnotationReader:
         return EventForm(made, events=True, tupled=tupled, window=window)
 
     def _window(self, formals: Sequence[Formal]) -> int | str | None:
-        for place, each in enumerate(formals):
+        for index, each in enumerate(formals):
             if _is_window(each):
-                return each.name if each.kind == Formal.KEYWORD_ONLY else place
+                return each.name if each.kind == Formal.KEYWORD_ONLY else index
         return None
 
     def _check_takes(self, names: Sequence[str]) -> None:
@@ -236,7 +236,7 @@ class AnnotationReader:
 
     def _each(self, declared: Any) -> Any:
         """What stands in the list that an operator returns."""
-        if get_origin(declared) in _MANY and get_args(declared):
+        if get_origin(declared) in _COLLECTIONS and get_args(declared):
             return get_args(declared)[0]
         raise self.wrong(
             f"an operator returns any number of results, and this one returns "

@@ -14,7 +14,7 @@ import pyarrow as pa
 from anabranch.errors import PlanError
 from anabranch.expressions.functions.value import type_in_spark
 from anabranch.expressions.scalar_function import ScalarFrame, ScalarFunction
-from anabranch.expressions.scalar_sql import is_taken
+from anabranch.expressions.scalar_sql import is_reserved
 from anabranch.userops.types import UnknownTypeError, form_of
 
 TypeSaid: TypeAlias = type | str | pa.DataType
@@ -114,15 +114,15 @@ def _name(code: Callable[..., Any], given: str | None) -> str:
             where="@udf",
             hint="put @udf above a function; pass options by name: @udf(name=...)",
         )
-    said = given if given is not None else getattr(code, "__name__", "")
-    name = said.lower()
+    declared = given if given is not None else getattr(code, "__name__", "")
+    name = declared.lower()
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         raise PlanError(
-            f"'{said}' is not a valid name for a function",
+            f"'{declared}' is not a valid name for a function",
             where="@udf",
             hint="give it one of letters, digits and underscores: @udf(name='...')",
         )
-    if is_taken(name):
+    if is_reserved(name):
         raise PlanError(
             f"SQL has a function '{name}' of its own",
             where=_where(name),
@@ -150,7 +150,7 @@ def _annotations(
                 where=_where(name),
                 hint="name them: @udf(takes=[float], returns=float)",
             ) from None
-        return [f"argument{place}" for place in range(1, len(takes) + 1)], {}
+        return [f"argument{number}" for number in range(1, len(takes) + 1)], {}
     annotated = {
         each.name: each.annotation
         for each in signature.parameters.values()
@@ -182,29 +182,29 @@ def _annotations(
 
 
 def _is_plain(parameter: inspect.Parameter) -> bool:
-    by_place = (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    return parameter.kind in by_place and parameter.default is parameter.empty
+    by_number = (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    return parameter.kind in by_number and parameter.default is parameter.empty
 
 
-def _type(said: Any, what: str, name: str) -> pa.DataType:
-    if said is None:
+def _type(declared: Any, what: str, name: str) -> pa.DataType:
+    if declared is None:
         raise PlanError(f"{what} has no type", where=_where(name), hint=_TYPES_HINT)
     try:
-        found, _ = form_of(said)
+        found, _ = form_of(declared)
     except UnknownTypeError as problem:
-        wrong = str(problem) if isinstance(said, str) else _has_none(said, what)
+        wrong = str(problem) if isinstance(declared, str) else _has_none(declared, what)
         hint = _TYPES_HINT
-        if said is Decimal:
+        if declared is Decimal:
             hint = 'give the precision: @udf(returns="DECIMAL(10, 2)")'
         raise PlanError(wrong, where=_where(name), hint=hint) from None
     known = type_in_spark(found) if isinstance(found, pa.DataType) else None
     if known is None or pa.types.is_null(known):
-        raise PlanError(_has_none(said, what), where=_where(name), hint=_TYPES_HINT)
+        raise PlanError(_has_none(declared, what), where=_where(name), hint=_TYPES_HINT)
     return known
 
 
-def _has_none(said: Any, what: str) -> str:
-    return f"{what} has no SQL type: {getattr(said, '__name__', str(said))}"
+def _has_none(declared: Any, what: str) -> str:
+    return f"{what} has no SQL type: {getattr(declared, '__name__', str(declared))}"
 
 
 def _where(name: str) -> str:

@@ -36,7 +36,7 @@ _PLAIN: Final = {
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
 }
-KNOWN: Final = (
+ACCEPTED_TYPES: Final = (
     "types are int, float, str, bool, bytes, datetime, date, list[...], a SQL type as a string "
     "such as "
     "'DECIMAL(10, 2)', and Any or a TypeVar for any type"

@@ -89,7 +89,7 @@ class UserModule(Template, Generic[P, R]):
         parameters = set_parameters(declared, given, named or {}, known, clock)
         gives = pa.schema([(name, resolved(form, known)) for name, form in declared.given.columns])
         if declared.frame != "python":
-            check_library(declared.frame, declared.name, declared.definition.place)
+            check_library(declared.frame, declared.name, declared.definition.location)
         try:
             callee = Callee.of(declared.definition, parameters)
         except (ValueError, TypeError) as problem:

@@ -36,23 +36,23 @@ class EventView:
         seen: EventForm, actual: Sequence[pa.DataType], wanted: Sequence[pa.DataType]
     ) -> EventView:
         """What is shown where columns have some types and the module wants others."""
-        found = ((place, conversion(*kinds)) for place, kinds in enumerate(zip(actual, wanted)))
+        found = ((index, conversion(*kinds)) for index, kinds in enumerate(zip(actual, wanted)))
         return EventView(
             seen,
-            tuple(place for place, each in enumerate(seen.arguments) if not each.nullable),
-            tuple((place, convert) for place, convert in found if convert is not None),
+            tuple(index for index, each in enumerate(seen.arguments) if not each.nullable),
+            tuple((index, convert) for index, convert in found if convert is not None),
         )
 
     def counted(self, columns: Sequence[list[Any]], times: Times) -> tuple[list[list[Any]], Times]:
         """The events that count, with converted values."""
         made = list(columns)
-        nulls = [place for place in self.required if None in made[place]]
+        nulls = [index for index in self.required if None in made[index]]
         if nulls:
-            keep = [None not in row for row in zip(*(made[place] for place in nulls))]
+            keep = [None not in row for row in zip(*(made[index] for index in nulls))]
             made = [list(compress(column, keep)) for column in made]
             times = list(compress(times[0], keep)), list(compress(times[1], keep))
-        for place, convert in self.conversions:
-            made[place] = [None if each is None else convert(each) for each in made[place]]
+        for index, convert in self.conversions:
+            made[index] = [None if each is None else convert(each) for each in made[index]]
         return made, times
 
     def shown(
@@ -69,13 +69,13 @@ class EventView:
 
     def shown_one(self, values: Row, start: int, end: int) -> Sequence[Any] | None:
         """What a function that gets one event is called with; None if the event does not count."""
-        for place in self.required:
-            if values[place] is None:
+        for index in self.required:
+            if values[index] is None:
                 return None
         if self.conversions:
             made = list(values)
-            for place, convert in self.conversions:
-                made[place] = None if made[place] is None else convert(made[place])
+            for index, convert in self.conversions:
+                made[index] = None if made[index] is None else convert(made[index])
             values = tuple(made)
         if self.seen.events:
             return (Event(values if self.seen.tupled else values[0], start, end),)

@@ -261,20 +261,20 @@ class ApplyModule(Unary):
         rows = rows_of(tuples, self.input.schema)
         keys = payloads(_table(self.group_by, rows, len(tuples)), len(tuples))
         groups: dict[Payload, list[int]] = defaultdict(list)
-        for place, key in enumerate(keys):
-            groups[key].append(place)
+        for index, key in enumerate(keys):
+            groups[key].append(index)
         arguments = Arguments.of(self.calls, rows, [(start, end) for _, start, end in events])
         clock = clock_of(self.input)
         found: list[Lifetimed] = []
-        for key, places in groups.items():
-            lifetimes = [arguments.times[place] for place in places]
+        for key, indexes in groups.items():
+            lifetimes = [arguments.times[index] for index in indexes]
             spans = self.window.spans(lifetimes, self._horizon(lifetimes, stable))
             if self.empty:
                 assert isinstance(self.window, Hopping)
                 spans = self.window.filled(spans, lifetimes, stable)
             for span in spans:
                 members = [
-                    place for place in places if self.window.holds(span, arguments.times[place])
+                    index for index in indexes if self.window.holds(span, arguments.times[index])
                 ]
                 window = Window(*span)
                 about = bounds(*span, clock) if self.columns else ()

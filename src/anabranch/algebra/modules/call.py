@@ -63,14 +63,14 @@ class Arguments:
         self, number: int, module: Module, members: Sequence[int], window: Window, clip: Clip
     ) -> tuple[list[list[Any]], tuple[list[int], list[int]]]:
         """The values and times that a module sees of some events, in the order it sees them."""
-        times = {place: self.times[place] for place in members}
+        times = {event: self.times[event] for event in members}
         if module.time_sensitive:
-            times = {place: clipped(*times[place], window, clip) for place in members}
+            times = {event: clipped(*times[event], window, clip) for event in members}
             order = sorted(members, key=lambda at: (*times[at], self.hashes[number][at]))
         else:
             order = sorted(members, key=lambda at: (times[at][0], self.hashes[number][at]))
-        values = [[column[place] for place in order] for column in self.columns[number]]
-        return values, ([times[place][0] for place in order], [times[place][1] for place in order])
+        values = [[column[event] for event in order] for column in self.columns[number]]
+        return values, ([times[event][0] for event in order], [times[event][1] for event in order])
 
 
 def call_once(

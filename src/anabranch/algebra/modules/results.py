@@ -43,9 +43,9 @@ def called(module: Module, call: Callable[..., T], *given: Any) -> T:
         raise
     except (Exception, SystemExit) as problem:
         what = type(problem).__name__
-        said = str(problem).strip().split("\n")[0]
+        message = str(problem).strip().split("\n")[0]
         raise ModuleCallError(
-            f"{module.name} raised {what}" + (f": {said}" if said else "")
+            f"{module.name} raised {what}" + (f": {message}" if message else "")
         ) from problem
 
 
@@ -111,8 +111,8 @@ def typed_rows(module: Module, rows: Sequence[Any]) -> list[Row]:
     if module.kind == "uda" and len(rows) != 1:
         raise ModuleCallError(f"{module.name} returned {len(rows)} values for one window")
     columns = [
-        typed_values([row[place] for row in rows], each.type, f"{module.name} returned")
-        for place, each in enumerate(module.gives)
+        typed_values([row[index] for row in rows], each.type, f"{module.name} returned")
+        for index, each in enumerate(module.gives)
     ]
     return list(zip(*(column.to_pylist() for column in columns))) if rows else []
 

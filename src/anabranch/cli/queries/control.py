@@ -66,8 +66,8 @@ def control(
     from anabranch.runtime.store.control import ControlFolder, command_of, instant_of
     from anabranch.runtime.store.folder import Folder
 
-    place, facts = find_checkpoint(checkpoint)
-    folder = ControlFolder(Folder.at(f"{place}/control"))
+    path, facts = find_checkpoint(checkpoint)
+    folder = ControlFolder(Folder.at(f"{path}/control"))
     if verb is None:
         _list(folder, as_json=as_json)
         return
@@ -83,7 +83,7 @@ def control(
     elif value is not None:
         number = instant_of(facts.clocks, source or "", value)
     content = {"verb": verb, "source": source, "value": number, "copy": copy}
-    copies = known_copies(Folder.at(f"{place}/planned"), facts.copies)
+    copies = known_copies(Folder.at(f"{path}/planned"), facts.copies)
     command = command_of(content, facts.sources, copies)
     folder.put(command)
     typer.echo(f"{command}: takes effect in the next batch", err=True)
@@ -93,8 +93,8 @@ def _list(folder: ControlFolder, *, as_json: bool) -> None:
     notes = folder.notes()
     if as_json:
         for note in notes:
-            said = {"status": note.status, "command": note.content, "why": note.why or None}
-            typer.echo(json.dumps(said, ensure_ascii=False))
+            answer = {"status": note.status, "command": note.content, "why": note.why or None}
+            typer.echo(json.dumps(answer, ensure_ascii=False))
         return
     contents = [note.content if isinstance(note.content, dict) else {} for note in notes]
     columns = {

@@ -68,8 +68,8 @@ class Frame:
             marked.sort(key=lambda each: not each[0])
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("")
-        for place, name in enumerate(self.names):
-            table.add_column(Text(name), justify="right" if place in self.numeric else "left")
+        for index, name in enumerate(self.names):
+            table.add_column(Text(name), justify="right" if index in self.numeric else "left")
         for is_fresh, row in marked[:room]:
             style = "green" if is_fresh else ""
             table.add_row("+" if is_fresh else "", *(Text(cell) for cell in row), style=style)
@@ -114,7 +114,7 @@ class LiveView:
         names, numbers = list(answer.schema.names), numeric(answer.schema)
         instant = answer.instant(self._at)
         rows = list(zip(*cells(answer.snapshot(instant))))
-        foot = self._said(instant, len(rows))
+        foot = self._status(instant, len(rows))
         if not rows and instant != BEGINNING:
             # Points are over at once: what came last tells more than what holds.
             recent = answer.recent(_RECENT)
@@ -136,7 +136,7 @@ class LiveView:
             foot=foot,
         )
 
-    def _said(self, instant: Time, count: int) -> str:
+    def _status(self, instant: Time, count: int) -> str:
         if instant == BEGINNING:
             return "nothing yet"
         state = "final" if instant < self._answer.stable else "may still change"

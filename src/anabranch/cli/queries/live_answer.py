@@ -46,7 +46,7 @@ class Answer:
         self.stable = self.latest = self.forgotten = BEGINNING
         self._most = most
         self._parts: list[EventBatch] = []
-        self._kept = self._pending = 0
+        self._merged_rows = self._pending = 0
         self._last: int | None = None
 
     @staticmethod
@@ -66,7 +66,7 @@ class Answer:
     def replace(self, elements: pa.Table) -> None:
         """Take in all elements again, from the beginning."""
         with self.changed:
-            self._parts, self._kept, self._pending = [], 0, 0
+            self._parts, self._merged_rows, self._pending = [], 0, 0
             self._take_in(elements)
 
     def await_batch(self, batches: int, seconds: float) -> None:
@@ -132,7 +132,7 @@ class Answer:
             self.latest = Time(max(self.latest, int(events.start.max())))
             self._parts.append(events)
             self._pending += len(events)
-            if self._pending > max(_ENOUGH, self._kept):
+            if self._pending > max(_ENOUGH, self._merged_rows):
                 self._compact()
         self.changed.notify_all()
 
@@ -145,7 +145,7 @@ class Answer:
             if surplus:
                 self.forgotten = Time(int(old[surplus - 1]))
                 whole = whole.where(whole.new_end > self.forgotten)
-        self._parts, self._kept, self._pending = [whole], len(whole), 0
+        self._parts, self._merged_rows, self._pending = [whole], len(whole), 0
 
 
 def _events(elements: pa.Table, schema: pa.Schema) -> EventBatch:

@@ -101,8 +101,8 @@ def _watch(entries: RunningQueries, rates: Rates, interval: float) -> None:
         shown = _alive(entries)
         rates.look(shown, time.monotonic())
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for place, name in enumerate(_NAMES):
-            table.add_column(name, justify="right" if place in _NUMERIC else "left")
+        for index, name in enumerate(_NAMES):
+            table.add_column(name, justify="right" if index in _NUMERIC else "left")
         for row in zip(*_columns(shown, rates)):
             table.add_row(*map(Text, row))
         many = "1 query" if len(shown) == 1 else f"{len(shown)} queries"

@@ -75,9 +75,9 @@ class WordCompleter(Completer):
         if _NAMED.search(before) or _LISTED.search(before):
             yield from names.columns
             return
-        said = {each.lower() for each in re.findall(r"\w+", whole)}
+        words = {each.lower() for each in re.findall(r"\w+", whole)}
         for name, columns in names.columns.items():
-            if name.lower() in said:
+            if name.lower() in words:
                 yield from columns
         # Nobody wants to see hundreds of functions who has not begun to type one.
         if word:

@@ -17,7 +17,7 @@ from anabranch.cli.scripts import read_text, tell_notes
 from anabranch.cli.shell.commands import run_command
 from anabranch.cli.shell.names import Names
 from anabranch.cli.shell.text import cut, only
-from anabranch.cli.unexpected import told
+from anabranch.cli.unexpected import as_anabranch_error
 from anabranch.errors import AnabranchError, QueryError
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class ShellSession:
         except Exception as problem:  # noqa: BLE001  # a shell outlives what it did not foresee
             if os.environ.get("ANABRANCH_DEBUG"):
                 traceback.print_exc()
-            self._fail(told(problem))
+            self._fail(as_anabranch_error(problem))
         if self.timing:
             typer.echo(f"{time.monotonic() - began:.2f} s", err=True)
 

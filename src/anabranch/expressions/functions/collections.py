@@ -20,7 +20,7 @@ from anabranch.expressions.functions.value import (
     quoted,
     text_literal,
 )
-from anabranch.expressions.functions.widening import common_type, implicit, together
+from anabranch.expressions.functions.widening import common_type, implicit, with_common_type
 
 
 def element_type(values: Sequence[Value]) -> pa.DataType:
@@ -112,7 +112,7 @@ def _with_element(text: str, *, plain: bool = True) -> tuple[Gives, Text]:
 
 
 def _array(values: Sequence[Value]) -> str | None:
-    found = together(list(values))
+    found = with_common_type(list(values))
     if found is None:
         return None
     return f"list_value({', '.join(value.text for value in found)})"
@@ -198,8 +198,8 @@ def _flat_type(values: Sequence[Value]) -> pa.DataType | None:
 
 def _flat(values: Sequence[Value]) -> str:
     array = values[0].text
-    some = f"len(list_filter({array}, lambda e: e IS NULL)) > 0"
-    return f"(CASE WHEN {some} THEN NULL ELSE flatten({array}) END)"
+    has_null = f"len(list_filter({array}, lambda e: e IS NULL)) > 0"
+    return f"(CASE WHEN {has_null} THEN NULL ELSE flatten({array}) END)"
 
 
 def _slice(values: Sequence[Value]) -> str:

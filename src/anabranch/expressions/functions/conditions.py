@@ -17,12 +17,12 @@ from anabranch.expressions.functions.value import (
     is_array,
     is_float,
 )
-from anabranch.expressions.functions.widening import common_type, fails_any, together
+from anabranch.expressions.functions.widening import common_type, fails_any, with_common_type
 
 
 def compare(values: Sequence[Value], sign: str) -> Value | None:
     """One of the six comparisons; NaN equals itself and is the largest."""
-    pair = together(list(values))
+    pair = with_common_type(list(values))
     if pair is None or not _is_ordered(pair[0].type):
         return None
     if is_array(pair[0].type) and sign not in ("=", "<>"):
@@ -34,7 +34,7 @@ def compare(values: Sequence[Value], sign: str) -> Value | None:
 
 def equal_null(values: Sequence[Value]) -> Value | None:
     """Equal, or both NULL."""
-    pair = together(list(values))
+    pair = with_common_type(list(values))
     if pair is None or not _is_ordered(pair[0].type):
         return None
     text = f"({pair[0].text} IS NOT DISTINCT FROM {pair[1].text})"
@@ -43,7 +43,7 @@ def equal_null(values: Sequence[Value]) -> Value | None:
 
 def is_in(values: Sequence[Value]) -> Value | None:
     """Whether the first is among the others."""
-    all_ = together(list(values))
+    all_ = with_common_type(list(values))
     if all_ is None or not _is_ordered(all_[0].type) or fails_any(values[1:]):
         return None
     text = f"({all_[0].text} IN ({', '.join(value.text for value in all_[1:])}))"
@@ -52,7 +52,7 @@ def is_in(values: Sequence[Value]) -> Value | None:
 
 def is_one_of(values: Sequence[Value]) -> Value | None:
     """The same for what may fail: values are looked at one by one, until one is the first."""
-    all_ = together(list(values))
+    all_ = with_common_type(list(values))
     if all_ is None:
         return None
     found = [compare((all_[0], each), "=") for each in all_[1:]]
@@ -64,7 +64,7 @@ def choose(conditions: Sequence[Value], results: Sequence[Value]) -> Value | Non
     """CASE: the result of the first condition that holds; the last result has none."""
     if not all(condition.type in (BOOLEAN, NULL) for condition in conditions):
         return None
-    found = together(list(results))
+    found = with_common_type(list(results))
     if found is None:
         return None
     branches = (
@@ -101,7 +101,7 @@ def _first(values: Sequence[Value]) -> pa.DataType | None:
 
 
 def _coalesce(values: Sequence[Value]) -> str | None:
-    found = together(list(values))
+    found = with_common_type(list(values))
     if found is None:
         return None
     if not fails_any(found[1:]):
@@ -113,7 +113,7 @@ def _coalesce(values: Sequence[Value]) -> str | None:
 
 def _extreme(word: str) -> Function:
     def text(values: Sequence[Value]) -> str | None:
-        found = together(list(values))
+        found = with_common_type(list(values))
         if found is None or not _is_ordered(found[0].type):
             return None
         if STRING in (value.type for value in values) and found[0].type != STRING:
@@ -130,7 +130,7 @@ def _nullif(values: Sequence[Value]) -> str | None:
 
 
 def _nvl2(values: Sequence[Value]) -> str | None:
-    pair = together(list(values[1:]))
+    pair = with_common_type(list(values[1:]))
     if pair is None:
         return None
     return f"(CASE WHEN {values[0].text} IS NOT NULL THEN {pair[0].text} ELSE {pair[1].text} END)"
@@ -161,7 +161,7 @@ def _nanvl_type(values: Sequence[Value]) -> pa.DataType | None:
 
 
 def _nanvl(values: Sequence[Value]) -> str | None:
-    pair = together(list(values))
+    pair = with_common_type(list(values))
     if pair is None or not is_float(pair[0].type):
         return None
     return f"(CASE WHEN isnan({pair[0].text}) THEN {pair[1].text} ELSE {pair[0].text} END)"

@@ -35,7 +35,7 @@ from anabranch.expressions.functions.value import (
     is_float,
     is_integer,
 )
-from anabranch.expressions.functions.widening import MAX_DIGITS, together
+from anabranch.expressions.functions.widening import MAX_DIGITS, with_common_type
 
 
 def built(takes: str, build: Build, *, fails: bool = True) -> Signature:
@@ -129,7 +129,7 @@ def _digits(values: Sequence[Value]) -> int | None:
 
 def _bits(sign: str) -> Build:
     def build(values: Sequence[Value]) -> Value | None:
-        pair = together(list(values))
+        pair = with_common_type(list(values))
         if pair is None or not is_integer(pair[0].type):
             return None
         text = f"({pair[0].text} {sign} {pair[1].text})"
@@ -156,19 +156,19 @@ def _shift(way: str) -> Build:
         if value.type not in (INT, BIGINT) or by.type == BIGINT or not is_integer(by.type):
             return None
         width = value.type.bit_width
-        places = f"(CAST({by.text} AS INTEGER) & {width - 1})"
+        bits = f"(CAST({by.text} AS INTEGER) & {width - 1})"
         name = duckdb_name(value.type)
         if way == "right":
-            return value.called(f"({{}} >> CAST({places} AS {name}))")
+            return value.called(f"({{}} >> CAST({bits} AS {name}))")
         # In a wider type, where nothing is lost, and back round the edge.
         unsigned = f"((CAST({{}} AS HUGEINT) + {2**width}) % {2**width})"
         if way == "right unsigned":
-            power = f"CAST(pow(2, {places}) AS HUGEINT)"
+            power = f"CAST(pow(2, {bits}) AS HUGEINT)"
             moved = f"({unsigned} // {power})"
         else:
             # What is shifted out is taken away before, so that a HUGEINT suffices.
-            kept = f"({unsigned} % CAST(pow(2, {width} - {places}) AS HUGEINT))"
-            moved = f"({kept} * CAST(pow(2, {places}) AS HUGEINT))"
+            kept = f"({unsigned} % CAST(pow(2, {width} - {bits}) AS HUGEINT))"
+            moved = f"({kept} * CAST(pow(2, {bits}) AS HUGEINT))"
         signed = (
             f"(CASE WHEN {moved} >= {2 ** (width - 1)} THEN {moved} - {2**width} ELSE {moved} END)"
         )

@@ -136,8 +136,8 @@ def _substr(values: Sequence[Value]) -> str | None:
     if found is None or found.ends or found.maybe_empty:
         return None
     pattern = text_literal(found.text)
-    some = f"regexp_matches({values[0].text}, {pattern})"
-    return f"(CASE WHEN {some} THEN regexp_extract({values[0].text}, {pattern}) END)"
+    matches = f"regexp_matches({values[0].text}, {pattern})"
+    return f"(CASE WHEN {matches} THEN regexp_extract({values[0].text}, {pattern}) END)"
 
 
 def _split(values: Sequence[Value]) -> str | None:

@@ -25,8 +25,8 @@ def shared(values: Sequence[Value], build: Build, *, long: int = LONG) -> Value 
     used = [int(number) for value in values for number in _NAMES.findall(value.text)]
     first = max(used, default=0) + 1
     names = [
-        f"y{first + place}" if len(value.text) >= long else value.text
-        for place, value in enumerate(values)
+        f"y{first + index}" if len(value.text) >= long else value.text
+        for index, value in enumerate(values)
     ]
     found = build([replace(value, text=name) for value, name in zip(values, names)])
     if found is None:

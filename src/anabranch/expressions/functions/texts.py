@@ -25,9 +25,10 @@ def _cased(names: str, duckdb: str, python: str) -> tuple[Function, ...]:
 
 def substring(values: Sequence[Value]) -> str:
     """From a place on, counted from 1, or from the end if negative."""
-    text, place = values[0].text, values[1].text
-    start = f"(CASE WHEN {place} > 0 THEN CAST({place} AS BIGINT) - 1"
-    start += f" WHEN {place} < 0 THEN length({text}) + {place} WHEN {place} = 0 THEN 0 END)"
+    text, position = values[0].text, values[1].text
+    start = f"(CASE WHEN {position} > 0 THEN CAST({position} AS BIGINT) - 1"
+    start += f" WHEN {position} < 0 THEN length({text}) + {position}"
+    start += f" WHEN {position} = 0 THEN 0 END)"
     if isinstance(values[1].literal, int) and values[1].literal >= 0:
         start = str(max(values[1].literal - 1, 0))
     first = start if start.isdigit() else _at_least_zero(start)
@@ -82,14 +83,14 @@ def _joined(values: Sequence[Value]) -> str | None:
     if not parts:
         return f"(CASE WHEN {values[0].text} IS NOT NULL THEN '' END)"
     if len(parts) > 1:
-        together = (
+        joined = (
             f"list_concat({', '.join(parts)})"
             if len(parts) == 2
             else f"flatten([{', '.join(parts)}])"
         )
     else:
-        together = parts[0]
-    kept = f"list_filter({together}, lambda e: e IS NOT NULL)"
+        joined = parts[0]
+    kept = f"list_filter({joined}, lambda e: e IS NOT NULL)"
     # DuckDB wants the separator of a list to be a constant, Spark does not.
     if values[0].literal is None:
         return None
@@ -121,11 +122,11 @@ def _locate(values: Sequence[Value]) -> str:
 
 
 def _overlay(values: Sequence[Value]) -> str:
-    text, other, place = (value.text for value in values[:3])
+    text, other, position = (value.text for value in values[:3])
     size = values[3].text if len(values) > 3 else "-1"
     length = f"(CASE WHEN {size} < 0 THEN length({other}) ELSE CAST({size} AS BIGINT) END)"
-    before = _at_least_zero(f"({place} - 1)")
-    after = substring((values[0], Value(text=f"({place} + {length})", type=BIGINT)))
+    before = _at_least_zero(f"({position} - 1)")
+    after = substring((values[0], Value(text=f"({position} + {length})", type=BIGINT)))
     return f"(left({text}, {before}) || {other} || {after})"
 
 

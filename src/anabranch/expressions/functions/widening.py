@@ -90,7 +90,7 @@ def _common_decimal(one: pa.DataType, two: pa.DataType) -> pa.DataType | None:
     return pa.decimal128(whole + scale, scale) if whole + scale <= MAX_DIGITS else None
 
 
-def together(values: list[Value]) -> list[Value] | None:
+def with_common_type(values: list[Value]) -> list[Value] | None:
     """Values of one common type, as those of `CASE` or `IN`; None if there is none."""
     kind = common_type(value.type for value in values)
     if kind is None:

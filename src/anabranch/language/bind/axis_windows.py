@@ -71,7 +71,7 @@ def take_axis_window(
             raise context.wrong(
                 "a window of the time axis belongs in GROUP BY",
                 part,
-                f"write GROUP BY columns, {context.script.said(part)}",
+                f"write GROUP BY columns, {context.script.written(part)}",
             )
     return select, windows[0].meta["axis_window"] if windows else None
 

@@ -102,7 +102,7 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
             own, hidden = of.own, of.hidden
         case exp.Table(this=exp.Func()):
             raise context.wrong(
-                f"there is no function '{context.script.said(table).split('(')[0]}' that FROM "
+                f"there is no function '{context.script.written(table).split('(')[0]}' that FROM "
                 f"accepts",
                 table,
                 f"FROM accepts MERGE, TUMBLE, HOP, SESSION, {', '.join(STREAM_FUNCTIONS)}",

@@ -40,7 +40,7 @@ class Grouped:
             if name is None:
                 return node
             column = plan_column(name)
-            column.this.meta.update(_first_place(node))
+            column.this.meta.update(_first_position(node))
             return column
 
         found = tree.transform(swap)
@@ -153,7 +153,7 @@ def bind_call(call: exp.Expr, node: Node, context: Context) -> AggregateCall:
     except AnabranchError as problem:
         what = problem.what
         if what.endswith("is not an aggregate"):
-            what = f"'{context.script.said(call)}' is not an aggregate that streams support"
+            what = f"'{context.script.written(call)}' is not an aggregate that streams support"
         raise context.wrong(what, call, problem.hint) from None
 
 
@@ -194,7 +194,7 @@ def _free(name: str) -> str:
     return name.lstrip("_") or "key"
 
 
-def _first_place(tree: exp.Expr) -> dict[str, int]:
+def _first_position(tree: exp.Expr) -> dict[str, int]:
     for node in tree.walk():
         if "start" in node.meta:
             return {key: node.meta[key] for key in ("start", "end")}

@@ -22,7 +22,7 @@ def bind_merge(
 ) -> Node:
     """The merge of the streams, under the names they have."""
     bound = [bind(table) for table in text.tables]
-    names = [item.name or f"input {place}" for place, (_, item) in enumerate(bound, 1)]
+    names = [item.name or f"input {number}" for number, (_, item) in enumerate(bound, 1)]
     given: dict[str, str] = {}
     for name, value, span in text.options:
         if name not in _OPTIONS or name in given:

@@ -296,8 +296,8 @@ def _finish(
 
 def _all_keys(conditions: list[exp.Expr], grouped: Grouped) -> bool:
     """Whether conditions say what each key of the groups is."""
-    said = {part.expression.name for part in conditions if isinstance(part, exp.EQ)}
-    return said >= {name for name, _ in grouped.node.group_by}
+    fixed = {part.expression.name for part in conditions if isinstance(part, exp.EQ)}
+    return fixed >= {name for name, _ in grouped.node.group_by}
 
 
 def _extras(

@@ -67,8 +67,8 @@ def _expand(tree: exp.Expr, scope: Scope, context: Context) -> Iterator[ResultCo
     if isinstance(tree, exp.Star):
         yield from _star(tree, scope.all_columns(), context)
     elif isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star):
-        place = tree.args["table"].meta
-        span = (place["start"], place["end"] + 1) if "start" in place else None
+        position = tree.args["table"].meta
+        span = (position["start"], position["end"] + 1) if "start" in position else None
         item = scope.called(tree.table, context.script, span)
         yield from _star(tree.this, ((item, seen, plan) for seen, plan in item.columns), context)
     elif isinstance(tree, exp.Alias):
@@ -98,8 +98,9 @@ def _star(
 
 def _text(tree: exp.Expr, context: Context) -> str:
     """What a column without a name is called: what stands there."""
-    said = context.script.said(tree)
+    written = context.script.written(tree)
     text = tree.sql(dialect="spark", comments=False)
     # A span of a text may lack a bracket at its end; the canonical text never does.
-    name = said if said.count("(") == said.count(")") and said.count("'") % 2 == 0 else text
+    closed = written.count("(") == written.count(")") and written.count("'") % 2 == 0
+    name = written if closed else text
     return name.lstrip("_") or text

@@ -101,8 +101,8 @@ def _signed_duration(argument: ArgumentText, over: Node, context: Context) -> in
     """A duration, or one back in time: `-5 MINUTES`."""
     text = argument.text.strip()
     if not text.startswith("-"):
-        said = Amount(text, argument.unit, argument.span).said
-        return clock_of(over).distance(said)
+        amount = Amount(text, argument.unit, argument.span).written
+        return clock_of(over).distance(amount)
     back = ArgumentText(text.removeprefix("-").strip(), argument.unit, argument.span)
     return -_duration(back, over, context)
 

@@ -212,7 +212,7 @@ def bind_duration(amount: Amount, over: Node, context: Context) -> Duration:
         QueryError: It is none, not a whole number of chronons, or nothing.
     """
     try:
-        found = clock_of(over).duration(amount.said)
+        found = clock_of(over).duration(amount.written)
     except QueryError as problem:
         raise context.wrong(problem.what, amount.span, problem.hint) from None
     if found < 1:

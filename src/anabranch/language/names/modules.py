@@ -79,8 +79,8 @@ def show_functions(
     names = ("name", "kind", "signature", "parameters", "returns")
     return pa.table(
         {
-            name: pa.array([row[place] for row in rows], pa.string())
-            for place, name in enumerate(names)
+            name: pa.array([row[index] for row in rows], pa.string())
+            for index, name in enumerate(names)
         }
     )
 

@@ -159,8 +159,8 @@ def plan_column(name: str) -> exp.Column:
 
 def _reference(column: exp.Column, name: str, fields: list[str], *, outer: bool) -> exp.Expr:
     found: exp.Expr = plan_column(name)
-    places = column.parts[-1].meta
-    found.this.meta.update({key: places[key] for key in ("start", "end") if key in places})
+    position = column.parts[-1].meta
+    found.this.meta.update({key: position[key] for key in ("start", "end") if key in position})
     found.meta["outer"] = outer
     for part in fields:
         found = exp.Dot(this=found, expression=exp.to_identifier(part, quoted=True))

@@ -54,13 +54,13 @@ def bind_aggregate(
     if function is None or form is None or (order is not None and not form.within_group):
         raise QueryError(f"'{text.strip()}' is not an aggregate", hint=how_to_write(text))
     bind = partial(_over, parse, schema)
-    said = function.read(SqlCall(tree, order, text, bind, hint=f"write {function.example}"))
+    parts = function.read(SqlCall(tree, order, text, bind, hint=f"write {function.example}"))
     return AggregateCall(
         function=function.name,
-        argument=said.argument,
-        distinct=said.distinct,
-        fraction=said.fraction,
-        separator=said.separator,
+        argument=parts.argument,
+        distinct=parts.distinct,
+        fraction=parts.fraction,
+        separator=parts.separator,
     )
 
 

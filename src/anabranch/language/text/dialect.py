@@ -370,7 +370,7 @@ class Anabranch(Spark):
                 self._advance()
                 return str(self._prev.text)
             amount = self._amount("a value")
-            return amount.said
+            return amount.written
 
         def _argument_name(self) -> str | None:
             """`SIZE =>`."""
@@ -390,13 +390,13 @@ class Anabranch(Spark):
         def _parse_string_agg(self) -> exp.GroupConcat:
             first = self._index
             call = super()._parse_string_agg()
-            for place in range(first, self._index - 1):
-                pair = [token.text.upper() for token in self._tokens[place : place + 2]]
+            for index in range(first, self._index - 1):
+                pair = [token.text.upper() for token in self._tokens[index : index + 2]]
                 if pair == ["ON", "OVERFLOW"]:
                     # The parser reads over it.
                     raise self._wrong(
                         "ON OVERFLOW is not supported",
-                        self._tokens[place],
+                        self._tokens[index],
                         "leave it out: a string may have any length",
                     )
             return call

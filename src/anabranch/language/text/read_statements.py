@@ -106,13 +106,13 @@ def _read_function(words: Words, replace: bool) -> CreateFunction:
         if parameters:
             words.demand(",", _FUNCTION_HINT)
         parameter = words.name("the name of a parameter", _FUNCTION_HINT)
-        kind = _said(words, words.until(",", ")"))
+        kind = _written(words, words.until(",", ")"))
         if not kind:
             raise words.wrong(f"the type of '{parameter}' is missing", _FUNCTION_HINT)
         parameters.append((parameter, kind))
     returns = None
     if words.take("RETURNS"):
-        returns = _said(words, words.until("RETURN", "AS")) or None
+        returns = _written(words, words.until("RETURN", "AS")) or None
     if not (words.take("RETURN") or words.take("AS")):
         raise words.wrong("the function has no RETURNS type", _FUNCTION_HINT)
     if words.done:
@@ -128,7 +128,7 @@ def _read_function(words: Words, replace: bool) -> CreateFunction:
     )
 
 
-def _said(words: Words, tokens: list[Token]) -> str:
+def _written(words: Words, tokens: list[Token]) -> str:
     return words.script.text[tokens[0].start : tokens[-1].end + 1] if tokens else ""
 
 

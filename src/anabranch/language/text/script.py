@@ -23,15 +23,15 @@ class Script:
     name: str | None = None
 
     def wrong(self, what: str, at: Span | exp.Expr | None, hint: str) -> QueryError:
-        """An error with its line, and carets below the place."""
+        """An error with its line, and carets below the span."""
         span = self._span(at)
         where = "" if span is None else point_at(self.text, *span)
         if self.name is not None and where:
             where = f"{self.name}, {where}".replace("\n", "\n" + " " * (len(self.name) + 2))
         return QueryError(what, where=where or (self.name or ""), hint=hint)
 
-    def said(self, at: Span | exp.Expr) -> str:
-        """The text itself, on one line."""
+    def written(self, at: Span | exp.Expr) -> str:
+        """The text of a span as it was written, on one line."""
         span = self._span(at)
         return "" if span is None else " ".join(self.text[span[0] : span[1]].split())
 
@@ -43,8 +43,8 @@ class Script:
         if span is None:
             return None
         start, end = span
-        said = self.text[start:end]
-        for _ in range(said.count("(") - said.count(")")):
+        written = self.text[start:end]
+        for _ in range(written.count("(") - written.count(")")):
             behind = self.text[end:].lstrip()
             if not behind.startswith(")"):
                 break

@@ -141,7 +141,7 @@ def _is_in_from(node: exp.Expr) -> bool:
 def _wrong(
     refusal: Refusal, value: Any, node: exp.Expr, script: Script, tokens: Sequence[Token]
 ) -> Exception:
-    at = _place(refusal, value, node, tokens)
+    at = _span(refusal, value, node, tokens)
     if "/*+" in refusal.words:
         # The token of a hint does not know where it begins.
         start = script.text.find("/*+", tokens[0].start)
@@ -149,7 +149,7 @@ def _wrong(
     return script.wrong(refusal.what, at, refusal.hint)
 
 
-def _place(refusal: Refusal, value: Any, node: exp.Expr, tokens: Sequence[Token]) -> Span:
+def _span(refusal: Refusal, value: Any, node: exp.Expr, tokens: Sequence[Token]) -> Span:
     """Where something stands: its word behind the start of its node, or its parts, or its node."""
     around = next((span for each in _upwards(node) if (span := span_of(each))), None)
     if refusal.words:
@@ -173,17 +173,17 @@ def _upwards(node: exp.Expr) -> Iterator[exp.Expr]:
 
 def _find(words: Sequence[str], tokens: Sequence[Token], behind: int) -> Span | None:
     """The first of some words, or of some pairs of words."""
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.start < behind or token.token_type in _QUOTED:
             continue
         for word in words:
             length = len(word.split())
-            some = tokens[place : place + length]
+            window = tokens[index : index + length]
             # A token may hold several words: `ORDER BY` is one.
-            for number in range(1, len(some) + 1):
-                said = " ".join(" ".join(each.text.upper().split()) for each in some[:number])
-                if said == word:
-                    return token.start, some[number - 1].end + 1
+            for number in range(1, len(window) + 1):
+                phrase = " ".join(" ".join(each.text.upper().split()) for each in window[:number])
+                if phrase == word:
+                    return token.start, window[number - 1].end + 1
     return None
 
 

@@ -20,7 +20,7 @@ class Amount:
     span: Span
 
     @property
-    def said(self) -> str:
+    def written(self) -> str:
         """As a text: `10 MINUTES`."""
         return self.text if self.unit is None else f"{self.text} {self.unit}"
 

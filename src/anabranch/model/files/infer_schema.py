@@ -23,7 +23,7 @@ _JSON_TYPES: Final[dict[type, pa.DataType]] = {
 LOOKED_AT_BYTES: Final = 2**16
 
 
-def infer_payload(data: bytes, first_line: int, name: str, known: pa.Schema) -> pa.Schema:
+def infer_payload(data: bytes, first_line: int, name: str, schema: pa.Schema) -> pa.Schema:
     """The columns in these lines, and those already known, with types that hold all values.
 
     Numbers are `int64`, or `float64` if some are not whole; texts are strings, also where they
@@ -33,8 +33,8 @@ def infer_payload(data: bytes, first_line: int, name: str, known: pa.Schema) -> 
         StreamError: A line is not an element, or a column holds values of different kinds.
     """
     found = _infer_fast(data)
-    both = None if found is None else unify(known, found)
-    return _infer_exactly(data, first_line, name, known) if both is None else both
+    both = None if found is None else unify(schema, found)
+    return _infer_exactly(data, first_line, name, schema) if both is None else both
 
 
 def has_iso_times(data: bytes) -> bool:
@@ -90,7 +90,7 @@ def _as_json(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _infer_exactly(data: bytes, first_line: int, name: str, known: pa.Schema) -> pa.Schema:
+def _infer_exactly(data: bytes, first_line: int, name: str, schema: pa.Schema) -> pa.Schema:
     parser = LineParser(name=name)
     seen: set[tuple[str, pa.DataType | None]] = set()
     for number, text, element in parser.elements(data, first_line):
@@ -101,17 +101,17 @@ def _infer_exactly(data: bytes, first_line: int, name: str, known: pa.Schema) ->
             if (column, kind) in seen:
                 continue
             seen.add((column, kind))
-            both = None if kind is None else unify(known, pa.schema([(column, kind)]))
+            both = None if kind is None else unify(schema, pa.schema([(column, kind)]))
             if both is None:
-                kinds = {field.name: f"of type {field.type}" for field in known}
+                kinds = {field.name: f"of type {field.type}" for field in schema}
                 raise parser.error(
                     f"column '{column}' is {kinds.get(column, 'mixed')}, found {show_json(value)}",
                     number,
                     text,
                     "give all values of a column one type, or declare the schema",
                 )
-            known = both
-    return known
+            schema = both
+    return schema
 
 
 def _type_of(value: Any) -> pa.DataType | None:

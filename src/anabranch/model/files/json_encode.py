@@ -36,8 +36,8 @@ def row_text(rows: pa.RecordBatch, length: int) -> pa.Array:
         return pa.array(["{}"] * length, pa.string())
     names = [json.dumps(name, ensure_ascii=False) for name in rows.schema.names]
     parts: list[pa.Array | pa.Scalar] = []
-    for place, (name, column) in enumerate(zip(names, rows.columns)):
-        parts += [pa.scalar(f"{', ' if place else '{'}{name}: "), json_text(column)]
+    for index, (name, column) in enumerate(zip(names, rows.columns)):
+        parts += [pa.scalar(f"{', ' if index else '{'}{name}: "), json_text(column)]
     return joined(*parts, "}")
 
 

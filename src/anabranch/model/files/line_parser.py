@@ -98,10 +98,10 @@ class LineParser:
 
     def error(self, what: str, number: int, text: str, hint: str, column: int = 0) -> StreamError:
         """An error at a line, with its text shortened around the column."""
-        place = f"{self.name}, line {number}"
+        where = f"{self.name}, line {number}"
         if column:
-            place += f", column {column}"
-        return StreamError(what, where=f"{place}: {_shortened(text.strip(), column)}", hint=hint)
+            where += f", column {column}"
+        return StreamError(what, where=f"{where}: {_shortened(text.strip(), column)}", hint=hint)
 
     def _json(self, line: bytes, number: int, *, decimals: bool) -> tuple[str, dict[str, Any]]:
         try:
@@ -194,8 +194,8 @@ class LineParser:
         for name in values:
             if name not in schema.names:
                 near = get_close_matches(name, schema.names, 1)
-                known = f"columns are: {', '.join(schema.names)}" if len(schema) else "no columns"
-                hint = f"did you mean '{near[0]}'? {known}" if near else known
+                columns = f"columns are: {', '.join(schema.names)}" if len(schema) else "no columns"
+                hint = f"did you mean '{near[0]}'? {columns}" if near else columns
                 raise self.error(f"unknown column '{name}'", number, text, hint)
         try:
             return {

@@ -109,11 +109,11 @@ def read_arrivals(
         on_bytes: Is told how many bytes have been read, now and then.
     """
     file = _existing(path)
-    known = describe(file, name=name).schema if schema is None else schema
+    payload_schema = describe(file, name=name).schema if schema is None else schema
     if _is_parquet(file):
-        yield from read_parquet(file, known, chunk_rows)
+        yield from read_parquet(file, payload_schema, chunk_rows)
         return
-    reader = LineReader(schema=known, name=name or str(path), strict=strict)
+    reader = LineReader(schema=payload_schema, name=name or str(path), strict=strict)
     read = 0
     for data, first_line in _blocks(file, min(BLOCK_BYTES, max(2**16, 128 * chunk_rows))):
         yield from reader.read(data, first_line).split(chunk_rows)

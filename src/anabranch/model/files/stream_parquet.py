@@ -63,8 +63,8 @@ def read_parquet(path: Path, schema: pa.Schema, rows: int) -> Iterator[Arrivals]
     found, _ = describe_parquet(path)
     for name in schema.names:
         if name not in found.names:
-            known = ", ".join(found.names) or "none"
-            raise StreamError(f"no column '{name}'", where=f"{path}", hint=f"columns are: {known}")
+            names = ", ".join(found.names) or "none"
+            raise StreamError(f"no column '{name}'", where=f"{path}", hint=f"columns are: {names}")
     times = [name for name in ELEMENT_COLUMNS if name in file.schema_arrow.names]
     first = 1
     wanted = [*times, *schema.names]
@@ -127,8 +127,8 @@ def _noted(schema: pa.Schema) -> bytes | None:
     note_here: bytes | None = (schema.field("start").metadata or {}).get(TIMES_KEY)
     if note_here is not None:
         return note_here
-    said = json.loads((schema.metadata or {}).get(_SPARK_KEY) or "{}")
-    for field in said.get("fields", ()):
+    written = json.loads((schema.metadata or {}).get(_SPARK_KEY) or "{}")
+    for field in written.get("fields", ()):
         if field["name"] == "start":
             note: str | None = field["metadata"].get(TIMES_KEY.decode())
             return None if note is None else note.encode()

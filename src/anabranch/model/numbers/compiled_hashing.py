@@ -11,7 +11,7 @@ from anabranch.model.numbers.compiled import BYTES, IDS, INTS, TABLE, compiled, 
 
 Words = npt.NDArray[np.uint64]
 Octets = npt.NDArray[np.uint8]
-Places = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int64]
 
 _GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
 
@@ -30,8 +30,8 @@ def _mix(word: np.uint64) -> np.uint64:
 def _part(data: Octets, first: np.int64, count: np.int64) -> np.uint64:
     """Less than eight bytes as a word."""
     word = np.uint64(0)
-    for place in range(count):
-        word |= np.uint64(data[first + place]) << np.uint64(8 * place)
+    for octet in range(count):
+        word |= np.uint64(data[first + octet]) << np.uint64(8 * octet)
     return word
 
 
@@ -46,10 +46,13 @@ def absorb_words(state: Words, words: Words) -> Words:
 
 
 @compiled(TABLE, BYTES, INTS, INTS, IDS)
-def absorb_texts(state: Words, data: Octets, begin: Places, length: Places, places: Words) -> Words:
+def absorb_texts(
+    state: Words, data: Octets, begin: Positions, length: Positions, salts: Words
+) -> Words:
     """Mix the texts into the states, which know their lengths already: as `hashing` says.
 
-    `places` is what belongs to the place of a word.
+    `salts` has a number for every position of a word, so that equal words at other positions
+    differ.
     """
     result = np.empty_like(state)
     for row in range(len(begin)):
@@ -70,9 +73,9 @@ def absorb_texts(state: Words, data: Octets, begin: Places, length: Places, plac
             continue
         total = np.uint64(0)
         for part in range(whole):
-            total += _mix(places[part] ^ words[part])
+            total += _mix(salts[part] ^ words[part])
         if left > 8 * whole:
-            total += _mix(places[whole] ^ rest)
+            total += _mix(salts[whole] ^ rest)
         for salt in range(len(state)):
             result[salt, row] = _mix((result[salt, row] + _GAMMA) ^ total)
     return result

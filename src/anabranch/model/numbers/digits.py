@@ -163,21 +163,21 @@ def _add_digits(
 ) -> None:
     """Add values * 2^exponents to the digits of rows, one slot after the other from the front."""
     while True:
-        some = np.flatnonzero(values)
-        if not len(some):
+        nonzero = np.flatnonzero(values)
+        if not len(nonzero):
             return
-        rows, values, exponents = rows[some], values[some], exponents[some]
+        rows, values, exponents = rows[nonzero], values[nonzero], exponents[nonzero]
         _, lead = np.frexp(values)
         slots = window.slot_of(lead + exponents - 1)
-        taken = np.zeros(len(values))
+        digits_taken = np.zeros(len(values))
         for slot in np.unique(slots):
             here = np.flatnonzero(slots == slot)
             shift = (exponents[here] - window.position(int(slot))).astype(np.int32)
             whole = np.trunc(np.ldexp(values[here], shift))
-            taken[here] = np.ldexp(whole, -shift)
+            digits_taken[here] = np.ldexp(whole, -shift)
             into = digits.setdefault(int(slot), np.zeros(len(digits[0]), np.int64))
             into[rows[here]] += whole.astype(np.int64)
-        values = values - taken
+        values = values - digits_taken
 
 
 def relieve(digits: Mapping[int, Ints], window: DigitWindow, rows: int) -> Digits:

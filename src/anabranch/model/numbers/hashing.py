@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from anabranch.errors import PlanError
 
 Words: TypeAlias = npt.NDArray[np.uint64]
-Places: TypeAlias = npt.NDArray[np.int64]
+Positions: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Octets: TypeAlias = npt.NDArray[np.uint8]
 
@@ -233,17 +233,17 @@ def _absorb_bytes(state: Words, column: pa.Array, valid: Flags | None) -> Words:
     result = _take_in(state, _words(every, begin, length))
     longest = int(length.max(initial=0))
     for part in range(1, min(_SHORT, (longest + 7) // 8)):
-        some = np.flatnonzero((length > 8 * part) & (length <= 8 * _SHORT))
-        rows = some if len(some) < len(length) else slice(None)
+        longer = np.flatnonzero((length > 8 * part) & (length <= 8 * _SHORT))
+        rows = longer if len(longer) < len(length) else slice(None)
         words = _words(every, begin[rows] + 8 * part, length[rows] - 8 * part)
         result[..., rows] = _take_in(result[..., rows], words)
     if longest > 8 * _SHORT:
         long = np.flatnonzero(length > 8 * _SHORT)
         count = (length[long] + 7) // 8
-        row, place = _unroll(count)
+        row, position = _unroll(count)
         owner = long[row]
-        words = _words(every, begin[owner] + 8 * place, length[owner] - 8 * place)
-        result[..., long] = _take_in(result[..., long], _sum_up(words, place, count))
+        words = _words(every, begin[owner] + 8 * position, length[owner] - 8 * position)
+        result[..., long] = _take_in(result[..., long], _sum_up(words, position, count))
     return result
 
 
@@ -259,28 +259,28 @@ def _is_loaded() -> bool:
     return hasattr(sys.modules.get(_NATIVE), "absorb_texts")
 
 
-def _compiled_texts(state: Words, data: Octets, begin: Places, length: Places) -> Words:
+def _compiled_texts(state: Words, data: Octets, begin: Positions, length: Positions) -> Words:
     """The same in one pass over the bytes."""
     from anabranch.model.numbers.compiled_hashing import absorb_texts
 
     words = -(-int(length.max(initial=0)) // 8)
-    places = _mix(np.arange(words, dtype=np.uint64) + _GAMMA) + _GAMMA
+    salts = _mix(np.arange(words, dtype=np.uint64) + _GAMMA) + _GAMMA
     state = np.ascontiguousarray(state)
-    return np.asarray(absorb_texts(state, data, begin, length, places))
+    return np.asarray(absorb_texts(state, data, begin, length, salts))
 
 
-def _text_offsets(column: pa.Array) -> Places:
+def _text_offsets(column: pa.Array) -> Positions:
     kind = column.type
     if pa.types.is_fixed_size_binary(kind):
         return _even_offsets(column, kind.byte_width)
     return _offsets(column)
 
 
-def _even_offsets(column: pa.Array, width: int) -> Places:
+def _even_offsets(column: pa.Array, width: int) -> Positions:
     return np.arange(column.offset, column.offset + len(column) + 1, dtype=np.int64) * width
 
 
-def _offsets(column: pa.Array) -> Places:
+def _offsets(column: pa.Array) -> Positions:
     """Where each text or list begins, and where the last ends."""
     kind = column.type
     long = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
@@ -301,9 +301,9 @@ def _words_at_every_byte(buffer: pa.Buffer | None, low: int, high: int) -> Words
     return as_strided(room[:8].view("<u8"), (len(part) + 1,), (1,))
 
 
-def _words(every: Words, places: Places, left: Places) -> Words:
+def _words(every: Words, positions: Positions, left: Positions) -> Words:
     """The next eight bytes at each place, of which `left` belong to the text."""
-    words = every[places].astype(np.uint64, copy=False)
+    words = every[positions].astype(np.uint64, copy=False)
     words &= _MASKS[np.minimum(left, 8)]
     return words
 
@@ -321,24 +321,24 @@ def _absorb_list(state: Words, column: pa.Array, valid: Flags | None) -> Words:
     low, high = int(offsets[0]), int(offsets[-1])
     columns = [column.keys, column.items] if pa.types.is_map(kind) else [column.values]
     hashes = stable_hash([part[low:high] for part in columns], high - low)
-    row, place = _unroll(length)
-    words = hashes[begin[row] - low + place]
+    row, position = _unroll(length)
+    words = hashes[begin[row] - low + position]
     state = state + length.astype(np.uint64) * _LENGTH + _NESTED
-    return _take_in(state, _sum_up(words, place, length))
+    return _take_in(state, _sum_up(words, position, length))
 
 
 def _unroll(
-    count: Places,
-) -> tuple[Places, Places]:
+    count: Positions,
+) -> tuple[Positions, Positions]:
     """For every part of every row: the row, and the place in it."""
     row = np.repeat(np.arange(len(count), dtype=np.int64), count)
     first = np.cumsum(count) - count
     return row, np.arange(len(row), dtype=np.int64) - first[row]
 
 
-def _sum_up(words: Words, place: Places, count: Places) -> Words:
+def _sum_up(words: Words, position: Positions, count: Positions) -> Words:
     """One word per row out of `count` words each: the sum of their mixes with their place."""
-    mixed = _take_in(_mix(place.astype(np.uint64) + _GAMMA), words)
+    mixed = _take_in(_mix(position.astype(np.uint64) + _GAMMA), words)
     total = np.zeros(len(mixed) + 1, np.uint64)
     np.cumsum(mixed, out=total[1:])
     last = np.cumsum(count)

@@ -36,7 +36,7 @@ def _order(placed: Placed) -> Any:
 
 
 def _ranked(ordered: list[Placed], k: int) -> list[Ranked[Any]]:
-    return [Ranked(place, item, score) for place, (_, item, score) in enumerate(ordered[:k], 1)]
+    return [Ranked(rank, item, score) for rank, (_, item, score) in enumerate(ordered[:k], 1)]
 
 
 @udo

@@ -44,14 +44,14 @@ def _text(value: Any) -> str:
 
 
 def _add(sketch: Sketch, value: Any) -> None:
-    register, place = _seen(value)
-    sketch[register] = max(sketch.get(register, 0), place)
+    register, rank = _seen(value)
+    sketch[register] = max(sketch.get(register, 0), rank)
 
 
 def _estimate(sketch: Sketch) -> int:
     empty = REGISTERS - len(sketch)
     # Summed without rounding: the order of events must not matter.
-    powers = math.fsum(2.0**-place for place in sketch.values()) + empty
+    powers = math.fsum(2.0**-rank for rank in sketch.values()) + empty
     raw = 0.7213 / (1 + 1.079 / REGISTERS) * REGISTERS**2 / powers
     if raw <= 2.5 * REGISTERS and empty:
         return round(REGISTERS * math.log(REGISTERS / empty))

@@ -42,10 +42,10 @@ def followed_by(
     }
     starts = sorted(nexts)
     for event in inside:
-        place = bisect_right(starts, event.start)
-        if event.value != first or place == len(starts):
+        next_start = bisect_right(starts, event.start)
+        if event.value != first or next_start == len(starts):
             continue
-        match = nexts[starts[place]]
+        match = nexts[starts[next_start]]
         waited = match.start - event.start
         if within is None or waited <= within:
             yield Event(Followed(waited), match.start, match.end)

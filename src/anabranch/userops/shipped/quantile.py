@@ -25,11 +25,11 @@ def _at(numbers: list[float], nans: int, q: float) -> float | None:
     """The quantile of numbers in order; NaN counts as greater than all."""
     if not numbers and not nans:
         return None
-    place = q * (len(numbers) + nans - 1)
-    low = math.floor(place)
-    if math.ceil(place) >= len(numbers):
+    position = q * (len(numbers) + nans - 1)
+    low = math.floor(position)
+    if math.ceil(position) >= len(numbers):
         return math.nan
-    return _between(numbers[low], numbers[math.ceil(place)], place - low)
+    return _between(numbers[low], numbers[math.ceil(position)], position - low)
 
 
 def _between(low: float, high: float, part: float) -> float:
@@ -105,10 +105,10 @@ class QuantileArrow:
         order = np.lexsort((value, window))
         value = value[order]
         numbers, first, counts = np.unique(window[order], return_index=True, return_counts=True)
-        place = self.q * (counts - 1)
-        low = np.floor(place).astype(np.int64)
-        below, above = value[first + low], value[first + np.ceil(place).astype(np.int64)]
-        part = place - low
+        position = self.q * (counts - 1)
+        low = np.floor(position).astype(np.int64)
+        below, above = value[first + low], value[first + np.ceil(position).astype(np.int64)]
+        part = position - low
         with np.errstate(invalid="ignore", over="ignore"):
             mixed = below * (1 - part) + above * part
         found = np.where((below == above) | (part == 0), below, mixed)
