@@ -17,7 +17,7 @@ SHORT_LIVED := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 CLASSES := $(CURDIR)/build/spark-classes.jsa
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench docs test-size test-deep test-faults soak clean
+.PHONY: help setup demo test test-fast check bench docs test-size test-deep test-faults soak clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -43,10 +43,16 @@ demo: setup ## the main job from end to end on Spark, with a check of its own re
 test: export ANABRANCH_HYPOTHESIS ?= ci
 test: export SPARK_SUBMIT_OPTS ?= $(SHORT_LIVED)
 test: export PYTHONDONTWRITEBYTECODE =
-test: setup $(CLASSES) ## all tests but those marked slow
-	$(BIN)/pytest -q -m 'not spark and not slow and not deep and not size' -n 2
+test: setup $(CLASSES) ## all tests but those marked faults, size, deep or slow
+	$(BIN)/pytest -q -m 'not spark and not faults and not slow and not deep and not size' -n 2
 	SPARK_SUBMIT_OPTS="$$SPARK_SUBMIT_OPTS $$(test -s $(CLASSES) && echo -XX:SharedArchiveFile=$(CLASSES))" \
-	$(BIN)/pytest -q -m 'spark and not slow and not size' -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -q -m 'spark and not faults and not slow and not size' -n 2 \
+	  --dist loadfile --no-loadscope-reorder --durations=15
+
+test-fast: export ANABRANCH_HYPOTHESIS ?= fast
+test-fast: setup ## the tests without Spark with few examples, for the inner loop; below 3 minutes
+	$(BIN)/pytest -q -n 2 --ignore tests/e2e --ignore tests/bench \
+	  -m 'not spark and not faults and not slow and not deep and not size and not commands'
 
 # What Spark loads at every start is loaded once and kept: a start takes three quarters of the time.
 $(CLASSES): $(STAMP)
@@ -75,10 +81,11 @@ test-size: setup ## queries over millions of rows on Spark against an independen
 
 test-deep: export ANABRANCH_HYPOTHESIS ?= nightly
 test-deep: setup ## all tests with many examples, 100,000 per operator, the slow ones too; hours
-	$(BIN)/pytest -q -m 'not spark and not size' -n 2
-	$(BIN)/pytest -q -m 'spark and not size'
+	$(BIN)/pytest -q -m 'not spark and not faults and not size' -n 2
+	$(BIN)/pytest -q -m 'spark and not faults and not size'
 
 test-faults: setup ## an hour of kills, full disks, damaged files; MINUTES=5 FAULTS=9 for less
+	$(BIN)/pytest -q -m 'faults and not slow'
 	$(BIN)/python -m tests.faults.campaign --minutes $(or $(MINUTES),30)
 	$(BIN)/python -m tests.faults.campaign --minutes $(or $(MINUTES),30) --cluster
 	$(BIN)/python -m tests.faults.availability --faults $(or $(FAULTS),50)

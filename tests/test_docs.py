@@ -15,6 +15,8 @@ from typing import Any, final
 
 import pytest
 
+pytestmark = pytest.mark.commands
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()

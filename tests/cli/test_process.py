@@ -12,6 +12,8 @@ import pytest
 
 import anabranch
 
+pytestmark = pytest.mark.commands
+
 COMMAND = [sys.executable, "-m", "anabranch.cli.app"]
 LEGAL = '{"insert": {"itemID": 1, "price": 80.0}, "start": 5, "end": 9}\n{"stable": 12}\n'
 BROKEN = LEGAL + '{"insert": {"itemID": 2, "price": 1.0}, "start": 5, "end": 9}\n'

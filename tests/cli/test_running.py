@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from anabranch.cli.queries.entries import RunningQueries, RunningQuery, began, state_folder
 
+pytestmark = pytest.mark.commands
+
 COMMAND = [sys.executable, "-m", "anabranch.cli.app"]
 QUERY = """
 import signal, sys, threading

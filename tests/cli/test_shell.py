@@ -16,6 +16,8 @@ from typing import final
 
 import pytest
 
+pytestmark = pytest.mark.commands
+
 COMMAND = [sys.executable, "-m", "anabranch.cli.app", "shell"]
 ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|[\r\x08]")
 BIDS = """{"insert": {"itemID": 1, "price": 80.0}, "start": 5, "end": 9}

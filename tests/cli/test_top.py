@@ -18,6 +18,8 @@ from anabranch.cli.app import app
 from anabranch.cli.queries.entries import RunningQueries, RunningQuery
 from anabranch.cli.queries.top import Rates
 
+pytestmark = pytest.mark.commands
+
 ENTRY = RunningQuery.here(
     name="highest", script="h.sql", to="out.jsonl", started="2026-11-15T10:00:00"
 )

@@ -18,9 +18,10 @@ from anabranch.testing.sql.cases import SOURCES, SqlCase, cases, difference_from
 
 pytestmark = pytest.mark.spark
 
-QUERIES = 30
+DEEP = settings.get_current_profile_name() == "nightly"
+QUERIES = 60 if DEEP else 18
 TOGETHER = 6
-CUT = 6
+CUT = 12 if DEEP else 4
 """So many of them run once more, over files that are cut in another way."""
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.faults.campaign import campaign
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 
 def test_queries_survive_a_short_campaign() -> None:
