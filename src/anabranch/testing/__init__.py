@@ -2,7 +2,8 @@
 
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.testing.check_module import check_module
-from anabranch.testing.compatible import MergeViolation, MergeWatch, compatible
+from anabranch.testing.compatible import MergeViolation as Violation
+from anabranch.testing.compatible import MergeWatch, compatible
 from anabranch.testing.identical import assert_identical
 from anabranch.testing.merge.inputs import Lag, Quorum
 from anabranch.testing.merge.model import MergeModel
@@ -45,12 +46,12 @@ __all__ = [
     "MergeCase",
     "MergeModel",
     "MergeScript",
-    "MergeViolation",
     "MergeWatch",
     "Move",
     "PhysicalState",
     "PhysicalStream",
     "Quorum",
+    "Violation",
     "WatchedMerge",
     "adjust",
     "assert_agrees",
