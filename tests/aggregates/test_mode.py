@@ -93,7 +93,7 @@ def test_it_is_written_as_in_spark(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("MODE(DISTINCT x)", "DISTINCT does not go with mode"),
+        ("MODE(DISTINCT x)", "DISTINCT cannot be used with mode"),
         ("MODE() WITHIN GROUP (ORDER BY x DESC)", "ascending"),
         ("MODE(x, 1)", "TRUE or FALSE"),
         ("MODE()", "takes one expression"),

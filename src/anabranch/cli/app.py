@@ -113,14 +113,14 @@ def anabranch(
     r"""Exact, revisable answers over late and corrected streams.
 
     Stream files are JSON lines or Parquet; '-' is standard input or output. Results go to
-    standard output, remarks to standard error. Exit code 0 says yes, 1 says no (a stream that is
-    not legal, two streams that differ), 2 says that the input is not usable.
+    standard output, notes and errors to standard error. Exit code 0 means yes, 1 means no (a
+    stream that is not legal, two streams that differ), 2 means that the input cannot be used.
 
     \b
     anabranch demo                      see it work, from end to end
-    anabranch shell                     write queries, watch their answers
-    anabranch check bids.jsonl          is it a legal stream?
-    anabranch show bids.jsonl --at 12   what held at instant 12?
+    anabranch shell                     type queries and watch their answers
+    anabranch check bids.jsonl          check whether a stream is legal
+    anabranch show bids.jsonl --at 12   show the snapshot at instant 12
     """
 
 

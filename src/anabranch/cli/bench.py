@@ -39,7 +39,7 @@ def bench(
         str | None, typer.Option(help="Only these peers, such as spark (nexmark only).")
     ] = None,
 ) -> None:
-    r"""Measure Anabranch beside what Spark itself offers, in one run; without a name, list them.
+    r"""Measure Anabranch beside a baseline, in one run; without a name, list the benchmarks.
 
     \b
     $ anabranch bench tumbling --quick

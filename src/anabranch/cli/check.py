@@ -36,7 +36,7 @@ def check(
     ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
-    r"""Say whether a stream keeps its promises.
+    r"""Check whether a stream keeps its promises.
 
     After 'stable t' no insert may start before t, and no adjust may move an end from or to a time
     before t; an adjust must name an event that exists; a lifetime must not be empty. The exit code

@@ -29,7 +29,7 @@ def diff(
     ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    r"""Say whether two streams have the same snapshot at every instant.
+    r"""Compare the snapshots of two streams at every instant.
 
     The order of elements, the way lifetimes are cut, and stable points do not count; a column that
     a stream lacks is null. If the streams differ, the first instant is shown at which they do, with

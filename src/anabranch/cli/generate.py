@@ -158,7 +158,7 @@ def events(
     r"""Generate the events of the public Nexmark benchmark: persons, auctions and bids.
 
     Plain rows in Parquet, in the order of arrival, in the folders person, auction and bid, and
-    side_input.csv beside them. With corrections the streams are elements: what is wrong is
+    side_input.csv beside them. With corrections the streams are elements: a wrong row is
     withdrawn and replaced within two seconds.
 
     \b

@@ -82,7 +82,7 @@ def lmerge(
 ) -> None:
     r"""Generate copies of one stream that differ physically, for logical merge.
 
-    An event has a value from 0 to 400 and a long text. All copies tell of the same events in the
+    An event has a value from 0 to 400 and a long text. All copies have the same events in the
     end; each has its own order, provisional ends and stable points.
 
     \b

@@ -17,11 +17,11 @@ def jumpstart(
         str | None, typer.Option(help="The checkpoint of the new copy; by default beside its log.")
     ] = None,
 ) -> None:
-    r"""Prepare a new copy of a query out of its checkpoint and its log.
+    r"""Prepare a new copy of a query from its checkpoint and its log.
 
-    The query may go on meanwhile. Start the same script with the new log as its output: it goes on
-    from the checkpoint, and need not read everything again. The new log begins with the events that
-    are not over yet, and a merge takes it in from there.
+    The query may keep running meanwhile. Start the same script with the new log as its output: it
+    resumes from the checkpoint, and need not read everything again. The new log begins with the
+    events that have not ended, and a merge uses it from there on.
 
     \b
     $ anabranch jumpstart copies/a copies/b

@@ -61,16 +61,16 @@ def merge(
 ) -> None:
     r"""Merge copies of one stream that differ in order, revisions, gaps and progress.
 
-    What comes out means what the copies mean, and is as far settled as the one that has come
-    furthest. Without --case nothing is taken for granted (r4); a stronger case is checked, and a
-    copy that is not what it says is refused with the element. Copies that contradict each other
-    on what both have settled are refused (exit code 2), or left out with --divergence quarantine;
-    r0, r1 and r2 remember too little to notice that, and take what comes first.
-    The files may be larger than memory: only events that may still change are remembered.
+    The output means the same as the copies, and is settled as far as the copy that is
+    furthest ahead. Without --case nothing is assumed (r4); a stronger case is checked, and a
+    copy that violates it is refused with the element. Copies that contradict each other in
+    settled results are refused (exit code 2), or ignored with --divergence quarantine; r0, r1
+    and r2 keep too little state to notice that, and use the first copy. The files may be larger
+    than memory: only events that may still change are kept.
 
     With --follow the copies are log folders and stream files that are still being written: a
-    folder that holds them, or a pattern in quotes. New ones join as they appear, and the merge
-    goes on from its checkpoint when it is started again.
+    folder that holds them, or a pattern in quotes. New copies join as they appear, and the
+    merge resumes from its checkpoint when it is started again.
 
     \b
     $ anabranch merge a.jsonl b.jsonl --to merged.jsonl

@@ -28,12 +28,12 @@ def replicate(
     plan: PlanOption = "optimized",
     modules: Modules = None,
 ) -> None:
-    r"""Run copies of a query in processes of their own, and merge what they write.
+    r"""Run copies of a query in separate processes, and merge their output.
 
-    The merged stream, the log folder 'merged' in the folder, is right as long as one copy lives.
-    A process that dies is started again and goes on from its checkpoint, the one that merges as
-    well. Several scripts that mean the same by different plans make the fastest of the moment win.
-    Ctrl-C ends them all after their batch.
+    The merged stream, the log folder 'merged' in the folder, is right as long as one copy runs. A
+    process that dies is restarted and resumes from its checkpoint, the merging process as well.
+    With several equivalent scripts the merge follows the fastest at each moment. Ctrl-C ends
+    all of them after their batch.
 
     \b
     $ anabranch replicate highest.sql --copies 3 --to highest

@@ -82,8 +82,8 @@ def run(
     r"""Run a script; the last SELECT is the query.
 
     The results are elements: JSON lines with inserts, adjusts and stable points. Without --follow
-    the run ends when everything that is there has been read. Started again with the same output, it
-    goes on from where it was.
+    the run ends when the present input has been read. Started again with the same output, the
+    query resumes.
 
     With --all every SELECT of the script is run, and what they have in common once; each writes a
     log folder in the folder that --to names, `query_1` and so on.

@@ -38,25 +38,25 @@ def control(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="List as JSON lines.")] = False,
 ) -> None:
-    r"""Tell a query something, or list what it was told.
+    r"""Send a command to a query, or list its commands.
 
     A command takes effect in the next batch, of a query that runs or that is started later, and is
     repeated with that batch after a crash.
 
     \b
-    advance SOURCE TIME   the source has reached this instant: what is earlier is late
-    pause SOURCE          read no more of it, until
-    resume SOURCE         go on with it
-    limit SOURCE ROWS     at most so many rows of it in a batch
+    advance SOURCE TIME   the source has reached this instant: earlier rows are late
+    pause SOURCE          stop reading it
+    resume SOURCE         continue reading it
+    limit SOURCE ROWS     read at most this number of rows in a batch
 
     \b
     The inputs of a merge are sources, or with --copy NAME the copies of one source:
-    attach SOURCE [TIME]  take it in; it vouches for events that end at TIME or later
+    attach SOURCE [TIME]  add it; it is complete for events that end at TIME or later
     detach SOURCE         ignore it from now on
-    rejoin SOURCE         take it in again
+    rejoin SOURCE         add it again
 
     \b
-    feedback TIME         of the output only what ends at TIME or later is of interest
+    feedback TIME         only output that ends at TIME or later is needed
 
     \b
     $ anabranch control out.jsonl advance Bid 2026-11-15T12:00:00

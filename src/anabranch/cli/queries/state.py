@@ -33,9 +33,9 @@ def state(
         bool, typer.Option("--json", help="One JSON object per shard of a stage, or per window.")
     ] = False,
 ) -> None:
-    r"""Show what a query remembers, shard by shard.
+    r"""Show the state of a query, shard by shard.
 
-    It may be running: what is shown is what it has stored last.
+    The query may be running: the last stored state is shown.
 
     \b
     $ anabranch state out.jsonl

@@ -22,8 +22,8 @@ def stop(
 ) -> None:
     r"""Ask a query to stop after its batch, and wait until it has.
 
-    Started again with the same script and output, it goes on from where it was. The exit code is 0
-    when the query has ended, 1 when it has not by then, 2 where there is no such query.
+    Started again with the same script and output, the query resumes. The exit code is 0 when the
+    query has ended, 1 when it has not ended in time, 2 when there is no such query.
 
     \b
     $ anabranch stop highest

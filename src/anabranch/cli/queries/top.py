@@ -41,8 +41,8 @@ def top(
     r"""Watch the queries that run on this machine, until Ctrl-C.
 
     'in/s' and 'out/s' are rows read and elements written per second, over the last ten seconds;
-    'lag' is how far a query's stable point is behind its most advanced source. 'failed' are windows
-    that modules gave no results for.
+    'lag' is how far a query's stable point is behind its most advanced source. 'failed' counts
+    windows without results because a module failed.
 
     \b
     $ anabranch top --once

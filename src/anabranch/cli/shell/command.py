@@ -34,11 +34,11 @@ def shell(
     ] = False,
     modules: Modules = None,
 ) -> None:
-    r"""Write statements and see at once what becomes of them.
+    r"""Type statements and see their results at once.
 
-    On Spark a SELECT goes on until it is stopped, and its answer is a table that changes in place.
-    Ctrl-C leaves that view, not the query. Spark starts with the first query. Statements that come
-    from a pipe run one after the other over what is there; then the exit code is 2 if one failed.
+    On Spark a SELECT runs until it is stopped, and its answer is a table that changes in place.
+    Ctrl-C leaves that view, not the query. Spark starts with the first query. Statements from a
+    pipe run one after the other over the present input; then the exit code is 2 if one failed.
 
     \b
     $ anabranch shell
