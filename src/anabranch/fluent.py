@@ -9,18 +9,11 @@ from typing import Any, Generic, Literal, TypeVar, final
 import pyarrow as pa
 
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.analysis.canonical import canonical
-from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
-from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.forms.coalesce import Coalesce
-from anabranch.algebra.forms.from_signed import FromSigned
-from anabranch.algebra.forms.split import Split
-from anabranch.algebra.forms.to_signed import SIGN, ToSigned
-from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import JoinKind, Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.merge import Case, Merge, MergePolicy
@@ -28,10 +21,8 @@ from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
-from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import CHRONON, UNBOUNDED, TimeWindow
-from anabranch.algebra.to_stream import Anchor, ToStream
 from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
 from anabranch.algebra.window_columns import Columns
@@ -42,13 +33,14 @@ from anabranch.language.fragments.join import plan_asof_join, plan_join
 from anabranch.language.fragments.module import calls_module
 from anabranch.language.fragments.order import parse_order
 from anabranch.language.text.aggregate_text import parse_aggregate, parse_column
-from anabranch.windowed import ModuleCall, Span, Windowing
+from anabranch.retiming import Retiming
+from anabranch.windowed import ModuleCall, Span
 
 S = TypeVar("S", bound="Fluent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fluent(Windowing):
+class Fluent(Retiming):
     """A plan and where its sources come from; expressions are SQL text over the columns at hand."""
 
     node: Node
@@ -135,71 +127,6 @@ class Fluent(Windowing):
                 parse_order(text, self.schema, self._parse) for text in _listed(order_by)
             ),
             partition_by=tuple(self._column(text) for text in _listed(by)),
-        )
-        return self._with(node)
-
-    def granularity(self: S, granule: Span) -> S:
-        """Sample and hold: what holds at a multiple of the granule holds up to the next one."""
-        length = clock_of(self.node).duration(granule)
-        return self._with(Granularity(input=self.node, granule=length))
-
-    def split(self: S, length: Span) -> S:
-        """Cut lifetimes into pieces of at most this length; no snapshot changes."""
-        return self._with(Split(input=self.node, length=clock_of(self.node).duration(length)))
-
-    def istream(self: S) -> S:
-        """A point wherever a row comes to hold."""
-        return self._with(ToStream(input=self.node, kind="insertions"))
-
-    def dstream(self: S, *, anchor: Anchor = "last_valid") -> S:
-        """A point wherever a row ceases to hold: its last instant, or the first without it."""
-        return self._with(ToStream(input=self.node, kind="deletions", anchor=anchor))
-
-    def rstream(self: S) -> S:
-        """Every row at every instant as a point of its own."""
-        return self._with(ToStream(input=self.node, kind="snapshots"))
-
-    def to_signed(self: S, column: str = SIGN) -> S:
-        """Changes in place of lifetimes: points with +1 where a row comes, -1 where it goes."""
-        return self._with(ToSigned(input=self.node, column=column))
-
-    def from_signed(self: S, column: str = SIGN) -> S:
-        """Lifetimes out of points with a sign."""
-        return self._with(FromSigned(input=self.node, column=column))
-
-    def cleanse(self: S, *, cut: bool = True) -> S:
-        """Only what is settled, in order of start, never taken back.
-
-        With `cut` lifetimes are cut where the stable point stands; without it they leave whole,
-        and one that has no end yet holds back everything behind it.
-        """
-        return self._with(Cleanse(input=self.node, cut=cut))
-
-    def shift(self: S, by: Span) -> S:
-        """Move all lifetimes: `"5 minutes"` later, `"-5 minutes"` earlier."""
-        return self._with(Shift(input=self.node, by=clock_of(self.node).distance(by)))
-
-    def clip(self: S, start: Any = None, end: Any = None) -> S:
-        """Only what holds from `start` on and before `end`."""
-        clock = clock_of(self.node)
-        low = None if start is None else clock.instant(start, exact=True)
-        high = None if end is None else clock.instant(end, exact=True)
-        return self._with(Clip(input=self.node, start=low, end=high))
-
-    def lifetime(
-        self: S,
-        *,
-        duration: Span | None = None,
-        extend: Span | None = None,
-        at_most: Span | None = None,
-    ) -> S:
-        """Change how long rows hold: for a fixed time, longer by some, or no longer than that."""
-        clock = clock_of(self.node)
-        node = AlterLifetime(
-            input=self.node,
-            duration=None if duration is None else clock.duration(duration),
-            extend=None if extend is None else clock.duration(extend),
-            at_most=None if at_most is None else clock.duration(at_most),
         )
         return self._with(node)
 

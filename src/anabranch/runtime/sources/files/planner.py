@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from time import monotonic_ns, time_ns
 from typing import Any, Final, final
 
 from anabranch.errors import EngineError, StreamError
 from anabranch.runtime.sources.files.copy_book import CopyBook
-from anabranch.runtime.sources.files.delta_table import last_version, new_delta_units, tells_changes
-from anabranch.runtime.sources.files.earlier_parts import Earlier, PartPromises, promises_within
-from anabranch.runtime.sources.files.listing import list_files
+from anabranch.runtime.sources.files.earlier_parts import Earlier, PartPromises
 from anabranch.runtime.sources.files.lost_copies import LostCopies
-from anabranch.runtime.sources.files.reader import WHOLE, FileSplit
+from anabranch.runtime.sources.files.next_units import (
+    Listing,
+    candidates,
+    list_sizes,
+    take_units,
+)
+from anabranch.runtime.sources.files.reader import FileSplit
 from anabranch.runtime.sources.files.units import (
-    START,
     Position,
     Unit,
-    first_lines,
-    log_size,
-    new_log_units,
-    new_units,
     share_units,
 )
 from anabranch.runtime.sources.spec import FileSource
@@ -38,8 +36,6 @@ CLOCK: Final = 1 << 20
 
 CONTROL: Final = CLOCK + 1
 """The number of the part that brings commands."""
-
-Listing = list[tuple[Path, int]]
 
 
 def _now() -> int:
@@ -125,7 +121,7 @@ class FilePlanner:
 
     def freeze(self) -> None:
         """From now on only what is there already counts."""
-        self._frozen = {s.name: _listing(s) for s in self._sources if not s.copies}
+        self._frozen = {s.name: list_sizes(s) for s in self._sources if not s.copies}
         for book in self._books.values():
             book.freeze()
         self._is_frozen = True
@@ -311,7 +307,7 @@ class FilePlanner:
                 self._plan_copies(source, entry, limited=limited)
                 continue
             if source.ends and source.name not in self._frozen:
-                self._frozen[source.name] = _listing(source)
+                self._frozen[source.name] = list_sizes(source)
             try:
                 units, complete = self._take(source, limited=limited)
             except OSError as problem:
@@ -336,6 +332,14 @@ class FilePlanner:
             if ends:
                 entry["ended"].append(source.name)
         return self._with_time(entry)
+
+    def _take(self, source: FileSource, *, limited: bool) -> tuple[list[Unit], bool]:
+        """What fits into the next batch, and whether that is all there is."""
+        known, listing = self._positions[source.name], self._frozen.get(source.name)
+        limited = limited and source.ordered
+        rows = self._most.get(source.name, source.limits.rows if limited else None)
+        files = source.limits.files if limited else None
+        return take_units(source, candidates(source, known, listing), rows, files)
 
     def _plan_copies(self, source: FileSource, entry: dict[str, Any], *, limited: bool) -> None:
         """Put what comes next of the copies of a source into an entry."""
@@ -369,58 +373,3 @@ class FilePlanner:
         self._told += passed * 1000
         entry["passed"] = dict.fromkeys(self._heartbeats, passed)
         return entry
-
-    def _take(self, source: FileSource, *, limited: bool) -> tuple[list[Unit], bool]:
-        """What fits into the next batch, and whether that is all there is."""
-        limited = limited and source.ordered
-        rows = self._most.get(source.name, source.limits.rows if limited else None)
-        most_files = source.limits.files if limited else None
-        taken: list[Unit] = []
-        files: set[str] = set()
-        count = 0
-        for unit in self._candidates(source):
-            # A unit of a Delta table is part of one of its files.
-            file = unit.splits[0].path if unit.splits else unit.file
-            if most_files is not None and len(files | {file}) > most_files:
-                return taken, False
-            if rows is not None:
-                room = rows - count
-                if room <= 0 and unit.rows:
-                    return taken, False
-                piece = first_lines(unit, room) if source.form in ("lines", "json") else unit
-                # A piece that has no finer cut goes in whole if it is the first.
-                if piece.rows > room and taken:
-                    return taken, False
-                if piece is not unit:
-                    return [*taken, piece], False
-            taken.append(unit)
-            files.add(file)
-            count += unit.rows
-        return taken, True
-
-    def _candidates(self, source: FileSource) -> Iterator[Unit]:
-        known = self._positions[source.name]
-        shape = source.shape if promises_within(source) else None
-        listing = self._frozen.get(source.name)
-        done = {path for path, at in known.items() if at.place == WHOLE}
-        for file, size in _listing(source, done) if listing is None else listing:
-            at = known.get(str(file), START)
-            if source.form == "log":
-                yield from new_log_units(file, size, at)
-            elif source.form == "delta":
-                # What ends is one version: that which was there when reading began.
-                feed = None if source.ends else tells_changes(source)
-                start = None if shape is None else shape.start
-                yield from new_delta_units(file, size, at, feed=feed, start=start)
-            else:
-                yield from new_units(source.form, file, size, at, shape)
-
-
-def _listing(source: FileSource, done: Container[str] = ()) -> Listing:
-    """The files of a source and how long they are, without those that are done with."""
-    if source.form == "log":
-        return [(Path(source.path), log_size(Path(source.path)))]
-    if source.form == "delta":
-        return [(Path(source.path), last_version(source.path) + 1)]
-    files = [file for file in list_files(source.path, source.form) if str(file) not in done]
-    return [(file, file.stat().st_size) for file in files]

@@ -1,0 +1,87 @@
+"""What comes next of a source in files: the pieces that have not been read, up to a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from anabranch.runtime.sources.files.delta_table import last_version, new_delta_units, tells_changes
+from anabranch.runtime.sources.files.earlier_parts import promises_within
+from anabranch.runtime.sources.files.listing import list_files
+from anabranch.runtime.sources.files.reader import WHOLE
+from anabranch.runtime.sources.files.units import (
+    START,
+    Position,
+    Unit,
+    first_lines,
+    log_size,
+    new_log_units,
+    new_units,
+)
+from anabranch.runtime.sources.spec import FileSource
+
+Listing = list[tuple[Path, int]]
+"""Files and how long they are."""
+
+
+def list_sizes(source: FileSource, done: Container[str] = ()) -> Listing:
+    """The files of a source and how long they are, without those that are done with."""
+    if source.form == "log":
+        return [(Path(source.path), log_size(Path(source.path)))]
+    if source.form == "delta":
+        return [(Path(source.path), last_version(source.path) + 1)]
+    files = [file for file in list_files(source.path, source.form) if str(file) not in done]
+    return [(file, file.stat().st_size) for file in files]
+
+
+def candidates(
+    source: FileSource, known: Mapping[str, Position], listing: Listing | None
+) -> Iterator[Unit]:
+    """What has not been read yet, in order.
+
+    Args:
+        source: The source.
+        known: By file how far it has been read.
+        listing: The files that count; None: those that are there now.
+    """
+    shape = source.shape if promises_within(source) else None
+    done = {path for path, at in known.items() if at.place == WHOLE}
+    for file, size in list_sizes(source, done) if listing is None else listing:
+        at = known.get(str(file), START)
+        if source.form == "log":
+            yield from new_log_units(file, size, at)
+        elif source.form == "delta":
+            # What ends is one version: that which was there when reading began.
+            feed = None if source.ends else tells_changes(source)
+            start = None if shape is None else shape.start
+            yield from new_delta_units(file, size, at, feed=feed, start=start)
+        else:
+            yield from new_units(source.form, file, size, at, shape)
+
+
+def take_units(
+    source: FileSource, units: Iterable[Unit], rows: int | None, most_files: int | None
+) -> tuple[list[Unit], bool]:
+    """Those that fit into a batch of so many rows and files, and whether that is all there is."""
+    taken: list[Unit] = []
+    files: set[str] = set()
+    count = 0
+    for unit in units:
+        # A unit of a Delta table is part of one of its files.
+        file = unit.splits[0].path if unit.splits else unit.file
+        if most_files is not None and len(files | {file}) > most_files:
+            return taken, False
+        if rows is not None:
+            room = rows - count
+            if room <= 0 and unit.rows:
+                return taken, False
+            piece = first_lines(unit, room) if source.form in ("lines", "json") else unit
+            # A piece that has no finer cut goes in whole if it is the first.
+            if piece.rows > room and taken:
+                return taken, False
+            if piece is not unit:
+                return [*taken, piece], False
+        taken.append(unit)
+        files.add(file)
+        count += unit.rows
+    return taken, True
