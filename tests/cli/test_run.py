@@ -51,3 +51,51 @@ def test_a_stream_may_promise_a_number_and_then_forever(tmp_path: Path) -> None:
         '{"insert": {"highest": 8.0}, "start": 5, "end": 6}',
         '{"stable": "forever"}',
     ]
+
+
+PLANNED = """
+CREATE STREAM Bid (itemID INT, price DOUBLE) SOURCE 'bids.jsonl';
+SELECT itemID FROM
+  (SELECT itemID, MAX(price) AS highest FROM Bid WINDOW(RANGE 5) GROUP BY itemID)
+WHERE itemID = 1 AND highest > 5;
+"""
+
+
+def planned(folder: Path, command: str, *words: str) -> tuple[int, str, str]:
+    """The exit code, the results, and what was said."""
+    row = '{{"insert": {{"itemID": {0}, "price": {1}.0}}, "start": {2}, "end": {3}}}'
+    rows = [row.format(n % 3, n, n, n + 1) for n in range(20)]
+    (folder / "bids.jsonl").write_text("\n".join([*rows, '{"stable": "forever"}', ""]))
+    (folder / "q.sql").write_text(PLANNED)
+    done = CliRunner().invoke(app, [command, str(folder / "q.sql"), *words])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_plan_as_written_gives_the_same_answer(tmp_path: Path) -> None:
+    words = ("--engine", "local", "--emit", "final")
+    best = planned(tmp_path, "run", *words)
+    written = planned(tmp_path, "run", *words, "--plan", "as-written")
+    assert best[0] == written[0] == 0
+    assert '{"itemID": 1}' in best[1]
+    assert sorted(best[1].splitlines()) == sorted(written[1].splitlines())
+
+
+def test_a_plan_as_written_is_explained_without_rules(tmp_path: Path) -> None:
+    best = planned(tmp_path, "explain", "--plan", "optimized")[1]
+    assert "push_filter_below_aggregate" in best
+    written = planned(tmp_path, "explain", "--plan", "as-written")[1]
+    assert "Rules" not in written
+    assert written.index("Filter itemID = 1 AND highest > 5") < written.index(
+        "Aggregate max(price)"
+    )
+    final = planned(tmp_path, "explain", "--emit", "final")[1]
+    assert "in order" in final.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", ["run", "explain", "replicate"])
+def test_another_plan_is_refused_with_those_there_are(tmp_path: Path, command: str) -> None:
+    to = ("--to", str(tmp_path / "all")) if command == "replicate" else ()
+    code, _, said = planned(tmp_path, command, "--plan", "best", *to)
+    assert code == 2
+    assert "PlanError: --plan must be one of optimized, as-written, not 'best'" in said
+    assert "  option --plan\n  hint: " in said

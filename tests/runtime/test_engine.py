@@ -134,3 +134,14 @@ def test_streams_without_a_name_get_one_each(engine: Engine, bids: Stream, tmp_p
     third = engine.stream(tmp_path / "bids.jsonl")
     names = [name for stream in (bids, again, third) for name in stream.sources]
     assert len(set(names)) == 3
+
+
+def test_what_an_engine_offers_is_for_users() -> None:
+    """Every public name is on a page; what streams and runs need of each other is in the host."""
+    root = Path(__file__).parents[2]
+    pages = "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in [root / "README.md", *root.glob("docs/**/*.md")]
+    )
+    names = [name for name in dir(Engine) if not name.startswith("_")]
+    assert [name for name in names if f"ngine.{name}" not in pages] == []
