@@ -41,7 +41,7 @@ from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.spark.source_functions import Connect, connect, describe_source
 from anabranch.runtime.store.state_store import KEEP
 from anabranch.stream import Query, Stream
-from anabranch.targets import Place, Target, targets_of, unlike
+from anabranch.targets import PathText, Target, targets_of, unlike
 from anabranch.userops.module_files import modules_in
 from anabranch.windowed import Span
 
@@ -241,10 +241,10 @@ class Engine(Declares):
     def start_all(
         self,
         queries: Sequence[Stream],
-        to: Place | Sequence[Target],
+        to: PathText | Sequence[Target],
         *,
         emit: Emission = "speculative",
-        checkpoint: Place | None = None,
+        checkpoint: PathText | None = None,
         trigger: Span | None = None,
         available_now: bool = False,
         allow_unbounded: bool = False,
@@ -286,10 +286,10 @@ class Engine(Declares):
         )
         _refuse_other_than_queries(queries)
         names = unlike([query.name for query in queries])
-        targets, place = targets_of(names, to)
+        targets, folder = targets_of(names, to)
         chosen = [choose_sink(target, None) for target in targets]
-        place = place or next((beside for _, beside in chosen if beside is not None), None)
-        home = place if checkpoint is None else str(checkpoint)
+        folder = folder or next((beside for _, beside in chosen if beside is not None), None)
+        home = folder if checkpoint is None else str(checkpoint)
         return start_planned(
             self._host,
             plan_queries(queries, emit=emit, plan=plan, checkpoint=home),

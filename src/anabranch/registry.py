@@ -287,14 +287,14 @@ class Registry:
     def _refuse_known(self, name: str, module: Template | ScalarFunction, where: str) -> None:
         found = self._scalars.get(name) or self.modules.get(name)
         if name in self._functions:
-            said = f"there is already a function '{name}'"
+            problem = f"there is already a function '{name}'"
         elif found is not None and found != module:
             kind = "function" if isinstance(found, ScalarFunction) else "module"
-            said = f"there is already a {kind} '{name}': {found.signature}"
+            problem = f"there is already a {kind} '{name}': {found.signature}"
         else:
             return
         raise PlanError(
-            said,
+            problem,
             where=where,
             hint="give it another name: name='...'; or replace the existing one: replace=True",
         )

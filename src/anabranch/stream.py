@@ -21,7 +21,7 @@ from anabranch.runtime.query.run import Run
 from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.sinks.sinks import Callback
 from anabranch.runtime.store.folder import Folder
-from anabranch.targets import Place, Target
+from anabranch.targets import PathText, Target
 from anabranch.windowed import Span
 
 
@@ -104,7 +104,7 @@ class Stream(Fluent):
         *,
         foreach: Callback | None = None,
         emit: Emission = "speculative",
-        checkpoint: Place | None = None,
+        checkpoint: PathText | None = None,
         trigger: Span | None = None,
         available_now: bool = False,
         allow_unbounded: bool = False,
@@ -160,7 +160,7 @@ class Stream(Fluent):
         self,
         *,
         emit: Emission = "speculative",
-        checkpoint: Place | None = None,
+        checkpoint: PathText | None = None,
         allow_unbounded: bool = False,
         plan: PlanChoice = "optimized",
     ) -> Any:
@@ -209,8 +209,8 @@ class Stream(Fluent):
         planned = self._planned(emit, plan)
         say(planned.queries[0].notes)
         planned.refuse(allow_unbounded=allow_unbounded)
-        make_sink, place = choose_sink(to, foreach)
-        sink = make_sink(Folder.at(f"{place}/out") if place else Folder.at("."))
+        make_sink, folder = choose_sink(to, foreach)
+        sink = make_sink(Folder.at(f"{folder}/out") if folder else Folder.at("."))
         return run_locally(
             planned.physical,
             planned.files,

@@ -11,7 +11,7 @@ from anabranch.runtime.query.options import RUN_OPTIONS
 from anabranch.runtime.sinks.message_sink import Messages
 from anabranch.runtime.sources.location import folder_for_all
 
-Place: TypeAlias = str | Path
+PathText: TypeAlias = str | Path
 Target: TypeAlias = str | Path | Messages
 
 
@@ -30,7 +30,7 @@ def unlike(names: Sequence[str | None]) -> list[str]:
 
 
 def targets_of(
-    names: Sequence[str], to: Place | Sequence[Target]
+    names: Sequence[str], to: PathText | Sequence[Target]
 ) -> tuple[list[Target], str | None]:
     """Where each of several queries writes, and their checkpoint if one folder is for all.
 

@@ -26,7 +26,7 @@ from anabranch.model.files.stream_file import describe, read_arrivals, read_batc
 from anabranch.model.legality import LegalityChecker
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.elements.elements import Place, element_schema, element_table
+from anabranch.runtime.elements.elements import ElementPosition, element_schema, element_table
 from anabranch.runtime.sinks.delta_sink import DeltaSink
 from anabranch.runtime.sinks.sinks import Begin, ShardResult
 from anabranch.testing import PhysicalStream
@@ -48,7 +48,7 @@ def as_table(batches: Sequence[EventBatch], *, clock: Clock = INTEGERS) -> pa.Ta
     """What tables keep: all elements with their places."""
     schema = batches[0].schema
     tables = [
-        element_table([batch], schema, after=before, place=Place(number))
+        element_table([batch], schema, after=before, position=ElementPosition(number))
         for number, (batch, before) in enumerate(zip(batches, promised(batches)))
     ]
     kept = element_schema(schema, ordered=True, clock=clock)

@@ -244,7 +244,7 @@ def test_an_unfinished_parquet_file_is_named(tmp_path: Path) -> None:
 def test_few_rows_are_read_by_one_task() -> None:
     files = [f"{place}.parquet" for place in range(6)]
     units = [Unit(file, (FileSplit(file, 0, 1),), 40, Position(1)) for file in files]
-    assert [len(share_units(units, 4, together=False, least=n)) for n in (1, 60, 100, 999)] == [
+    assert [len(share_units(units, 4, by_file=False, least=n)) for n in (1, 60, 100, 999)] == [
         4,
         4,
         2,

@@ -243,7 +243,7 @@ def test_an_option_is_refused_where_it_means_nothing(tmp_path: Path, kind: Sourc
     made = _open(kind, tmp_path)
     for name, option in SOURCE_OPTIONS.items():
         # With another start or with copies it is a source of another kind.
-        if kind in option.places or (name == "start" and kind == "elements"):
+        if kind in option.applies_to or (name == "start" and kind == "elements"):
             continue
         if name in ("kind", "copies") and kind in ("elements", "rows", "arrival", "delta", "log"):
             continue
@@ -325,7 +325,7 @@ def test_a_wrong_value_for_a_run_is_an_error_in_three_parts(
             "Engine": partial(ab.Engine, **given),
             "serve_metrics": partial(engine.serve_metrics, **given),
         }
-        for place in RUN_OPTIONS[option].places:
+        for place in RUN_OPTIONS[option].applies_to:
             if place == "start_all" and option == "to" and name == "none":
                 continue
             _takes(False, calls[place], f"{place}({option}={value!r})")
@@ -353,7 +353,7 @@ def test_every_argument_of_a_run_is_an_option() -> None:
     }
     for place, function in functions.items():
         names = set(signature(function).parameters) - {"self", "queries"}
-        assert names == {n for n, each in RUN_OPTIONS.items() if place in each.places}, place
+        assert names == {n for n, each in RUN_OPTIONS.items() if place in each.applies_to}, place
     names = set(signature(ab.Engine.stream).parameters) - {"self", "source"}
     assert names == set(SOURCE_OPTIONS)
 

@@ -99,7 +99,7 @@ def run(
     from anabranch.algebra.node import clock_of
     from anabranch.engine import Engine
     from anabranch.runtime.query.options import check_flags
-    from anabranch.runtime.sinks.choice import choose_sink, shown_place
+    from anabranch.runtime.sinks.choice import choose_sink, shown_target
     from anabranch.runtime.sources.location import folder_for_all
 
     flags: dict[str, Any] = {"--to": to, "--emit": emit, "--checkpoint": checkpoint}
@@ -138,7 +138,7 @@ def run(
         else:
             runs = [queries[0].start(to, **options)]
         clock = clock_of(queries[0].node)
-        shown = shown_place(to)
+        shown = shown_target(to)
         with announced(runs[0], script=file, to=shown, clock=clock) as announcement:
             code = wait_for(runs[0], announcement)
         for each in runs:

@@ -11,7 +11,7 @@ from anabranch.errors import StreamError
 from anabranch.merging.feedback import send_feedback
 from anabranch.runtime.option import FLAG, SECONDS, Option, table_of
 from anabranch.runtime.sources.files.copies import list_copies
-from anabranch.targets import Place, Target
+from anabranch.targets import PathText, Target
 from anabranch.windowed import Span
 
 _LOOK: Final = 0.2
@@ -25,7 +25,7 @@ MERGE_OPTIONS: Final = table_of(
 
 def merge_logs(
     engine: Engine,
-    pattern: Place,
+    pattern: PathText,
     to: Target,
     *,
     case: Case | None = None,
@@ -33,7 +33,7 @@ def merge_logs(
     adjusts: str = "lazy",
     lag: Span | None = None,
     divergence: str = "warn",
-    checkpoint: Place | None = None,
+    checkpoint: PathText | None = None,
     trigger: Span | None = None,
     available_now: bool = False,
     patience: float = 600.0,
@@ -75,7 +75,7 @@ def merge_logs(
     return run
 
 
-def await_copy(pattern: Place, patience: float) -> None:
+def await_copy(pattern: PathText, patience: float) -> None:
     """Wait until there is something to find out the columns from."""
     deadline = time.monotonic() + patience
     while not list_copies(str(pattern)):

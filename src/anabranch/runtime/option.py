@@ -53,7 +53,7 @@ class Option:
         name: What Python and SQL call it.
         kind: What it takes.
         default: What it is where nobody sets it.
-        places: Where it has a meaning: kinds of sources, or functions that start something.
+        applies_to: Kinds of sources, or functions that start something, for which it has a meaning.
         clause: The words of SQL for it, such as `DELAY`; None: it is set in `WITH`.
         in_sql: Whether SQL has it at all.
         flag: Its name on the command line; None: it has none.
@@ -65,7 +65,7 @@ class Option:
     name: str
     kind: ValueKind
     default: Any = None
-    places: frozenset[str] = frozenset()
+    applies_to: frozenset[str] = frozenset()
     clause: str | None = None
     in_sql: bool = True
     flag: str | None = None
@@ -126,7 +126,7 @@ def check_all(options: Options, given: Mapping[str, Any], *, where: str) -> None
         options[name].checked(value, where=where)
 
 
-def said(options: Options, given: Mapping[str, Any]) -> frozenset[str]:
+def set_options(options: Options, given: Mapping[str, Any]) -> frozenset[str]:
     """The options that somebody has set: those that are not what they are by default."""
     return frozenset(
         name

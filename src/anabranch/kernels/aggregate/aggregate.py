@@ -14,7 +14,7 @@ from anabranch.errors import StreamError
 from anabranch.expressions.expression import evaluate_all
 from anabranch.kernels.aggregate.distinct_values import count_distinct
 from anabranch.kernels.aggregate.holistic import (
-    Kept,
+    ArgumentValues,
     fresh_values,
     over_all_values,
     revise_statistics,
@@ -149,13 +149,13 @@ class AggregateKernel(Stateful):
             check = key_checks(keys, length)
             columns[CHECK] = pa.array(routed_checks(self.route, batch.payload, check))
         arguments = {
-            measure.place: values
+            measure.index: values
             for measure, values in zip(self.measures.arguments, found[len(parts) :], strict=True)
         }
         weights: dict[str, np.ndarray] = {COUNT: np.ones(length, np.int64)}
         if self.measures.counting:
             for measure in self.measures.arguments:
-                weights |= measure.weigh(arguments[measure.place])
+                weights |= measure.weigh(arguments[measure.index])
         ids = columns[ID].to_numpy()
         if self.measures.combines and not mostly_different(ids, batch.end, batch.new_end):
             first, columns, weights = self._combine(batch, columns, weights)
@@ -166,14 +166,14 @@ class AggregateKernel(Stateful):
                 END: pa.array(batch.end),
                 NEW_END: pa.array(batch.new_end),
             }
-        for place, key in enumerate(keys):
-            columns[f"key{place}"] = key
+        for index, key in enumerate(keys):
+            columns[f"key{index}"] = key
         columns |= {name: pa.array(values) for name, values in weights.items()}
         for each in self._sent_sums:
             columns[each.rest] = each.packed(weights, len(weights[COUNT]))
         for measure in self.measures.arguments:
             if measure.needs_values:
-                columns[measure.value_column] = arguments[measure.place]
+                columns[measure.value_column] = arguments[measure.index]
         return assemble(self.prepared_schema(), columns)
 
     @property
@@ -217,16 +217,16 @@ class AggregateKernel(Stateful):
         moves = self._moves(arrived)
         for measure in self.measures.arguments:
             if measure.distinct:
-                name = f"distinct{measure.place}"
+                name = f"distinct{measure.index}"
                 held, route = runs.get(name, ()), routes_of(self.route, arrived)
                 runs[name], moves = count_distinct(held, arrived, moves, measure, route, stable)
         timeline = runs.get(TIMELINE, ())
         revision, peaks = self._revise(runs, moves, arrived, stable)
         self._refuse_unknown_events(revision)
-        kept = self._keep_values(runs, moves, arrived, trace.stable, stable)
+        values = self._keep_values(runs, moves, arrived, trace.stable, stable)
         new_values = peaks.decoded(peaks.new)
         for measure in self.measures.holistic:
-            events = kept[measure.place].after
+            events = values[measure.index].after
             new_values |= revise_statistics(measure, revision, arrived, moves, events)
         # What else the value lanes hold changes only where the lane `mix` does.
         runs[TIMELINE], new_row = settle(
@@ -238,7 +238,7 @@ class AggregateKernel(Stateful):
             peaks.changed(len(revision.ids)),
             stable,
         )
-        output = self._output(arrived, revision, new_row, peaks, new_values, kept, stable)
+        output = self._output(arrived, revision, new_row, peaks, new_values, values, stable)
         return Trace({name: held for name, held in runs.items() if held}, stable), output
 
     def _revise(
@@ -256,16 +256,16 @@ class AggregateKernel(Stateful):
 
     def _keep_values(
         self, runs: Runs, moves: LaneMoves, arrived: pa.RecordBatch, before: Time, stable: Time
-    ) -> dict[int, Kept]:
+    ) -> dict[int, ArgumentValues]:
         """Take in the values that are kept in order; what they were, and what they are."""
-        kept = {}
+        values = {}
         for measure in self.measures.holistic:
-            name = f"ranked{measure.place}"
+            name = f"ranked{measure.index}"
             held = runs.get(name, ())
             fresh = fresh_values(measure, arrived, arrived.column(START).to_numpy(), moves)
-            kept[measure.place] = Kept(held, (*held, SortedRun(fresh)), before)
+            values[measure.index] = ArgumentValues(held, (*held, SortedRun(fresh)), before)
             runs[name] = add_run(held, fresh, stable, ranked_merger(stable), anchors=False)
-        return kept
+        return values
 
     def _values(self) -> list[str]:
         return [measure.value_column for measure in self.measures.extremes]
@@ -294,8 +294,8 @@ class AggregateKernel(Stateful):
                 runs[name] = add_run(held, fresh, stable, ranked_merger(stable), anchors=False)
             else:
                 runs[name] = add_rows(held, fresh, stable)
-        kept = {name: held for name, held in runs.items() if held}
-        return Trace(kept, stable), EventBatch.empty(self.schema, stable)
+        remaining = {name: held for name, held in runs.items() if held}
+        return Trace(remaining, stable), EventBatch.empty(self.schema, stable)
 
     def _moves(self, arrived: pa.RecordBatch) -> LaneMoves:
         sent = replace(
@@ -330,7 +330,7 @@ class AggregateKernel(Stateful):
         new_row: Mask,
         peaks: Peaks,
         new_values: Mapping[str, pa.Array],
-        kept: Mapping[int, Kept],
+        values: Mapping[int, ArgumentValues],
         stable: Time,
     ) -> EventBatch:
         """Old against new segments: equal starts and payloads keep their identity."""
@@ -343,14 +343,14 @@ class AggregateKernel(Stateful):
         results = Results(self.measures, revision, old_values, new_values)
         same = results.same(np.flatnonzero(both))
         changes = changed_events(revision, new_row, old_there, new_there, same)
-        places, is_old = changes.positions, changes.is_old
+        positions, is_old = changes.positions, changes.is_old
         count = len(self.node.group_by)
-        rows = pa.array(revision.move[places])
-        columns = [arrived.column(f"key{place}").take(rows) for place in range(count)]
-        columns += results.at(places, is_old)
+        rows = pa.array(revision.move[positions])
+        columns = [arrived.column(f"key{number}").take(rows) for number in range(count)]
+        columns += results.at(positions, is_old)
         if self.measures.writes_values:
-            ids, times = revision.ids[places], revision.times[places]
-            for index, found in over_all_values(self.measures, kept, ids, times, is_old):
+            ids, times = revision.ids[positions], revision.times[positions]
+            for index, found in over_all_values(self.measures, values, ids, times, is_old):
                 columns[count + index] = found
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return EventBatch(payload, changes.start, changes.end, changes.new_end, stable)

@@ -50,14 +50,14 @@ def count_distinct(
     nothing = np.zeros(len(revision.ids), np.bool_)
     runs, _ = settle(runs, lanes, revision, {}, nothing, nothing, stable)
     was, now = revision.old[COUNT] > 0, revision.new[COUNT] > 0
-    places = np.flatnonzero(revision.touched & (was != now))
-    begin, finish = revision.times[places], revision.times[places + 1]
-    appears = now[places]
+    positions = np.flatnonzero(revision.touched & (was != now))
+    begin, finish = revision.times[positions], revision.times[positions + 1]
+    appears = now[positions]
     order = np.argsort(ids, kind="stable")
     order = order[is_first(ids[order])]
-    row = order[np.searchsorted(ids[order], revision.ids[places])]
+    row = order[np.searchsorted(ids[order], revision.ids[positions])]
     weights = measure.weigh_distinct(values.take(pa.array(row)))
-    nothing, none = np.zeros(len(places), np.int64), np.zeros(len(moves.ids), np.int64)
+    nothing, none = np.zeros(len(positions), np.int64), np.zeros(len(moves.ids), np.int64)
     return runs, LaneMoves(
         ids=np.concatenate([moves.ids, groups[row]]),
         end=np.concatenate([moves.end, np.where(appears, begin, finish)]),

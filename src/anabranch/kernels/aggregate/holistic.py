@@ -37,7 +37,7 @@ _MOST: Final = np.int64(2**63 - 1)
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class ArgumentValues:
     """All values of an argument, before a batch and after it, and the promise before it."""
 
     before: tuple[SortedRun, ...]
@@ -86,22 +86,22 @@ def revise_statistics(
     count = revision.new[measure.additive.count]
     if (count < 0).any():
         raise unknown_event()
-    places = np.flatnonzero(revision.touched & ~same_values(measure, revision))
-    if not len(places):
+    positions = np.flatnonzero(revision.touched & ~same_values(measure, revision))
+    if not len(positions):
         return lanes
     if not has_code(measure.ranked):
-        return _look_up(measure, revision, events, lanes, places)
+        return _look_up(measure, revision, events, lanes, positions)
     parts = measure.statistic_lanes
     if not parts:
         return lanes
-    index = np.concatenate([part.statistic.index(count[places]) for part in parts])
+    index = np.concatenate([part.statistic.index(count[positions]) for part in parts])
     code, below, upto = (
-        np.concatenate([_ints(lanes[name])[places] for name in names])
+        np.concatenate([_ints(lanes[name])[positions] for name in names])
         for names in zip(*((part.name, part.below, part.upto) for part in parts), strict=True)
     )
-    at = np.tile(places, len(parts))
+    at = np.tile(positions, len(parts))
     had, has = revision.old[measure.additive.count][at] > 0, count[at] > 0
-    batch = _of_batch(measure, revision, arrived, moves, places)
+    batch = _of_batch(measure, revision, arrived, moves, positions)
     spot = batch.at(_groups(revision)[at], at)
     below, upto = below + batch.below(spot, code), upto + batch.below(spot, code, or_equal=True)
     # Where there was nothing, all that is there now came with the batch.
@@ -121,11 +121,11 @@ def revise_statistics(
         )
         code[away], below[away], upto[away] = walk(events, asked.take(away))
     for number, part in enumerate(parts):
-        of_it = slice(number * len(places), (number + 1) * len(places))
+        of_it = slice(number * len(positions), (number + 1) * len(positions))
         for name, found in ((part.name, code), (part.below, below), (part.upto, upto)):
             values = _ints(lanes[name])
             missing = lanes[name].is_null().to_numpy(zero_copy_only=False).copy()
-            values[places], missing[places] = found[of_it], ~has[of_it]
+            values[positions], missing[positions] = found[of_it], ~has[of_it]
             lanes[name] = pa.array(values, mask=missing)
     return lanes
 
@@ -143,7 +143,7 @@ def _of_batch(
     revision: TimelineRevision,
     arrived: pa.RecordBatch,
     moves: LaneMoves,
-    places: Ints,
+    positions: Ints,
 ) -> Coverage:
     """What a batch adds at some places of a revision, and what it takes away."""
     rows, values = _present(measure, arrived)
@@ -152,7 +152,7 @@ def _of_batch(
     codes = code_of(values, measure.ranked)
     group = _groups(revision)
     last = np.full(int(group[-1]) + 1, -1)
-    np.maximum.at(last, group[places], places)
+    np.maximum.at(last, group[positions], positions)
     return Coverage.of_events(group[low], low, high, codes, sign, until=last[group[low]])
 
 
@@ -161,12 +161,12 @@ def _look_up(
     revision: TimelineRevision,
     events: Sequence[SortedRun],
     lanes: dict[str, pa.Array],
-    places: Ints,
+    positions: Ints,
 ) -> dict[str, pa.Array]:
     """Order statistics of values that are no numbers: over all events of the keys."""
     count = revision.new[measure.additive.count]
-    some = places[count[places] > 0]
-    ids, owner, first, last = _spans(revision.ids[some], revision.times[some])
+    counted = positions[count[positions] > 0]
+    ids, owner, first, last = _spans(revision.ids[counted], revision.times[counted])
     rows, whose = alive_between(events, measure.ranked, ids, first, last)
     codec = Codec.of(measure.ranked, False, [rows.column(VALUE)])
     coverage = Coverage.of_events(
@@ -176,14 +176,14 @@ def _look_up(
         codec.encode(rows.column(VALUE)),
         rows.column(COUNT).to_numpy(),
     )
-    spot = coverage.at(owner, revision.times[some])
-    if (coverage.total(spot) != count[some]).any():
+    spot = coverage.at(owner, revision.times[counted])
+    if (coverage.total(spot) != count[counted]).any():
         raise unknown_event()
     for part in measure.statistic_lanes:
-        codes, _, _ = coverage.pick(spot, part.statistic.index(count[some]))
+        codes, _, _ = coverage.pick(spot, part.statistic.index(count[counted]))
         source = np.arange(len(revision.ids))
-        source[places] = -1
-        source[some] = len(revision.ids) + np.arange(len(some))
+        source[positions] = -1
+        source[counted] = len(revision.ids) + np.arange(len(counted))
         both = pa.concat_arrays([lanes[part.name], codec.decode(codes)])
         lanes[part.name] = both.take(pa.array(source, mask=source < 0))
     return lanes
@@ -199,7 +199,7 @@ def _spans(ids: Ids, times: Ints) -> tuple[Ids, Ints, Ints, Ints]:
 
 
 def over_all_values(
-    measures: Measures, kept: Mapping[int, Kept], ids: Ids, times: Ints, is_old: Mask
+    measures: Measures, values: Mapping[int, ArgumentValues], ids: Ids, times: Ints, is_old: Mask
 ) -> Iterator[tuple[int, pa.Array]]:
     """Results that need all values, of keys at instants: as they were, or as they are.
 
@@ -211,13 +211,13 @@ def over_all_values(
     for measure in measures.holistic:
         if not measure.writes_values:
             continue
-        held = kept[measure.place]
+        held = values[measure.index]
         # What ended before the promise may be half forgotten. A stretch that began then and is
         # asked about reaches at least up to it, so its last instant before will do.
         since = np.maximum(times, max(held.stable - 1, BEGINNING))
         found = [
-            _values_at(runs, measure, ids[some], since[some])
-            for runs, some in zip((held.before, held.after), rows, strict=True)
+            _values_at(runs, measure, ids[counted], since[counted])
+            for runs, counted in zip((held.before, held.after), rows, strict=True)
         ]
         for index, call in enumerate(measures.calls):
             finish = call.definition.finish_values
@@ -246,10 +246,10 @@ def _values_at(runs: Sequence[SortedRun], measure: Measure, ids: Ids, times: Int
     counts = np.add.reduceat(counts, np.flatnonzero(starts)) if len(order) else counts
     if (counts < 0).any():
         raise unknown_event()
-    some = counts > 0
-    chosen = order[starts][some]
+    counted = counts > 0
+    chosen = order[starts][counted]
     if coded:
         values = value_of(code[chosen], np.zeros(len(chosen), np.bool_), measure.ranked)
     else:
         values = rows.column(VALUE).take(pa.array(row[chosen]))
-    return OrderedValues(len(ids), question[chosen], values, counts[some])
+    return OrderedValues(len(ids), question[chosen], values, counts[counted])

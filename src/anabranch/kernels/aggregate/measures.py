@@ -52,14 +52,14 @@ class Measure:
         once: Lanes over the distinct values; None if nothing is asked about these.
     """
 
-    place: int
+    index: int
     argument: Expression
     needs: frozenset[ValueLane]
     statistics: tuple[Statistic, ...]
     once: frozenset[ValueLane] | None
 
     @staticmethod
-    def of(place: int, argument: Expression, calls: list[AggregateCall]) -> Measure:
+    def of(index: int, argument: Expression, calls: list[AggregateCall]) -> Measure:
         """What some aggregates need of their one argument."""
         needs: set[ValueLane] = set()
         once: set[ValueLane] | None = None
@@ -74,23 +74,23 @@ class Measure:
                 needs |= lanes
         distinct = None if once is None else frozenset(once)
         return Measure(
-            place, argument, frozenset(needs), tuple(dict.fromkeys(statistics)), distinct
+            index, argument, frozenset(needs), tuple(dict.fromkeys(statistics)), distinct
         )
 
     @property
     def additive(self) -> AdditiveLanes:
         """Counts and sums over all values."""
-        return AdditiveLanes(f"{self.place}", self.argument.type)
+        return AdditiveLanes(f"{self.index}", self.argument.type)
 
     @property
     def additive_once(self) -> AdditiveLanes:
         """Counts and sums over distinct values."""
-        return AdditiveLanes(f"{self.place}d", self.argument.type)
+        return AdditiveLanes(f"{self.index}d", self.argument.type)
 
     @property
     def value_column(self) -> str:
         """The column of arriving rows with its values."""
-        return value_column(self.place)
+        return value_column(self.index)
 
     @property
     def distinct(self) -> bool:
@@ -127,7 +127,7 @@ class Measure:
         """The lanes of its extremes."""
         kind = self.argument.type
         return tuple(
-            ExtremeLane(self.place, each, kind) for each in _EXTREMES if each in self.needs
+            ExtremeLane(self.index, each, kind) for each in _EXTREMES if each in self.needs
         )
 
     @property
@@ -140,7 +140,7 @@ class Measure:
     @property
     def statistic_lanes(self) -> tuple[StatisticLane, ...]:
         """The lanes of its order statistics."""
-        return tuple(StatisticLane(self.place, each, self.ranked) for each in self.statistics)
+        return tuple(StatisticLane(self.index, each, self.ranked) for each in self.statistics)
 
     def statistic_columns(self) -> tuple[str, ...]:
         """Names of the columns of these."""
@@ -249,7 +249,7 @@ class Measures:
             if call.argument is not None:
                 found.setdefault(call.argument.sql, (call.argument, []))[1].append(call)
         arguments = enumerate(found.values())
-        measures = tuple(Measure.of(place, argument, own) for place, (argument, own) in arguments)
+        measures = tuple(Measure.of(index, argument, own) for index, (argument, own) in arguments)
         return Measures(calls, measures)
 
     @property
@@ -320,6 +320,6 @@ class Measures:
             measure = self.measure_of(call)
             additive = measure.additive_once if call.counts_once else measure.additive
             text = measure.argument.sql
-            view = TimelineLanes(additive, text, measure.place, measure.ranked, whole, values)
+            view = TimelineLanes(additive, text, measure.index, measure.ranked, whole, values)
             results.append(finish(view, call.parameters))
         return results

@@ -83,7 +83,7 @@ def find_peaks(
         starts = np.clip(rows.column(TIME).to_numpy(), low[owner], high[owner])
         ends = np.clip(rows.column(END).to_numpy(), low[owner], high[owner])
         # Inside a range that lost its extreme, events may begin and end where no row was needed.
-        revision = revise(timeline, lanes, _with_places(moves, ids[owner], starts, ends))
+        revision = revise(timeline, lanes, _with_indexes(moves, ids[owner], starts, ends))
         peaks, lost = _overlay(revision, measures, moves, arrived, rows)
         low_index = _locate(revision, ids[owner], starts)
         high_index = _locate(revision, ids[owner], ends)
@@ -141,7 +141,7 @@ def _ranges(revision: TimelineRevision, lost: Mask) -> tuple[Ids, Ints, Ints]:
     return revision.ids[begins], revision.times[begins], revision.times[ends + 1]
 
 
-def _with_places(moves: LaneMoves, ids: Ids, starts: Ints, ends: Ints) -> LaneMoves:
+def _with_indexes(moves: LaneMoves, ids: Ids, starts: Ints, ends: Ints) -> LaneMoves:
     """The same moves, and places at which nothing moves."""
     more = len(ids)
     times = np.concatenate([starts, ends])

@@ -26,30 +26,30 @@ class Results:
     old_values: Mapping[str, pa.Array]
     new_values: Mapping[str, pa.Array]
 
-    def same(self, places: Ints) -> Mask:
+    def same(self, positions: Ints) -> Mask:
         """Marks those of some places whose results are what they were."""
         same = np.zeros(len(self.revision.ids), np.bool_)
-        if not len(places):
+        if not len(positions):
             return same
-        here = np.ones(len(places), np.bool_)
-        old, new = (self.at(places, np.full(len(places), is_old)) for is_old in (True, False))
+        here = np.ones(len(positions), np.bool_)
+        old, new = (self.at(positions, np.full(len(positions), is_old)) for is_old in (True, False))
         for was, now in zip(old, new, strict=True):
             here &= not_distinct(was, now)
         for measure in self.measures.holistic:
             if measure.writes_values:
-                here &= same_values(measure, self.revision)[places]
-        same[places] = here
+                here &= same_values(measure, self.revision)[positions]
+        same[positions] = here
         return same
 
-    def at(self, places: Ints, is_old: Mask) -> list[pa.Array]:
+    def at(self, positions: Ints, is_old: Mask) -> list[pa.Array]:
         """The results at some places, one array per aggregate."""
         revision = self.revision
 
         def pick(was: np.ndarray, now: np.ndarray) -> np.ndarray:
-            return np.where(is_old, was[places], now[places])
+            return np.where(is_old, was[positions], now[positions])
 
         whole = {name: pick(was, revision.new[name]) for name, was in revision.old.items()}
-        rows = pa.array(np.where(is_old, places, places + len(revision.ids)))
+        rows = pa.array(np.where(is_old, positions, positions + len(revision.ids)))
         values = {
             name: pa.concat_arrays([was, self.new_values[name].cast(was.type)]).take(rows)
             for name, was in self.old_values.items()

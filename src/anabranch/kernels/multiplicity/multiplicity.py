@@ -143,10 +143,10 @@ def revise_levels(
         return OutputRows(none, none, none, none)
     low, high = np.minimum(was, now)[changed], np.maximum(was, now)[changed]
     level, owner = positions_of(low, high)
-    place = changed[owner]
-    rises = now[place] > was[place]
-    begin, finish = counts.times[place], counts.times[place + 1]
-    row = counts.move[place]
+    index = changed[owner]
+    rises = now[index] > was[index]
+    begin, finish = counts.times[index], counts.times[index + 1]
+    row = counts.move[index]
     ids = steps.ids[row]
     check = np.zeros(len(row), np.uint64) if steps.check is None else steps.check[row]
     # Level 0 keeps the ids of the payloads, as nearly all there is are single copies.
@@ -304,8 +304,8 @@ class MultiplicityKernel(Stateful):
         )
         found = revise_multiplicity(runs, "", steps, self._function, stable, self.label)
         columns = [
-            rows.column(f"key{place}").take(pa.array(found.rows))
-            for place in range(len(self.schema))
+            rows.column(f"key{index}").take(pa.array(found.rows))
+            for index in range(len(self.schema))
         ]
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         output = EventBatch(payload, found.start, found.end, found.new_end, stable)

@@ -138,9 +138,11 @@ class Stage:
         """
         sides: list[Time] = []
         for side in range(self.sides):
-            some = [t for edge, t in zip(self.edges, stables, strict=True) if edge.side == side]
-            sides.append(Time(min(some)))
-        own = [known for name, known in (copies or {}).items() if name in self.reads]
+            stables_of_side = [
+                t for edge, t in zip(self.edges, stables, strict=True) if edge.side == side
+            ]
+            sides.append(Time(min(stables_of_side)))
+        own = [promised for name, promised in (copies or {}).items() if name in self.reads]
         return Progress(tuple(sides), own[0] if own else {}, tuple(self._heard(commands)))
 
     def _heard(self, commands: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -177,10 +179,10 @@ class Stage:
     def report(self, state: StageState) -> dict[str, Any]:
         """What its operators noticed in the last step, each under its own keys."""
         remembering = [kernel for kernel in self.kernels if isinstance(kernel, Stateful)]
-        said: dict[str, Any] = {}
+        reports: dict[str, Any] = {}
         for kernel, trace in zip(remembering, state, strict=True):
-            said |= kernel.report(trace)
-        return said
+            reports |= kernel.report(trace)
+        return reports
 
     def _arriving_schema(self) -> pa.Schema:
         chain = self.edges[0].chain
@@ -210,8 +212,8 @@ class PhysicalPlan:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the only output."""
-        (place,) = self.outputs
-        return self.stages[place].schema
+        (index,) = self.outputs
+        return self.stages[index].schema
 
 
 def with_one_promise(plan: PhysicalPlan) -> PhysicalPlan:
@@ -220,8 +222,8 @@ def with_one_promise(plan: PhysicalPlan) -> PhysicalPlan:
     Where each makes its own, which follows from what it remembers, a stage is added that collects
     what they give: it knows the least of their promises.
     """
-    (place,) = plan.outputs
-    last = plan.stages[place]
+    (index,) = plan.outputs
+    last = plan.stages[index]
     remembering = [kernel for kernel in last.kernels if isinstance(kernel, Stateful)]
     if not last.sharded or not any(kernel.promises_by_state for kernel in remembering):
         return plan

@@ -38,8 +38,8 @@ SHARD_BITS: Final = 40
 
 @final
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where elements stand in a table: their batch, and their positions in it.
+class ElementPosition:
+    """The batch of elements in a table, and their positions in it.
 
     The first has the position `first`, the next one more; the stable point of the batch stands at
     `last` (None: right behind them).
@@ -50,12 +50,12 @@ class Place:
     last: int | None = None
 
     @staticmethod
-    def of_shard(batch: int, shard: int, shards: int) -> Place:
-        """The place of what one shard says; the stable point stands behind all shards.
+    def of_shard(batch: int, shard: int, shards: int) -> ElementPosition:
+        """The positions of one shard's elements; the stable point stands behind all shards.
 
         Shards share no event, so their order among each other is free.
         """
-        return Place(batch, shard << SHARD_BITS, shards << SHARD_BITS)
+        return ElementPosition(batch, shard << SHARD_BITS, shards << SHARD_BITS)
 
 
 def element_schema(
@@ -88,14 +88,14 @@ def element_schema(
 
 
 def element_rows(
-    batch: EventBatch, *, after: Time, place: Place | None = None
+    batch: EventBatch, *, after: Time, position: ElementPosition | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a batch as inserts and adjusts.
 
     Its stable point follows, if it says more than the one before, `after`. With a place the rows
     have the columns that tell the order.
     """
-    schema = element_schema(batch.schema, ordered=place is not None)
+    schema = element_schema(batch.schema, ordered=position is not None)
     if len(batch):
         adjusts = batch.end != batch.start
         end = np.where(adjusts, batch.end, batch.new_end)
@@ -106,15 +106,15 @@ def element_rows(
         ]
         kinds = pa.array(np.where(adjusts, "adjust", "insert"), pa.string())
         columns = [kinds, *times, *batch.payload.columns]
-        if place is not None:
-            numbers = np.arange(place.first, place.first + len(batch), dtype=np.int64)
-            columns += [pa.array(np.full(len(batch), place.batch, np.int64)), pa.array(numbers)]
+        if position is not None:
+            numbers = np.arange(position.first, position.first + len(batch), dtype=np.int64)
+            columns += [pa.array(np.full(len(batch), position.batch, np.int64)), pa.array(numbers)]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
     if batch.stable > after:
         row: dict[str, object] = {"kind": "stable", "start": int(batch.stable)}
-        if place is not None:
-            last = place.first + len(batch) if place.last is None else place.last
-            row |= dict(zip(ORDER_COLUMNS, (place.batch, last)))
+        if position is not None:
+            last = position.first + len(batch) if position.last is None else position.last
+            row |= dict(zip(ORDER_COLUMNS, (position.batch, last)))
         yield pa.RecordBatch.from_pylist([row], schema)
 
 
@@ -123,7 +123,7 @@ def element_table(
     payload: pa.Schema,
     *,
     after: Time = BEGINNING,
-    place: Place | None = None,
+    position: ElementPosition | None = None,
 ) -> pa.Table:
     """Batches one after the other, as one table; `after` was promised before them.
 
@@ -131,6 +131,6 @@ def element_table(
     """
     rows: list[pa.RecordBatch] = []
     for batch in batches:
-        rows += element_rows(batch, after=after, place=place)
+        rows += element_rows(batch, after=after, position=position)
         after = Time(max(after, batch.stable))
-    return pa.Table.from_batches(rows, element_schema(payload, ordered=place is not None))
+    return pa.Table.from_batches(rows, element_schema(payload, ordered=position is not None))

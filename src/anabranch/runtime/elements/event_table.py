@@ -59,8 +59,8 @@ def event_changes(batch: EventBatch, *, clock: Clock) -> pa.RecordBatch:
     payload = take_rows(batch.payload, rows)
     columns = [*payload.columns, pa.array(start), pa.array(end)]
     event = stable_hash(columns, len(rows)).view(np.int64)
-    found, first, place = np.unique(event, return_index=True, return_inverse=True)
-    total = np.bincount(place, copies, minlength=len(found)).astype(np.int64)
+    found, first, event_index = np.unique(event, return_index=True, return_inverse=True)
+    total = np.bincount(event_index, copies, minlength=len(found)).astype(np.int64)
     kept = total != 0
     chosen = first[kept]
     return pa.RecordBatch.from_arrays(

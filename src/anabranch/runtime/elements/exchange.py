@@ -101,7 +101,7 @@ def address(
         none = rows.slice(0, 0)
         parts = [rows if shard == part % shards else none for shard in range(shards)]
     for shard, piece in enumerate(parts):
-        for number, some in enumerate(_pieces(piece)):
+        for number, chunk_rows in enumerate(_pieces(piece)):
             yield Parcel(
                 shard=shard,
                 target=target,
@@ -109,7 +109,7 @@ def address(
                 part=part,
                 chunk=message * _PIECES + number,
                 head={} if number else head,
-                rows=some if some.num_rows else None,
+                rows=chunk_rows if chunk_rows.num_rows else None,
             )
 
 
@@ -152,9 +152,9 @@ def unpack(rows: pa.RecordBatch) -> list[Parcel]:
             part=part,
             chunk=chunk,
             head=json.loads(head),
-            rows=from_blob(blobs[place].as_buffer()) if blobs[place].is_valid else None,
+            rows=from_blob(blobs[index].as_buffer()) if blobs[index].is_valid else None,
         )
-        for place, (shard, target, edge, part, chunk, head) in enumerate(zip(*columns))
+        for index, (shard, target, edge, part, chunk, head) in enumerate(zip(*columns))
     ]
 
 

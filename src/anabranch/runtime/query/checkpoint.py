@@ -162,8 +162,8 @@ class Checkpoint:
         self.query: str = about["query"]
         self.shards: int = about["shards"]
         self.layout = StateLayout.of_json(about["layout"])
-        for place in (folder, Folder.at(self.plans), *self.outs):
-            place.sweep()
+        for each in (folder, Folder.at(self.plans), *self.outs):
+            each.sweep()
 
     def _about(
         self,
@@ -265,7 +265,9 @@ class Checkpoint:
 
     def _refuse_other_frames(self, before: Mapping[str, bool], now: Mapping[str, bool]) -> None:
         """Spark counts its own sources, and wants the same ones again."""
-        was, is_ = ([n for n, in_files in some.items() if not in_files] for some in (before, now))
+        was, is_ = (
+            [n for n, in_files in sources.items() if not in_files] for sources in (before, now)
+        )
         if was != is_:
             raise PlanError(
                 "a query cannot change its DataFrames",

@@ -53,7 +53,7 @@ class Explanation:
             parts += [f"Query\n{_indented(explain_tree(self.written))}"]
             parts += ["Rules\n" + _indented("\n".join(rules))]
         parts += [f"Plan\n{_indented(_with_properties(self.optimized.node))}"]
-        parts += [f"Windows\n{_indented(said)}" for said in _windows(self.optimized.node)]
+        parts += [f"Windows\n{_indented(printed)}" for printed in _windows(self.optimized.node)]
         parts += [explain_stages(self.physical)]
         parts += [f"Spark, source {name}\n{_indented(plan)}" for name, plan in self.spark]
         parts += [f"note: {note}" for note in self.notes]
@@ -89,10 +89,10 @@ class Explanation:
 
 def spark_plan(frame: Any) -> str:
     """What Spark makes of a DataFrame: its physical plan."""
-    said = io.StringIO()
-    with redirect_stdout(said):
+    printed = io.StringIO()
+    with redirect_stdout(printed):
         frame.explain(mode="simple")
-    lines = said.getvalue().strip().splitlines()
+    lines = printed.getvalue().strip().splitlines()
     return "\n".join(line.rstrip() for line in lines if not line.startswith("=="))
 
 

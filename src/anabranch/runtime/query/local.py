@@ -25,7 +25,7 @@ from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import rows_of
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import element_table
-from anabranch.runtime.query.quarantine import told
+from anabranch.runtime.query.quarantine import failure_notes
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.sinks.sinks import Begin, LinesSink, ShardResult, Sink
 from anabranch.runtime.sources.files.listing import demand_files
@@ -88,7 +88,7 @@ class LocalRun:
             failure
             for batch in self._metrics
             for stage, report in batch.get("reports", {}).items()
-            for failure in told(batch["batch"], stage, 0, report)
+            for failure in failure_notes(batch["batch"], stage, 0, report)
         ]
 
     def table(self) -> pa.Table:
@@ -185,13 +185,13 @@ def _arrived(
     for part in parts:
         source = sources[part.source]
         count = counts.setdefault(part.source, {"rows": 0, "late": 0, "adjusted": 0})
-        for came, where in read_pieces(source, part.splits, source.schema.names):
+        for arrivals, where in read_pieces(source, part.splits, source.schema.names):
             # Without positions all rows are held against what was promised before the batch.
             bound = promised[part.source] if source.ordered else before[part.source]
-            verdict = judge(source.promise, bound, came, where=where, in_order=source.ordered)
+            verdict = judge(source.promise, bound, arrivals, where=where, in_order=source.ordered)
             promised[part.source] = Time(max(promised[part.source], verdict.promised))
             found[part.source].append(verdict.batch)
-            count["rows"] += len(came)
+            count["rows"] += len(arrivals)
             count["late"] += verdict.late
             count["adjusted"] += verdict.adjusted
         if part.ends:

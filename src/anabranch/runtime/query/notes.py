@@ -51,7 +51,7 @@ def notes_of(node: Node, sources: Mapping[str, Any], emit: str = "speculative") 
 
     A note is no error: such a query has an exact answer, but hardly anybody asks for it.
     """
-    found = [*_of_instants(node, _kept(sources)), *_of_promises(node, sources, emit)]
+    found = [*_of_instants(node, _retention(sources)), *_of_promises(node, sources, emit)]
     return tuple(dict.fromkeys(found))
 
 
@@ -155,7 +155,7 @@ def _remembers(node: Node) -> bool:
     return any(each.remembers for each in node.walk())
 
 
-def _kept(sources: Mapping[str, Any]) -> dict[str, str]:
+def _retention(sources: Mapping[str, Any]) -> dict[str, str]:
     """The columns of time that are columns of the payload, too."""
     found: dict[str, str] = {}
     for name, source in sources.items():

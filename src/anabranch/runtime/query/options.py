@@ -51,21 +51,21 @@ TARGET: Final = ValueKind(
 SESSION: Final = ValueKind("a Spark session", "spark", _session)
 
 RUN_OPTIONS: Final = table_of(
-    Option(name="to", kind=TARGET, places=_STARTS - {"to_df"}, flag="--to"),
-    Option(name="foreach", kind=FUNCTION, places=frozenset({"start", "run_local"})),
+    Option(name="to", kind=TARGET, applies_to=_STARTS - {"to_df"}, flag="--to"),
+    Option(name="foreach", kind=FUNCTION, applies_to=frozenset({"start", "run_local"})),
     Option(
         name="emit",
         kind=word(*get_args(Emission)),
         default="speculative",
         nullable=False,
-        places=_STARTS | {"explain"},
+        applies_to=_STARTS | {"explain"},
         flag="--emit",
     ),
-    Option(name="checkpoint", kind=PATH, places=_ON_SPARK, flag="--checkpoint", local=False),
+    Option(name="checkpoint", kind=PATH, applies_to=_ON_SPARK, flag="--checkpoint", local=False),
     Option(
         name="trigger",
         kind=DURATION,
-        places=_ON_SPARK - {"to_df"},
+        applies_to=_ON_SPARK - {"to_df"},
         flag="--trigger",
         local=False,
     ),
@@ -74,7 +74,7 @@ RUN_OPTIONS: Final = table_of(
         kind=FLAG,
         default=False,
         nullable=False,
-        places=_ON_SPARK - {"to_df"},
+        applies_to=_ON_SPARK - {"to_df"},
         flag="--follow",
         local=False,
     ),
@@ -83,7 +83,7 @@ RUN_OPTIONS: Final = table_of(
         kind=FLAG,
         default=False,
         nullable=False,
-        places=_STARTS,
+        applies_to=_STARTS,
         flag="--allow-unbounded",
     ),
     Option(
@@ -91,7 +91,7 @@ RUN_OPTIONS: Final = table_of(
         kind=FLAG,
         default=True,
         nullable=False,
-        places=frozenset({"start", "explain"}),
+        applies_to=frozenset({"start", "explain"}),
         local=False,
     ),
     Option(
@@ -99,7 +99,7 @@ RUN_OPTIONS: Final = table_of(
         kind=word(*get_args(PlanChoice)),
         default="optimized",
         nullable=False,
-        places=_STARTS | {"explain"},
+        applies_to=_STARTS | {"explain"},
         flag="--plan",
     ),
     Option(
@@ -107,52 +107,52 @@ RUN_OPTIONS: Final = table_of(
         kind=FLAG,
         default=False,
         nullable=False,
-        places=frozenset({"start_all"}),
+        applies_to=frozenset({"start_all"}),
         flag="--changed",
         local=False,
     ),
-    Option(name="spark", kind=SESSION, places=frozenset({"Engine"}), local=False),
+    Option(name="spark", kind=SESSION, applies_to=frozenset({"Engine"}), local=False),
     Option(
         name="shards",
         kind=count(1, MOST_SHARDS),
-        places=frozenset({"Engine"}),
+        applies_to=frozenset({"Engine"}),
         flag="--shards",
         local=False,
     ),
-    Option(name="cores", kind=count(1, MOST_CORES), places=frozenset({"Engine"}), local=False),
-    Option(name="settings", kind=SETTINGS, places=frozenset({"Engine"}), local=False),
+    Option(name="cores", kind=count(1, MOST_CORES), applies_to=frozenset({"Engine"}), local=False),
+    Option(name="settings", kind=SETTINGS, applies_to=frozenset({"Engine"}), local=False),
     Option(
         name="versions",
         kind=count(2, 1_000_000),
         default=None,
         nullable=False,
-        places=frozenset({"Engine"}),
+        applies_to=frozenset({"Engine"}),
         local=False,
     ),
-    Option(name="modules", kind=MODULES, places=frozenset({"Engine"})),
+    Option(name="modules", kind=MODULES, applies_to=frozenset({"Engine"})),
     Option(
         name="port",
         kind=count(0, LAST_PORT),
         default=0,
         nullable=False,
-        places=frozenset({"serve_metrics"}),
+        applies_to=frozenset({"serve_metrics"}),
         flag="--metrics-port",
         local=False,
     ),
     Option(
-        name="host", kind=NAME, nullable=False, places=frozenset({"serve_metrics"}), local=False
+        name="host", kind=NAME, nullable=False, applies_to=frozenset({"serve_metrics"}), local=False
     ),
 )
 """All options of `Engine`, `start`, `start_all`, `run_local`, `to_df` and `explain`."""
 
 
-def check_run(place: str, **given: Any) -> None:
+def check_run(caller: str, **given: Any) -> None:
     """Check the options of one of the functions that start something.
 
     Raises:
         PlanError: A value is not what its option takes, or two of them contradict each other.
     """
-    where = f"{place}(...)"
+    where = f"{caller}(...)"
     check_all(RUN_OPTIONS, given, where=where)
     if given.get("available_now") and given.get("trigger") is not None:
         raise PlanError(

@@ -77,12 +77,12 @@ class QueryCollector(Collector):
         yield _gauge(
             "anabranch_stable",
             "The stable point of a query's output, in chronons.",
-            _known(last, "stable"),
+            _reported(last, "stable"),
         )
         yield _gauge(
             "anabranch_lag",
             "How far the output's stable point is behind the most advanced source, in chronons.",
-            _known(last, "lag"),
+            _reported(last, "lag"),
         )
         yield _gauge(
             "anabranch_batch_seconds",
@@ -141,7 +141,7 @@ def _stages(last: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
     yield spent
 
 
-def _known(last: Mapping[str, Mapping[str, Any]], key: str) -> Iterator[tuple[str, float]]:
+def _reported(last: Mapping[str, Mapping[str, Any]], key: str) -> Iterator[tuple[str, float]]:
     """Values that are instants or spans, without those that say that nothing is known."""
     for name, batch in last.items():
         value = batch[key]

@@ -21,10 +21,12 @@ def failed_windows(batch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """
     for stage, counted in batch["stages"].items():
         for report in counted.get("reports", ()):
-            yield from told(batch["batch"], stage, report["shard"], report)
+            yield from failure_notes(batch["batch"], stage, report["shard"], report)
 
 
-def told(batch: int, stage: str, shard: int, report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def failure_notes(
+    batch: int, stage: str, shard: int, report: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
     """What one shard of a stage reports of failed windows."""
     for failure in report.get("failures", ()):
         yield {"batch": batch, "stage": stage, "shard": shard, **failure}

@@ -104,13 +104,13 @@ def start_query(
     work = replace(work, plan=opened.plan)
     try:
         sinks = [make(folder) for make, folder in zip(make_sinks, opened.outs, strict=True)]
-        schemas = [work.plan.stages[place].schema for place in work.plan.outputs]
+        schemas = [work.plan.stages[index].schema for index in work.plan.outputs]
         each = zip(sinks, schemas, work.clocks, opened.layout.outputs, strict=True)
         for sink, schema, clock, home in each:
             fresh = opened.fresh or home.since >= opened.next_batch
             sink.open(Begin(schema, home.identity, clock, fresh, home.since, opened.path))
-        places = store_tables(work.plan, work.tables, opened.tables)
-        work = replace(work, plan=with_tables(work.plan, places))
+        paths = store_tables(work.plan, work.tables, opened.tables)
+        work = replace(work, plan=with_tables(work.plan, paths))
         files = _all_files(work, opened)
         deliveries = tuple(sink.delivery for sink in sinks)
         job = _job(work, opened, deliveries, files, outs=tuple(sink.out for sink in sinks))
@@ -131,11 +131,11 @@ def start_query(
                 sink.close()
             opened.close()
 
-        known = {name: name not in streaming for name in work.plan.sources}
+        in_files = {name: name not in streaming for name in work.plan.sources}
         several = [name for name, source in work.plan.sources.items() if source.copies]
         copies = partial(known_copies, Folder.at(opened.plans), several)
         clocks = source_clocks(work.plan)
-        control = Control(ControlFolder(Folder.at(opened.control)), known, copies, clocks)
+        control = Control(ControlFolder(Folder.at(opened.control)), in_files, copies, clocks)
         execution = Execution(spark, writer.start, close, control)
         every = zip(sinks, schemas, committed, work.clocks, strict=True)
         return [
@@ -156,8 +156,8 @@ def stream_rows(
     # One shard tells of the stable point of all, so it has to know it.
     work = replace(work, plan=with_one_promise(opened.plan))
     try:
-        places = store_tables(work.plan, work.tables, opened.tables)
-        work = replace(work, plan=with_tables(work.plan, places))
+        paths = store_tables(work.plan, work.tables, opened.tables)
+        work = replace(work, plan=with_tables(work.plan, paths))
         files = _all_files(work, opened)
         # Spark's query is not known yet, and somebody may start two of them.
         state = f"{opened.state}/{QUERY}"
@@ -267,12 +267,12 @@ def _committer(
                 own = [result for result in results if result.head["output"] == number]
                 stable = Time(min(result.head["stable"] for result in own))
                 sink.commit(batch, stable, own)
-            for known, said in zip(committed, metrics, strict=True):
-                known.add(said)
+            for total, metric in zip(committed, metrics, strict=True):
+                total.add(metric)
             reached("committed", batch)
         except AnabranchError as problem:
-            for known in committed:
-                known.failure = problem
+            for total in committed:
+                total.failure = problem
             raise
 
     return commit

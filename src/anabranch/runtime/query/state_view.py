@@ -58,10 +58,10 @@ def view_state(path: str, *, check: bool = False) -> tuple[Facts, list[ShardStat
         StreamError: There is no checkpoint.
         EngineError: A run is missing or damaged.
     """
-    place, facts = find_checkpoint(path)
-    state = Folder.at(f"{place}/state")
+    folder, facts = find_checkpoint(path)
+    state = Folder.at(f"{folder}/state")
     found = []
-    for stage in sorted(facts.folders, key=_place):
+    for stage in sorted(facts.folders, key=_stage_order):
         home = state.child(facts.folders[stage])
         for shard in sorted(home.folders(), key=int):
             store = ShardStore(folder=home.child(shard), keep=KEEP)
@@ -79,10 +79,10 @@ def find_checkpoint(path: str) -> tuple[str, Facts]:
     Raises:
         StreamError: There is none.
     """
-    for place in (path, f"{path}/_checkpoint", f"{path}.checkpoint"):
-        facts = read_facts(place)
+    for folder in (path, f"{path}/_checkpoint", f"{path}.checkpoint"):
+        facts = read_facts(folder)
         if facts is not None:
-            return place, facts
+            return folder, facts
     raise StreamError(
         "there is no checkpoint",
         where=path,
@@ -90,7 +90,7 @@ def find_checkpoint(path: str) -> tuple[str, Facts]:
     )
 
 
-def _place(stage: str) -> tuple[int, str]:
+def _stage_order(stage: str) -> tuple[int, str]:
     """Stages are called `<number>-<operator>`."""
     number = stage.partition("-")[0]
     return int(number) if number.isdigit() else -1, stage

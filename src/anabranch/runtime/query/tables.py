@@ -49,14 +49,14 @@ def store_tables(plan: PhysicalPlan, sources: Mapping[str, Any], folder: str) ->
     wanted = tables_of(plan)
     if not wanted:
         return {}
-    place = Folder.at(folder)
-    index: dict[str, str] = place.read_json(_INDEX) or {}
+    store = Folder.at(folder)
+    index: dict[str, str] = store.read_json(_INDEX) or {}
     for name in wanted:
         if name not in index:
             data = arrow_file(_rows(sources[name]))
             index[name] = f"{hashlib.sha256(data).hexdigest()}.arrow"
-            place.write(index[name], data)
-            place.write_json(_INDEX, index)
+            store.write(index[name], data)
+            store.write_json(_INDEX, index)
     return {name: f"{folder}/{index[name]}" for name in wanted}
 
 
@@ -76,8 +76,8 @@ def _rows(source: FileSource) -> pa.RecordBatch:
         planner = FilePlanner([source], Folder.at(folder), parts=1)
         end = planner.latest(0, limited=False)
         parts = [
-            came.batch.payload
+            arrivals.batch.payload
             for part in planner.parts(0, end)
-            for came, _ in read_pieces(source, part.splits, source.schema.names)
+            for arrivals, _ in read_pieces(source, part.splits, source.schema.names)
         ]
     return concat_rows([no_rows(source.schema), *parts])

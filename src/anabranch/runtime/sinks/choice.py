@@ -25,18 +25,18 @@ from anabranch.runtime.store.folder import Folder
 _POSTGRES: Final = ("postgresql://", "postgres://")
 
 
-def shown_place(to: str) -> str:
+def shown_target(to: str) -> str:
     """A place as others may see it: without passwords.
 
-    >>> shown_place("postgresql://ann:secret@db/shop?table=top"), shown_place("out/")
+    >>> shown_target("postgresql://ann:secret@db/shop?table=top"), shown_target("out/")
     ('postgresql://db/shop, table top', 'out/')
     """
     if not to.startswith(_POSTGRES):
         return to
     from anabranch.runtime.sinks.postgres_sink import PostgresTable
 
-    place = PostgresTable.parse(to)
-    return f"{place.shown}, table {'.'.join(place.table)}"
+    table = PostgresTable.parse(to)
+    return f"{table.shown}, table {'.'.join(table.table)}"
 
 
 def choose_sink(
@@ -75,8 +75,8 @@ def choose_sink(
     if scheme in ("postgresql", "postgres"):
         from anabranch.runtime.sinks.postgres_sink import PostgresSink, PostgresTable
 
-        place = PostgresTable.parse(path)
-        return (lambda _: PostgresSink(place)), None
+        relation = PostgresTable.parse(path)
+        return (lambda _: PostgresSink(relation)), None
     if path.endswith(STREAM_FILES):
         return (lambda out: StreamFileSink(path, out)), f"{path}.checkpoint"
     return (lambda _: LogSink(path)), f"{path}/_checkpoint"

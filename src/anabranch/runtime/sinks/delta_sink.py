@@ -13,7 +13,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
 from anabranch.model.files.stream_parquet import ORDER_COLUMNS
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.elements.elements import Place, element_schema, element_table
+from anabranch.runtime.elements.elements import ElementPosition, element_schema, element_table
 from anabranch.runtime.elements.event_table import (
     COPIES,
     EVENT,
@@ -22,7 +22,14 @@ from anabranch.runtime.elements.event_table import (
     event_changes,
     event_schema,
 )
-from anabranch.runtime.sinks.sinks import Begin, Keep, ShardResult, Sink, promised_before, together
+from anabranch.runtime.sinks.sinks import (
+    Begin,
+    Keep,
+    ShardResult,
+    Sink,
+    promised_before,
+    rows_of_shards,
+)
 
 
 def parse_delta(to: str) -> tuple[str, Keep]:
@@ -98,7 +105,7 @@ class DeltaSink(Sink):
                 "checkpoint and a new table",
             )
         if batch > done:
-            rows = together(results, self._begin.schema).with_stable(stable)
+            rows = rows_of_shards(results, self._begin.schema).with_stable(stable)
             if self._keep == "log":
                 self._append(table, rows, batch, promised_before(batch, self._begin, results))
             else:
@@ -111,7 +118,9 @@ class DeltaSink(Sink):
             self._stable = stable
 
     def _append(self, table: DeltaTable, rows: EventBatch, batch: int, after: Time) -> None:
-        found = element_table([rows], self._begin.schema, after=after, place=Place(batch))
+        found = element_table(
+            [rows], self._begin.schema, after=after, position=ElementPosition(batch)
+        )
         there = {field.name for field in table.schema().fields}
         # A table from before there were columns that tell the order gets them now.
         older = not there.issuperset(ORDER_COLUMNS)

@@ -17,7 +17,7 @@ from anabranch.runtime.sinks.sinks import (
     Sink,
     named_failures,
     promised_before,
-    together,
+    rows_of_shards,
 )
 
 Send: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], object]
@@ -42,9 +42,9 @@ class Messages:
 class MessageSink(Sink):
     """One call of the user's function per batch."""
 
-    def __init__(self, place: Messages) -> None:
+    def __init__(self, messages: Messages) -> None:
         """Send by this function."""
-        self._send = place.send
+        self._send = messages.send
         self._begin = Begin(pa.schema([]), "", INTEGERS, True)
 
     def open(self, begin: Begin) -> None:
@@ -54,7 +54,7 @@ class MessageSink(Sink):
     def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Send the elements of the batch, then its stable point if it has moved."""
         clock = self._begin.clock
-        data = element_lines(together(results, self._begin.schema), clock=clock)
+        data = element_lines(rows_of_shards(results, self._begin.schema), clock=clock)
         if stable > promised_before(batch, self._begin, results):
             data += stable_line(stable, clock=clock)
         values = data.splitlines()

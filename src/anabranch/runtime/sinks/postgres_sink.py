@@ -18,7 +18,7 @@ from anabranch.errors import EngineError, PlanError
 from anabranch.model.clock import INTEGERS
 from anabranch.model.files.stream_parquet import ORDER_COLUMNS
 from anabranch.model.time import FOREVER, Time
-from anabranch.runtime.elements.elements import Place, element_schema, element_table
+from anabranch.runtime.elements.elements import ElementPosition, element_schema, element_table
 from anabranch.runtime.elements.event_table import (
     COPIES,
     EVENT,
@@ -27,7 +27,14 @@ from anabranch.runtime.elements.event_table import (
     event_changes,
     event_schema,
 )
-from anabranch.runtime.sinks.sinks import Begin, Keep, ShardResult, Sink, promised_before, together
+from anabranch.runtime.sinks.sinks import (
+    Begin,
+    Keep,
+    ShardResult,
+    Sink,
+    promised_before,
+    rows_of_shards,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -99,9 +106,9 @@ class PostgresSink(Sink):
     A batch that comes again is found in the table of batches and left alone.
     """
 
-    def __init__(self, place: PostgresTable) -> None:
+    def __init__(self, table: PostgresTable) -> None:
         """Write to this table."""
-        self._place = place
+        self._table = table
         self._begin = Begin(pa.schema([]), "", INTEGERS, True)
         self._connection: psycopg.Connection | None = None
 
@@ -128,44 +135,44 @@ class PostgresSink(Sink):
             if there is not None:
                 raise PlanError(
                     "the table already exists",
-                    where=f"{self._place.shown}, table {'.'.join(self._place.table)}",
+                    where=f"{self._table.shown}, table {'.'.join(self._table.table)}",
                     hint="choose another name, or continue with the checkpoint of the query that "
                     "wrote it",
                 )
             defined = [sql.SQL("{} " + kind).format(sql.Identifier(name)) for name, kind in columns]
-            if self._place.keep != "log":
+            if self._table.keep != "log":
                 key = sql.SQL(", ").join([sql.Identifier(EVENT), sql.Identifier(FROM)])
                 defined.append(sql.SQL("PRIMARY KEY ({})").format(key))
             create = sql.SQL("CREATE TABLE {} ({})")
             cursor.execute(create.format(self._name(), sql.SQL(", ").join(defined)))
-            if self._place.keep == "current":
+            if self._table.keep == "current":
                 index = sql.SQL("CREATE INDEX ON {} ({})")
                 cursor.execute(index.format(self._name(), sql.Identifier(TO)))
             cursor.execute(f"INSERT INTO {_PROGRESS} VALUES (%s, -1)", [begin.query])
 
     def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Write the batch, if it is not there yet."""
-        rows = together(results, self._begin.schema).with_stable(stable)
+        rows = rows_of_shards(results, self._begin.schema).with_stable(stable)
         with self._transaction() as cursor:
             done = self._done(cursor)
             if done is None:
                 raise EngineError(
                     "the database has no record of the query",
-                    where=f"{self._place.shown}, table {_PROGRESS}",
+                    where=f"{self._table.shown}, table {_PROGRESS}",
                     hint="restore the tables, or start the query with a new checkpoint and a new "
                     "table",
                 )
             if batch <= done:
                 return
-            if self._place.keep == "log":
+            if self._table.keep == "log":
                 after = promised_before(batch, self._begin, results)
-                place = Place(batch)
-                found = element_table([rows], self._begin.schema, after=after, place=place)
+                position = ElementPosition(batch)
+                found = element_table([rows], self._begin.schema, after=after, position=position)
                 self._copy(cursor, self._name(), found)
             else:
                 changes = event_changes(rows, clock=self._begin.clock)
                 self._merge(cursor, pa.Table.from_batches([changes]))
-            if self._place.keep == "current":
+            if self._table.keep == "current":
                 self._forget(cursor, stable)
             cursor.execute(
                 f"UPDATE {_PROGRESS} SET batch = %s WHERE query = %s", [batch, self._begin.query]
@@ -183,13 +190,13 @@ class PostgresSink(Sink):
 
         try:
             if self._connection is None or self._connection.closed:
-                self._connection = psycopg.connect(self._place.address)
+                self._connection = psycopg.connect(self._table.address)
             with self._connection.transaction(), self._connection.cursor() as cursor:
                 yield cursor
         except psycopg.Error as problem:
             raise EngineError(
                 f"PostgreSQL rejects it: {str(problem).strip().splitlines()[0]}",
-                where=f"{self._place.shown}, table {'.'.join(self._place.table)}",
+                where=f"{self._table.shown}, table {'.'.join(self._table.table)}",
                 hint="correct it and start the query again: the batch is repeated",
             ) from None
 
@@ -205,7 +212,7 @@ class PostgresSink(Sink):
         """A table of elements from before there were columns that tell the order gets them."""
         from psycopg import sql
 
-        if self._place.keep == "log":
+        if self._table.keep == "log":
             add = sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} bigint")
             for name in ORDER_COLUMNS:
                 cursor.execute(add.format(self._name(), sql.Identifier(name)))
@@ -257,10 +264,10 @@ class PostgresSink(Sink):
     def _name(self) -> sql.Identifier:
         from psycopg import sql
 
-        return sql.Identifier(*self._place.table)
+        return sql.Identifier(*self._table.table)
 
     def _schema(self) -> pa.Schema:
-        if self._place.keep == "log":
+        if self._table.keep == "log":
             return element_schema(self._begin.schema, ordered=True)
         return event_schema(self._begin.schema, clock=self._begin.clock)
 
@@ -274,7 +281,7 @@ class PostgresSink(Sink):
         if found is None:
             raise PlanError(
                 f"column '{field.name}' holds {kind}, which has no column type in PostgreSQL",
-                where=self._place.shown,
+                where=self._table.shown,
                 hint="cast it to a string or a number in the query",
             )
         return found
@@ -282,13 +289,13 @@ class PostgresSink(Sink):
 
 def _as_text(rows: pa.Table) -> pa.Table:
     """Binary values in the way PostgreSQL reads them."""
-    for place, field in enumerate(rows.schema):
+    for position, field in enumerate(rows.schema):
         if pa.types.is_binary(field.type):
             digits = pa.chunked_array(
-                [_hex(each) for each in rows.column(place).chunks], pa.string()
+                [_hex(each) for each in rows.column(position).chunks], pa.string()
             )
             rows = rows.set_column(
-                place, field.name, pc.binary_join_element_wise("\\x", digits, "")
+                position, field.name, pc.binary_join_element_wise("\\x", digits, "")
             )
     return rows
 

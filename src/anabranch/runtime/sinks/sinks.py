@@ -189,7 +189,7 @@ class StreamFileSink(Sink):
                 where=str(self.path),
                 hint="restore the file, or start the query with a new checkpoint and a new file",
             )
-        data = element_lines(together(results, self._schema), clock=self._clock)
+        data = element_lines(rows_of_shards(results, self._schema), clock=self._clock)
         if stable > before["stable"]:
             data += stable_line(stable, clock=self._clock)
         with self.path.open("r+b") as file:
@@ -234,7 +234,7 @@ class LinesSink(Sink):
     def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Write the batch."""
         clock = self._begin.clock
-        rows = together(results, self._begin.schema)
+        rows = rows_of_shards(results, self._begin.schema)
         self._out.write(element_lines(rows, clock=clock))
         if stable > promised_before(batch, self._begin, results):
             self._out.write(stable_line(stable, clock=clock))
@@ -261,7 +261,7 @@ class MemorySink(Sink):
 
     def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Keep the batch."""
-        self._batches[batch] = together(results, self._schema).with_stable(stable)
+        self._batches[batch] = rows_of_shards(results, self._schema).with_stable(stable)
 
     def batches(self) -> list[EventBatch]:
         """All batches so far."""
@@ -288,7 +288,7 @@ class CallbackSink(Sink):
     def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Call the function."""
         schema = self._begin.schema
-        rows = together(results, schema).with_stable(stable)
+        rows = rows_of_shards(results, schema).with_stable(stable)
         table = element_table([rows], schema, after=promised_before(batch, self._begin, results))
         with named_failures(self._function, f"batch {batch}, {table.num_rows} elements"):
             self._function(table, batch)
@@ -316,11 +316,13 @@ def promised_before(batch: int, begin: Begin, results: Sequence[ShardResult]) ->
     The shards remember it, so that this is the same when a batch comes again; a sink that has
     just begun has been told of nothing.
     """
-    said = [result.head["stable_before"] for result in results if "stable_before" in result.head]
-    return BEGINNING if batch <= begin.first else Time(min(said, default=int(BEGINNING)))
+    promised = [
+        result.head["stable_before"] for result in results if "stable_before" in result.head
+    ]
+    return BEGINNING if batch <= begin.first else Time(min(promised, default=int(BEGINNING)))
 
 
-def together(results: Sequence[ShardResult], schema: pa.Schema) -> EventBatch:
+def rows_of_shards(results: Sequence[ShardResult], schema: pa.Schema) -> EventBatch:
     """The rows of all shards, in one order."""
     parts = [
         unpack_events(result.rows, schema, BEGINNING)

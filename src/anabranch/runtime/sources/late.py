@@ -36,7 +36,7 @@ class Verdict:
 
 
 def judge(
-    promise: Promise, promised: Time, came: Arrivals, *, where: str, in_order: bool = True
+    promise: Promise, promised: Time, arrivals: Arrivals, *, where: str, in_order: bool = True
 ) -> Verdict:
     """Compare every row with what the source had promised when it came.
 
@@ -50,15 +50,15 @@ def judge(
     Args:
         promise: What the source declares.
         promised: The stable point in front of the piece.
-        came: The piece.
+        arrivals: The piece.
         where: What messages call its origin.
         in_order: Rows have positions; else all are compared with `promised` alone.
 
     Raises:
         StreamError: A row is late, and the policy says that this must not happen.
     """
-    batch = came.batch
-    after = Time(max(promised, reached(promise, came)))
+    batch = arrivals.batch
+    after = Time(max(promised, reached(promise, arrivals)))
     if promise.stamped:
         start = np.maximum(batch.start, np.int64(promised))
         rows = replace(batch, start=start, end=start, new_end=add_saturating(start, 1))
@@ -68,13 +68,13 @@ def judge(
     # Most pieces have no late row, and two passes of plain minimum and maximum tell.
     if not len(batch) or smaller.min() >= (after if in_order else promised):
         return Verdict(batch, after)
-    bound = _stable_points(promise, promised, came) if in_order else np.int64(promised)
+    bound = _stable_points(promise, promised, arrivals) if in_order else np.int64(promised)
     is_late = smaller < bound
     count = int(np.count_nonzero(is_late))
     if not count:
         return Verdict(batch, after)
     if promise.late == "fail":
-        raise _broken(promise, came, bound, int(np.argmax(is_late)), where)
+        raise _broken(promise, arrivals, bound, int(np.argmax(is_late)), where)
     if promise.late == "drop":
         return Verdict(batch.where(~is_late), after, late=count)
     # What lies before the stable point is over. A move of an end that lies there begins anew.
@@ -86,42 +86,42 @@ def judge(
     return Verdict(clipped, after, late=count - adjusted, adjusted=adjusted)
 
 
-def _stable_points(promise: Promise, promised: Time, came: Arrivals) -> TimeArray | np.int64:
+def _stable_points(promise: Promise, promised: Time, arrivals: Arrivals) -> TimeArray | np.int64:
     """For each row the stable point that everything in front of it has set.
 
     Starts 3, 9, 5, 7 with a delay of 3, nothing promised in front: -forever, 0, 6, 6. So the row
     at 5 is late, the one at 7 is not.
     """
     bound: TimeArray | np.int64 = np.int64(promised)
-    if len(came.stables):
-        bound = np.maximum(came.bound, bound)
+    if len(arrivals.stables):
+        bound = np.maximum(arrivals.bound, bound)
     if promise.delay is not None:
-        latest = np.empty(len(came), np.int64)
+        latest = np.empty(len(arrivals), np.int64)
         # Below this the difference would leave the numbers; it stands for BEGINNING.
         latest[0] = lowest = np.int64(BEGINNING + promise.delay)
-        np.maximum.accumulate(came.batch.start[:-1], out=latest[1:])
+        np.maximum.accumulate(arrivals.batch.start[:-1], out=latest[1:])
         np.maximum(latest, lowest, out=latest)
         latest -= np.int64(promise.delay)
         bound = np.maximum(bound, latest, out=latest)
     return bound
 
 
-def reached(promise: Promise, came: Arrivals) -> Time:
+def reached(promise: Promise, arrivals: Arrivals) -> Time:
     """What a source promises with these rows: explicitly, or by its declared delay."""
-    stable = came.batch.stable
-    if promise.delay is not None and (len(came) or came.left_out):
-        latest = Time(int(came.batch.start.max(initial=came.latest)))
+    stable = arrivals.batch.stable
+    if promise.delay is not None and (len(arrivals) or arrivals.left_out):
+        latest = Time(int(arrivals.batch.start.max(initial=arrivals.latest)))
         stable = Time(max(stable, subtract_saturating(latest, promise.delay)))
     return stable
 
 
 def _broken(
-    promise: Promise, came: Arrivals, bound: TimeArray | np.int64, row: int, where: str
+    promise: Promise, arrivals: Arrivals, bound: TimeArray | np.int64, row: int, where: str
 ) -> StreamError:
     def at(time: int) -> str:
         return promise.clock.format(int(time))
 
-    batch = came.batch
+    batch = arrivals.batch
     is_insert = batch.end[row] == batch.start[row]
     end = batch.new_end[row] if is_insert else batch.end[row]
     moved = "" if is_insert else f" adjusted to [{at(batch.start[row])}, {at(batch.new_end[row])})"
@@ -133,7 +133,7 @@ def _broken(
         hint += "raise its delay, or "
     return StreamError(
         f"{what} that arrives too late, after {over}",
-        where=f"source '{promise.source}', {where}, row {came.position[row]}: "
+        where=f"source '{promise.source}', {where}, row {arrivals.position[row]}: "
         f"[{at(batch.start[row])}, {at(end)}){moved}, stable point {at(stable)}",
         hint=hint + "let late rows be dropped or adjusted (late='drop', late='adjust')",
     )

@@ -22,7 +22,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _LOCAL: Final = "file://"
 
 
-def scheme_of(place: str) -> str | None:
+def scheme_of(text: str) -> str | None:
     """The scheme of a place, in small letters; None for a path.
 
     A path with a colon in its first name is written with a folder before it.
@@ -30,7 +30,7 @@ def scheme_of(place: str) -> str | None:
     >>> scheme_of("delta:out"), scheme_of("s3://bucket/x"), scheme_of("./a:b"), scheme_of("10:30")
     ('delta', 's3', None, None)
     """
-    found = _SCHEME.match(place)
+    found = _SCHEME.match(text)
     return None if found is None else found[1].lower()
 
 
@@ -75,37 +75,37 @@ def folder_for_all(to: str | Path) -> str:
     Raises:
         PlanError: It is no folder.
     """
-    place = str(to).removeprefix(_LOCAL)
-    scheme = None if isinstance(to, Path) else sink_scheme(place)
-    if place == "-" or place.endswith(STREAM_FILES) or scheme in SINKS:
+    text = str(to).removeprefix(_LOCAL)
+    scheme = None if isinstance(to, Path) else sink_scheme(text)
+    if text == "-" or text.endswith(STREAM_FILES) or scheme in SINKS:
         raise PlanError(
             f"several queries cannot be written to '{to}'",
             where=f"to='{to}'",
             hint="name a folder: every query writes a log folder in it",
         )
-    return place.rstrip("/") or "/"
+    return text.rstrip("/") or "/"
 
 
-def local_path(place: Any, *, where: str) -> str:
+def local_path(location: Any, *, where: str) -> str:
     """The path of files to be read.
 
     Raises:
         StreamError: They are not on a disk of this machine.
     """
-    if isinstance(place, Path):
-        return str(place)
-    text = str(place).removeprefix(_LOCAL)
+    if isinstance(location, Path):
+        return str(location)
+    text = str(location).removeprefix(_LOCAL)
     scheme = scheme_of(text)
     if scheme is None or Path(text).exists():
         return text
     raise _remote(text, scheme, where)
 
 
-def _remote(place: str, scheme: str, where: str) -> StreamError:
+def _remote(text: str, scheme: str, where: str) -> StreamError:
     if scheme in FILE_SYSTEMS or scheme in ("http", "https", "s3a", "s3n", "dbfs", "ftp"):
         hint = (
             "files are read from a local or mounted disk; let Spark read them: "
-            f"SOURCE spark('parquet', '{place}'), or engine.stream(spark.readStream...)"
+            f"SOURCE spark('parquet', '{text}'), or engine.stream(spark.readStream...)"
         )
     elif scheme == "kafka":
         hint = (
@@ -114,9 +114,9 @@ def _remote(place: str, scheme: str, where: str) -> StreamError:
         )
     else:
         near = get_close_matches(scheme, ("delta", "file"), 1)
-        guess = f"did you mean '{near[0]}:{place[len(scheme) + 1 :]}'? " if near else ""
+        guess = f"did you mean '{near[0]}:{text[len(scheme) + 1 :]}'? " if near else ""
         hint = (
             f"{guess}a source is a path, delta:<path>, or what Spark reads: SOURCE spark('format')"
-            f"; a path with a colon is written ./{place}"
+            f"; a path with a colon is written ./{text}"
         )
     return StreamError(f"there are no files at '{scheme}:'", where=where, hint=hint)

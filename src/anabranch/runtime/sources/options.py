@@ -18,7 +18,7 @@ from anabranch.runtime.option import (
     Option,
     check_all,
     count,
-    said,
+    set_options,
     table_of,
     word,
 )
@@ -56,32 +56,32 @@ MOST_ROWS: Final = 1_000_000
 """The rows of a source that go into one batch, if nobody says otherwise."""
 
 SOURCE_OPTIONS: Final = table_of(
-    Option(name="name", kind=NAME, places=_EVERY, in_sql=False),
+    Option(name="name", kind=NAME, applies_to=_EVERY, in_sql=False),
     Option(
         name="start",
         kind=COLUMN,
-        places=_WITH_COLUMNS | {"arrival", "table"},
+        applies_to=_WITH_COLUMNS | {"arrival", "table"},
         clause="ORDERED BY",
         why_not="elements have a start of their own",
     ),
     Option(
         name="end",
         kind=COLUMN,
-        places=_WITH_COLUMNS | {"table"},
+        applies_to=_WITH_COLUMNS | {"table"},
         clause="UNTIL",
         why_not="an end needs a column with the start",
     ),
     Option(
         name="kind",
         kind=COLUMN,
-        places=_WITH_COLUMNS,
+        applies_to=_WITH_COLUMNS,
         why_not="only tables of elements have a column with the kind",
     ),
-    Option(name="schema", kind=SCHEMA, places=_EVERY, clause="columns"),
+    Option(name="schema", kind=SCHEMA, applies_to=_EVERY, clause="columns"),
     Option(
         name="delay",
         kind=DURATION,
-        places=_WITH_COLUMNS | {"elements", "log"},
+        applies_to=_WITH_COLUMNS | {"elements", "log"},
         clause="DELAY",
         why_not="its rows are never late",
     ),
@@ -90,21 +90,21 @@ SOURCE_OPTIONS: Final = table_of(
         kind=word(*get_args(LatePolicy)),
         default="drop",
         nullable=False,
-        places=_WITH_COLUMNS | {"elements", "log", "copies"},
+        applies_to=_WITH_COLUMNS | {"elements", "log", "copies"},
         clause="LATE",
         why_not="its rows are never late",
     ),
     Option(
         name="heartbeat",
         kind=POSITIVE_DURATION,
-        places=_STREAMS_IN_FILES | {"frame"},
+        applies_to=_STREAMS_IN_FILES | {"frame"},
         clause="HEARTBEAT",
         why_not="queries do not wait for it",
     ),
     Option(
         name="chronon",
         kind=POSITIVE_DURATION,
-        places=_EVERY,
+        applies_to=_EVERY,
         clause="CHRONON",
     ),
     Option(
@@ -112,7 +112,7 @@ SOURCE_OPTIONS: Final = table_of(
         kind=FLAG,
         default=False,
         nullable=False,
-        places=frozenset(("rows", "delta")),
+        applies_to=frozenset(("rows", "delta")),
         clause="ORDERED",
         why_not="only rows of files with a start column can be declared in order",
     ),
@@ -121,20 +121,20 @@ SOURCE_OPTIONS: Final = table_of(
         kind=FLAG,
         default=False,
         nullable=False,
-        places=_EVERY - {"table"},
+        applies_to=_EVERY - {"table"},
         clause="KEYED",
         why_not="the rows of a table hold at all times",
     ),
     Option(
         name="unique",
         kind=COLUMN_SETS,
-        places=_EVERY,
+        applies_to=_EVERY,
         clause="UNIQUE",
     ),
     Option(
         name="edges",
         kind=COLUMNS,
-        places=_WITH_COLUMNS | {"arrival"},
+        applies_to=_WITH_COLUMNS | {"arrival"},
         clause="EDGES BY",
         why_not="only rows with a start column and without an end can be edges",
     ),
@@ -143,7 +143,7 @@ SOURCE_OPTIONS: Final = table_of(
         kind=FLAG,
         default=False,
         nullable=False,
-        places=_WITH_COLUMNS | {"table"},
+        applies_to=_WITH_COLUMNS | {"table"},
         in_sql=False,
         why_not="it has no time column",
     ),
@@ -152,20 +152,20 @@ SOURCE_OPTIONS: Final = table_of(
         kind=FLAG,
         default=False,
         nullable=False,
-        places=_STREAMS_IN_FILES | {"still"},
+        applies_to=_STREAMS_IN_FILES | {"still"},
         why_not="its end cannot be declared",
     ),
     Option(
         name="max_rows_per_batch",
         kind=count(1),
         default=MOST_ROWS,
-        places=_STREAMS_IN_FILES | {"copies", "still"},
+        applies_to=_STREAMS_IN_FILES | {"copies", "still"},
         why_not="the size of its batches is not set here",
     ),
     Option(
         name="max_files_per_batch",
         kind=count(1),
-        places=_STREAMS_IN_FILES - {"log"},
+        applies_to=_STREAMS_IN_FILES - {"log"},
         why_not="it is not read file by file",
     ),
     Option(
@@ -173,7 +173,7 @@ SOURCE_OPTIONS: Final = table_of(
         kind=FLAG,
         default=False,
         nullable=False,
-        places=_EVERY,
+        applies_to=_EVERY,
         # In SQL it is CREATE OR REPLACE.
         in_sql=False,
     ),
@@ -182,7 +182,7 @@ SOURCE_OPTIONS: Final = table_of(
         kind=FLAG,
         default=False,
         nullable=False,
-        places=frozenset({"copies"}),
+        applies_to=frozenset({"copies"}),
         why_not="copies are log folders and stream files, found by a folder or a pattern",
     ),
 )
@@ -201,7 +201,7 @@ def checked_options(given: Mapping[str, Any], *, where: str) -> frozenset[str]:
         PlanError: A value is not what its option takes.
     """
     check_all(SOURCE_OPTIONS, given, where=where)
-    return said(SOURCE_OPTIONS, given)
+    return set_options(SOURCE_OPTIONS, given)
 
 
 def refuse_misplaced(given: frozenset[str], kind: SourceKind, *, where: str) -> None:
@@ -211,7 +211,7 @@ def refuse_misplaced(given: frozenset[str], kind: SourceKind, *, where: str) -> 
         PlanError: There is one; in SQL it may be a clause.
     """
     for name, option in SOURCE_OPTIONS.items():
-        if name not in given or kind in option.places:
+        if name not in given or kind in option.applies_to:
             continue
         called = option.clause or name
         label = name if called == name else f"{called} ({name} in Python)"

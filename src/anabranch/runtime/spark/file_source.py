@@ -44,11 +44,11 @@ def read_files(spark: SparkSession, job: FileJob, folder: str) -> DataFrame:
     _register(spark)
     data = pickle.dumps(job)
     name = f"files-{hashlib.sha256(data).hexdigest()}.pickle"
-    place = Folder.at(folder)
-    for old in place.names():
+    store = Folder.at(folder)
+    for old in store.names():
         if old.startswith("files-") and old != name:
-            place.remove(old)
-    place.write(name, data)
+            store.remove(old)
+    store.write(name, data)
     return spark.readStream.format(_FORMAT).option("folder", folder).option("job", name).load()
 
 

@@ -85,8 +85,8 @@ class FrameSource:
             )
         if not self.frame.isStreaming or self.promise.stamped:
             return None
-        said = (self.promise.delay, self.promise.heartbeat, self.shape.kind)
-        return unordered_note(self.name) if any(each is not None for each in said) else None
+        options = (self.promise.delay, self.promise.heartbeat, self.shape.kind)
+        return unordered_note(self.name) if any(each is not None for each in options) else None
 
 
 def frame_schema(frame: DataFrame) -> pa.Schema:
@@ -99,8 +99,10 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
             where=str(problem)[:200],
             hint="select the columns you need, cast to other types",
         ) from problem
-    said = {field.name: field.metadata.get(TIMES_KEY.decode()) for field in frame.schema.fields}
-    notes = {name: {TIMES_KEY: note.encode()} for name, note in said.items() if note}
+    notes_text = {
+        field.name: field.metadata.get(TIMES_KEY.decode()) for field in frame.schema.fields
+    }
+    notes = {name: {TIMES_KEY: note.encode()} for name, note in notes_text.items() if note}
     return pa.schema(
         [
             pa.field(
@@ -202,22 +204,22 @@ def _pieces(
     waiting: list[pa.RecordBatch] = []
     number = 1
 
-    def together() -> Piece:
+    def gathered() -> Piece:
         rows = pa.concat_batches(waiting)
-        came = coarser(_arrivals(rows, schema, shape, number), job.promises[name].step)
+        arrivals = coarser(_arrivals(rows, schema, shape, number), job.promises[name].step)
         # Rows of a DataFrame have no order: a stable point holds after the batch.
-        return without_order(came), "DataFrame"
+        return without_order(arrivals), "DataFrame"
 
     for rows in batches:
         if not rows.num_rows:
             continue
         waiting.append(rows)
         if sum(each.num_rows for each in waiting) >= file_reader.CHUNK_ROWS // 2:
-            yield together()
+            yield gathered()
             number += sum(each.num_rows for each in waiting)
             waiting.clear()
     if waiting:
-        yield together()
+        yield gathered()
 
 
 def _arrivals(rows: pa.RecordBatch, schema: pa.Schema, shape: Shape, number: int) -> Arrivals:
@@ -225,12 +227,12 @@ def _arrivals(rows: pa.RecordBatch, schema: pa.Schema, shape: Shape, number: int
     if shape.keep is None:
         return arrivals_of(rows, schema, shape, first=number, where="DataFrame")
     keep = rows.column(shape.keep)
-    came = arrivals_of(rows.filter(keep), schema, shape, first=number, where="DataFrame")
-    left_out = rows.num_rows - len(came)
+    arrivals = arrivals_of(rows.filter(keep), schema, shape, first=number, where="DataFrame")
+    left_out = rows.num_rows - len(arrivals)
     if not left_out:
-        return came
+        return arrivals
     latest = latest_start(rows, shape, where="DataFrame")
-    return replace(came, left_out=left_out, latest=latest)
+    return replace(arrivals, left_out=left_out, latest=latest)
 
 
 def as_files(source: FrameSource, folder: str) -> FileSource:

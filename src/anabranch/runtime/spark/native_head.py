@@ -206,12 +206,12 @@ def _filtered(node: Filter, source: FrameSource) -> FrameSource:
         with pinned(source.frame.sparkSession):
             # Analysed here and now, under our settings; the rows are read later.
             frame = source.frame.withColumn(_FITS, sf.expr(node.predicate.sql))
-        fitting = _kept(sf.col(_FITS), replace(source, frame=frame))
+        fitting = _with_condition(sf.col(_FITS), replace(source, frame=frame))
         return replace(fitting, frame=fitting.frame.drop(_FITS))
-    return _kept(keep(), source)
+    return _with_condition(keep(), source)
 
 
-def _kept(keep: Column, source: FrameSource) -> FrameSource:
+def _with_condition(keep: Column, source: FrameSource) -> FrameSource:
     if source.promise.delay is not None and source.frame.isStreaming:
         return _marked(keep, source)
     if source.shape.kind is not None:

@@ -92,12 +92,12 @@ def resolve_path(path: str, script: str | None) -> str:
 
 
 def _anything(path: str) -> bool:
-    place = Path(path)
+    location = Path(path)
     if any(mark in path for mark in "*?["):
-        root = Path(place.anchor or ".")
-        pattern = str(place.relative_to(root)) if place.is_absolute() else path
+        root = Path(location.anchor or ".")
+        pattern = str(location.relative_to(root)) if location.is_absolute() else path
         return next(iter(root.glob(pattern)), None) is not None
-    return place.exists()
+    return location.exists()
 
 
 def _files(statement: CreateSource, _spark: GetSpark) -> Any:

@@ -28,9 +28,9 @@ def settle(parcels: pa.Table, job: Job, batch: int) -> pa.Table:
 
     All that is left is to note progress; that is not worth an exchange and a round of tasks.
     """
-    (places,) = job.levels()
-    shards = range(job.most_shards(places))
-    return pa.Table.from_batches(run_level(job, places, shards, batch, iter(parcels.to_batches())))
+    (level,) = job.levels()
+    shards = range(job.most_shards(level))
+    return pa.Table.from_batches(run_level(job, level, shards, batch, iter(parcels.to_batches())))
 
 
 def chain_stages(parcels: DataFrame, job: Job, rows: StructType | None = None) -> DataFrame:
@@ -43,11 +43,11 @@ def chain_stages(parcels: DataFrame, job: Job, rows: StructType | None = None) -
     """
     sealed = seal(job)
     levels = job.levels()
-    for places in levels:
-        result = PARCELS_DDL if places != levels[-1] else rows or RESULTS_DDL
-        width = job.width(places)
+    for level in levels:
+        result = PARCELS_DDL if level != levels[-1] else rows or RESULTS_DDL
+        width = job.width(level)
         exchanged = parcels.repartitionById(width, sf.col("shard") % width)
-        parcels = exchanged.mapInArrow(_level(sealed, places), result)
+        parcels = exchanged.mapInArrow(_level(sealed, level), result)
     return parcels
 
 
@@ -58,24 +58,24 @@ def observed(results: DataFrame) -> DataFrame:
     gave out, the rows of state they hold, and the stable point of the output.
     """
 
-    def said(name: str) -> Column:
+    def field_of(name: str) -> Column:
         return sf.get_json_object("head", f"$.said.{name}").cast("long")
 
     return results.observe(
         OBSERVED,
-        sf.sum(said("rows_in")).alias("rows_in"),
-        sf.sum(said("rows_out")).alias("rows_out"),
-        sf.sum(said("state_rows")).alias("state_rows"),
-        sf.min(said("stable")).alias("stable"),
+        sf.sum(field_of("rows_in")).alias("rows_in"),
+        sf.sum(field_of("rows_out")).alias("rows_out"),
+        sf.sum(field_of("state_rows")).alias("state_rows"),
+        sf.min(field_of("stable")).alias("stable"),
     )
 
 
-def _level(sealed: bytes, places: tuple[int, ...]) -> Worker:
+def _level(sealed: bytes, level: tuple[int, ...]) -> Worker:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         load_beside()
         take_thresholds()
         job = unseal(sealed, current_query())
-        shards = range(current_partition(), job.most_shards(places), job.width(places))
-        return run_level(job, places, shards, current_batch(), batches)
+        shards = range(current_partition(), job.most_shards(level), job.width(level))
+        return run_level(job, level, shards, current_batch(), batches)
 
     return run

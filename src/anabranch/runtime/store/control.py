@@ -56,8 +56,8 @@ class Command:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        said: dict[str, Any] = {"verb": self.verb, "source": self.source, "value": self.value}
-        return said if self.copy is None else {**said, "copy": self.copy}
+        content: dict[str, Any] = {"verb": self.verb, "source": self.source, "value": self.value}
+        return content if self.copy is None else {**content, "copy": self.copy}
 
     def __str__(self) -> str:
         value = "" if self.value is None else f" {self.value}"
@@ -174,15 +174,15 @@ class ControlFolder:
             return command_of(content, sources, copies)
         except Exception as problem:  # noqa: BLE001 (anybody can put anything here)
             raw = (self.folder.read(f"{name}.json") or b"").decode(errors="replace")
-            said = {"content": raw[:1000], "why": str(problem)[:500]}
-            self.folder.child(_REFUSED).write_json(f"{name}.json", said)
+            note = {"content": raw[:1000], "why": str(problem)[:500]}
+            self.folder.child(_REFUSED).write_json(f"{name}.json", note)
             self.folder.remove(f"{name}.json")
             return None
 
     def take(self, name: str, command: Command, entry: int) -> None:
         """A command is in the plan: it waits no longer."""
-        said = {"content": command.to_json(), "entry": entry}
-        self.folder.child(_TAKEN).write_json(f"{name}.json", said)
+        content = {"content": command.to_json(), "entry": entry}
+        self.folder.child(_TAKEN).write_json(f"{name}.json", content)
         self.folder.remove(f"{name}.json")
 
     def notes(self) -> list[CommandStatus]:
@@ -194,14 +194,14 @@ class ControlFolder:
         for status in (_TAKEN, _REFUSED):
             folder = self.folder.child(status)
             for name in folder.names():
-                said = folder.read_json(name) or {}
+                content = folder.read_json(name) or {}
                 found.append(
                     CommandStatus(
                         name.removesuffix(".json"),
                         status,
-                        said.get("content"),
-                        said.get("entry"),
-                        said.get("why", ""),
+                        content.get("content"),
+                        content.get("entry"),
+                        content.get("why", ""),
                     )
                 )
         return sorted(found, key=lambda note: note.name)

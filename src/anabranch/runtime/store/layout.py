@@ -78,10 +78,10 @@ def first_layout(plan: PhysicalPlan, query: str) -> StateLayout:
         tuple(
             Home(
                 "out" if not number else f"out/{number}",
-                prints[plan.stages[place].name],
+                prints[plan.stages[index].name],
                 identity=query if not number else f"{query}-{number}",
             )
-            for number, place in enumerate(plan.outputs)
+            for number, index in enumerate(plan.outputs)
         ),
     )
 
@@ -159,8 +159,8 @@ def changed_layout(
         stages[name] = Home(folder, fingerprint, batch, forms=state_forms(stage))
     waiting = list(old.outputs)
     outputs = []
-    for place in plan.outputs:
-        fingerprint = prints[plan.stages[place].name]
+    for index in plan.outputs:
+        fingerprint = prints[plan.stages[index].name]
         home = next((each for each in waiting if each.fingerprint == fingerprint), None)
         if home is None:
             own = uuid.uuid4().hex[:8]

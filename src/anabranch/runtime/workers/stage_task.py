@@ -18,7 +18,7 @@ from anabranch.kernels.plan.address import Address
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.elements.elements import Place, element_rows
+from anabranch.runtime.elements.elements import ElementPosition, element_rows
 from anabranch.runtime.elements.exchange import Parcel, gather, pack, unpack
 from anabranch.runtime.sources.files.log_folder import SENDER, write_part
 from anabranch.runtime.store.phases import reached
@@ -69,7 +69,7 @@ def run_level(
         yield from pack(job.parcels(Address.stage(stage.name), output, head, part=shard))
         for number in job.outputs_of(place):
             if job.deliveries[number] == "rows":
-                place_of = Place.of_shard(batch, shard, job.shards_of(stage))
+                place_of = ElementPosition.of_shard(batch, shard, job.shards_of(stage))
                 yield from _as_elements(place_of, output, head)
                 continue
             rows = pack(_deliver(job, number, shard, batch, output, head, parcels))
@@ -244,10 +244,10 @@ def netted(batch: EventBatch) -> EventBatch:
     return net(batch) if (batch.end != batch.start).any() else ordered(batch)
 
 
-def _as_elements(place: Place, output: EventBatch, head: Mapping[str, Any]) -> Batches:
+def _as_elements(position: ElementPosition, output: EventBatch, head: Mapping[str, Any]) -> Batches:
     """One stable point for all shards, and only when it is news."""
-    after = FOREVER if place.first else Time(head["stable_before"])
-    return element_rows(output, after=after, place=place)
+    after = FOREVER if position.first else Time(head["stable_before"])
+    return element_rows(output, after=after, position=position)
 
 
 def _deliver(

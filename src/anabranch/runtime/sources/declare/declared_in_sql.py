@@ -84,7 +84,7 @@ def own_options(statement: CreateSource) -> dict[str, Any]:
 
 def _clauses(statement: CreateSource) -> list[str]:
     """The options that stand in clauses of their own."""
-    said = {
+    clauses = {
         "start": statement.start,
         "end": statement.end,
         "schema": statement.columns,
@@ -97,7 +97,7 @@ def _clauses(statement: CreateSource) -> list[str]:
         "unique": statement.unique or None,
         "edges": statement.edges,
     }
-    return [name for name, value in said.items() if value is not None]
+    return [name for name, value in clauses.items() if value is not None]
 
 
 def checked_durations(statement: CreateSource) -> None:

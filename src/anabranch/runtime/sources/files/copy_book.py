@@ -53,8 +53,8 @@ class PlannedCopy:
 
 @final
 @dataclass(slots=True)
-class Taken:
-    """What a batch takes of the copies of a stream.
+class CopyBatch:
+    """The part of the copies of a stream that one batch reads.
 
     Attributes:
         units: The pieces, copy by copy, each copy in its own order.
@@ -114,13 +114,13 @@ class CopyBook:
         """Read a copy again, from its beginning: nobody remembers what it has said."""
         self._copies[name] = replace(self._copies[name], away=False, identity=None)
 
-    def take(self, rows: int | None, told: Collection[str] = ()) -> Taken:
+    def take(self, rows: int | None, commanded: Collection[str] = ()) -> CopyBatch:
         """What comes next, at most about so many rows of all copies together.
 
-        Every copy that has something new gets its share, and at least one piece. Copies in `told`
-        are announced by somebody else.
+        Every copy that has something new gets its share, and at least one piece. Copies in
+        `commanded` are announced by a command of the same batch.
         """
-        taken = Taken()
+        taken = CopyBatch()
         there = self._there()
         if self._frozen is not None:
             there = {name: path for name, path in there.items() if name in self._frozen}
@@ -143,7 +143,7 @@ class CopyBook:
                 taken.after[name] = cursor.at
         for name, problem in problems.items():
             taken.changed[name] = replace(taken.changed.get(name, known[name]), problem=problem)
-        taken.announced = {n: since for n, since in taken.announced.items() if n not in told}
+        taken.announced = {n: since for n, since in taken.announced.items() if n not in commanded}
         return taken
 
     def _there(self) -> dict[str, Path]:
@@ -154,7 +154,7 @@ class CopyBook:
             return {}
 
     def _look(
-        self, name: str, copy: PlannedCopy, path: Path | None, taken: Taken
+        self, name: str, copy: PlannedCopy, path: Path | None, taken: CopyBatch
     ) -> tuple[PlannedCopy, _Cursor | None]:
         """What a copy is now, and how to read on in it if that can be done."""
         if path is None:
@@ -169,7 +169,7 @@ class CopyBook:
                 if wrong:
                     return replace(copy, problem=wrong), None
         except (OSError, AnabranchError) as problem:
-            return replace(copy, problem=_said(problem)), None
+            return replace(copy, problem=_problem_text(problem)), None
         note = None if begins else self._lost.note(self._source.name, copy.number)
         if note is not None:
             return replace(copy, problem=note["problem"]), None
@@ -188,7 +188,7 @@ class CopyBook:
     def _begins(self, name: str, copy: PlannedCopy, found: Measured) -> bool:
         """Whether a copy is new, was made anew, or can be read again after all."""
         at = self._positions.get(name, START)
-        if copy.identity != found.identity or found.size < at.place:
+        if copy.identity != found.identity or found.size < at.offset:
             return True
         note = self._lost.note(self._source.name, copy.number)
         if note is None:
@@ -259,19 +259,19 @@ class _Cursor:
 def _share_fairly(cursors: Sequence[_Cursor], rows: int | None) -> dict[str, str]:
     """Give every copy its part of the rows, and what some leave to the others; the problems met."""
     problems: dict[str, str] = {}
-    waiting, left, some = list(cursors), rows, 1
-    while waiting and some:
+    waiting, left, progress = list(cursors), rows, 1
+    while waiting and progress:
         share = None if left is None else max(1, left // len(waiting))
-        some, still = 0, []
+        progress, still = 0, []
         for cursor in waiting:
             if left is not None and left <= 0 and cursor.taken:
                 continue
             try:
                 count, more = cursor.fill(share)
             except (OSError, ValueError, KeyError, AnabranchError) as problem:
-                problems[cursor.name] = _said(problem)
+                problems[cursor.name] = _problem_text(problem)
                 continue
-            some += count
+            progress += count
             left = None if left is None else left - count
             still += [cursor] if more else []
         waiting = still
@@ -286,7 +286,7 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _said(problem: Exception) -> str:
+def _problem_text(problem: Exception) -> str:
     """A problem in one line."""
     if isinstance(problem, FileNotFoundError):
         return f"a file no longer exists: {problem.filename}"

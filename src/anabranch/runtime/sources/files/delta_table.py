@@ -116,7 +116,7 @@ def snapshot_files(root: str, version: int) -> tuple[DataFile, ...]:
     rows = actions.select(["path", "modification_time"]).to_pylist()
     found = [(row["modification_time"], row["path"]) for row in rows]
     values = _partition_texts(actions)
-    order = sorted(range(len(found)), key=lambda place: found[place])
+    order = sorted(range(len(found)), key=lambda unit: found[unit])
     return tuple(DataFile(_local(root, found[at][1]), values[at]) for at in order)
 
 
@@ -134,11 +134,11 @@ def version_files(root: str, version: int, *, feed: bool) -> tuple[DataFile, ...
         if "protocol" in action or "metaData" in action:
             delta_schema(root)
         for name, found in (("add", adds), ("remove", removes), ("cdc", changes)):
-            said = action.get(name)
-            if said is None or (name != "cdc" and not said.get("dataChange", True)):
+            details = action.get(name)
+            if details is None or (name != "cdc" and not details.get("dataChange", True)):
                 continue
-            values = tuple(sorted((said.get("partitionValues") or {}).items()))
-            found.append(DataFile(_local(root, said["path"]), values, _CHANGES[name]))
+            values = tuple(sorted((details.get("partitionValues") or {}).items()))
+            found.append(DataFile(_local(root, details["path"]), values, _CHANGES[name]))
     if removes and not feed:
         raise StreamError(
             f"version {version} of the Delta table removes rows",
@@ -170,32 +170,32 @@ def new_delta_units(
         start: The column with the start, where it matters how late it gets in a piece.
     """
     shape = None if start is None else Shape(start=start)
-    version, place = size - 1, at.number - 1
-    if at.place > 0:
-        version = at.place - 1
+    version, unit = size - 1, at.number - 1
+    if at.offset > 0:
+        version = at.offset - 1
     else:
-        if at.place < -1:
-            version = -at.place - 2
+        if at.offset < -1:
+            version = -at.offset - 2
         files = snapshot_files(str(root), version)
-        yield from _units(root, files, place, shape, before=-version - 2, after=version + 1)
-        place = 0
+        yield from _units(root, files, unit, shape, before=-version - 2, after=version + 1)
+        unit = 0
     for number in () if feed is None else range(version + 1, size):
         assert feed is not None
         files = version_files(str(root), number, feed=feed)
-        yield from _units(root, files, place, shape, before=number, after=number + 1)
-        place = 0
+        yield from _units(root, files, unit, shape, before=number, after=number + 1)
+        unit = 0
 
 
 def _units(
     root: Path,
     files: tuple[DataFile, ...],
-    place: int,
+    unit: int,
     shape: Shape | None,
     *,
     before: int,
     after: int,
 ) -> Iterator[Unit]:
-    first, group = divmod(place, _GROUPS)
+    first, group = divmod(unit, _GROUPS)
     if not files:
         yield Unit(str(root), (), 0, Position(after))
     for index in range(first, len(files)):
@@ -211,8 +211,8 @@ def _units(
             ) from None
         rows = [metadata.row_group(each).num_rows for each in range(metadata.num_row_groups)]
         number = 1 + sum(rows[:group])
-        is_told_outside = shape is not None and shape.start in dict(file.values)
-        statistics = StartStatistics(metadata, None if is_told_outside else shape)
+        is_partition_value = shape is not None and shape.start in dict(file.values)
+        statistics = StartStatistics(metadata, None if is_partition_value else shape)
         for each in range(group, len(rows)) or (0,):
             last = each + 1 >= len(rows)
             following = Position(before, 1 + index * _GROUPS + each + 1)

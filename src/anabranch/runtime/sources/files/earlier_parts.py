@@ -46,11 +46,11 @@ class Earlier:
         """The same for whoever comes behind one more part."""
         if not promises_within(source):
             return self
-        known = [_known(source, split) for split in splits]
-        told = [promised for promised in known if promised is not None]
-        rest = tuple(split for split, told in zip(splits, known, strict=True) if told is None)
+        found = [_promise_of(source, split) for split in splits]
+        promises = [promised for promised in found if promised is not None]
+        rest = tuple(split for split, promise in zip(splits, found, strict=True) if promise is None)
         more = (UnreadPart(entry, index, rest),) if rest else ()
-        return Earlier(max([self.promised, *told]), self.unread + more)
+        return Earlier(max([self.promised, *promises]), self.unread + more)
 
 
 @final
@@ -99,11 +99,11 @@ def promises_within(source: FileSource) -> bool:
     # What a Delta table says of its changes holds no stable points; a table of elements does.
     has_kinds = source.shape is not None and source.shape.kind not in (None, KIND)
     holds_stables = source.form == "lines" or has_kinds
-    is_judged = source.ordered and not source.stamped and not source.copies
-    return is_judged and (source.promise.delay is not None or bool(holds_stables))
+    is_checked = source.ordered and not source.stamped and not source.copies
+    return is_checked and (source.promise.delay is not None or bool(holds_stables))
 
 
-def _known(source: FileSource, split: FileSplit) -> Time | None:
+def _promise_of(source: FileSource, split: FileSplit) -> Time | None:
     """What a piece promises, as far as that can be told without reading it."""
     if not split.path:
         stable = Time(split.stable if split.stable is not None else BEGINNING)

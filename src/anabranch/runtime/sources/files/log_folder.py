@@ -102,8 +102,10 @@ class LogFolder:
         Tasks report in any order, while the insert of an event may be in one file and its adjust
         in another. Files of shards come last: they share no event with others.
         """
-        placed = sorted(files, key=lambda file: (SENDER not in file, file.get(SENDER, ())))
-        listed = [{key: said for key, said in file.items() if key != SENDER} for file in placed]
+        by_sender = sorted(files, key=lambda file: (SENDER not in file, file.get(SENDER, ())))
+        listed = [
+            {key: value for key, value in file.items() if key != SENDER} for file in by_sender
+        ]
         entry = {"format": _FORMAT, "batch": batch, "stable": int(stable), "files": listed}
         self._log.write_json(f"{batch}.json", entry, seal=False)
 

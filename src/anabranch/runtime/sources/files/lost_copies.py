@@ -26,18 +26,18 @@ class LostCopies:
     def add(self, source: str, copy: int, split: FileSplit, problem: str) -> None:
         """Something of a copy could not be read."""
         content = {"split": split.to_json(), "problem": problem}
-        self._place.write_json(_name(source, copy), content)
+        self._folder.write_json(_name(source, copy), content)
 
     def note(self, source: str, copy: int) -> dict[str, Any] | None:
         """The note about a copy: the piece, and the problem."""
-        return self._place.read_json(_name(source, copy))
+        return self._folder.read_json(_name(source, copy))
 
     def remove(self, source: str, copy: int) -> None:
         """A copy begins again."""
-        self._place.remove(_name(source, copy))
+        self._folder.remove(_name(source, copy))
 
     @property
-    def _place(self) -> Folder:
+    def _folder(self) -> Folder:
         return self.folder.child(_LOST)
 
 

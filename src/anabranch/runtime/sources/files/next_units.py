@@ -45,7 +45,7 @@ def candidates(
         listing: The files that count; None: those that are there now.
     """
     shape = source.shape if promises_within(source) else None
-    done = {path for path, at in known.items() if at.place == WHOLE}
+    done = {path for path, at in known.items() if at.offset == WHOLE}
     for file, size in list_sizes(source, done) if listing is None else listing:
         at = known.get(str(file), START)
         if source.form == "log":

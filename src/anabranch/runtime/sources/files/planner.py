@@ -103,12 +103,12 @@ class FilePlanner:
         self._least = least
         self._heartbeats = dict(heartbeats or {})
         self._control = control
-        self._known = {**dict.fromkeys(others, False), **{s.name: True for s in sources}}
+        self._sources_by_name = {**dict.fromkeys(others, False), **{s.name: True for s in sources}}
         self._commanded: set[str] = set()
         self._paused: set[str] = set()
         self._most: dict[str, int] = {}
         self._clock = clock
-        self._told = clock()
+        self._counted_at = clock()
         self._is_frozen = False
         self._now = now
         self._stamp = 0
@@ -161,9 +161,9 @@ class FilePlanner:
                     hint="the checkpoint is damaged: restore it, or start with a new one",
                 )
             for name, parts in entry["parts"].items():
-                for place, part in enumerate(parts):
+                for index, part in enumerate(parts):
                     splits = tuple(FileSplit(*split) for split in part)
-                    copies = self._copies_of(name, splits, entry, first=place == 0)
+                    copies = self._copies_of(name, splits, entry, first=index == 0)
                     ends = name in entry["ended"]
                     before = earlier.get(name, Earlier())
                     work.append(
@@ -171,7 +171,7 @@ class FilePlanner:
                     )
                     numbers[name] += 1
                     if name in sources:
-                        earlier[name] = before.then(sources[name], number, place, splits)
+                        earlier[name] = before.then(sources[name], number, index, splits)
             passed.update(entry.get("passed", {}))
             commands += entry.get("control", {}).values()
             commands += entry.get("announced", ())
@@ -270,7 +270,7 @@ class FilePlanner:
             if name in self._commanded:
                 # It is in the plan; whoever planned it could not take it away any more.
                 continue
-            command = self._control.read(name, self._known, copies)
+            command = self._control.read(name, self._sources_by_name, copies)
             if command is not None:
                 found[name] = command
         return found
@@ -280,7 +280,7 @@ class FilePlanner:
         every |= {name: book.positions for name, book in self._books.items()}
         return {
             "after": {
-                name: {path: [at.place, at.number] for path, at in files.items()}
+                name: {path: [at.offset, at.number] for path, at in files.items()}
                 for name, files in every.items()
             },
             "inputs": {name: book.to_json() for name, book in self._books.items()},
@@ -320,14 +320,14 @@ class FilePlanner:
             ends = source.ends and complete and source.name not in self._ended
             if not units and not ends:
                 continue
-            together = source.form == "lines"
-            parts = share_units(units, self._parts, together=together, least=self._least) or [[]]
+            by_file = source.form == "lines"
+            parts = share_units(units, self._parts, by_file=by_file, least=self._least) or [[]]
             if source.stamped:
                 entry["stamp"] = stamp = max(self._now(), self._stamp + 1)
                 parts = [[replace(split, stamp=stamp) for split in part] for part in parts]
             entry["parts"][source.name] = [[split.to_json() for split in part] for part in parts]
             entry["after"][source.name] = {
-                unit.file: [unit.after.place, unit.after.number] for unit in units
+                unit.file: [unit.after.offset, unit.after.number] for unit in units
             }
             if ends:
                 entry["ended"].append(source.name)
@@ -346,13 +346,13 @@ class FilePlanner:
         name = source.name
         rows = self._most.get(name, source.limits.rows if limited else None)
         given = entry.get("control", {}).values()
-        told = {each["copy"] for each in given if each["source"] == name and each.get("copy")}
-        taken = self._books[name].take(rows, told)
+        commanded = {each["copy"] for each in given if each["source"] == name and each.get("copy")}
+        taken = self._books[name].take(rows, commanded)
         if not (taken.units or taken.after or taken.changed):
             return
-        parts = share_units(taken.units, self._parts, together=True, least=self._least) or [[]]
+        parts = share_units(taken.units, self._parts, by_file=True, least=self._least) or [[]]
         entry["parts"][name] = [[split.to_json() for split in part] for part in parts]
-        entry["after"][name] = {each: [at.place, at.number] for each, at in taken.after.items()}
+        entry["after"][name] = {each: [at.offset, at.number] for each, at in taken.after.items()}
         if taken.changed:
             changed = {each: copy.to_json() for each, copy in taken.changed.items()}
             entry.setdefault("inputs", {})[name] = changed
@@ -366,10 +366,10 @@ class FilePlanner:
         """The entry, with what has passed since the last one; None if it is not worth a batch."""
         if not self._heartbeats or self._is_frozen:
             return entry if entry["parts"] or "control" in entry else None
-        passed = (self._clock() - self._told) // 1000
+        passed = (self._clock() - self._counted_at) // 1000
         quiet = not entry["parts"] and "control" not in entry
         if quiet and passed < min(self._heartbeats.values()):
             return None
-        self._told += passed * 1000
+        self._counted_at += passed * 1000
         entry["passed"] = dict.fromkeys(self._heartbeats, passed)
         return entry

@@ -82,10 +82,10 @@ def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> 
     schema = pa.schema([source.schema.field(name) for name in columns])
     form = _form(source, split)
     if form == "lines":
-        came = read_lines(_bytes(split), source.schema, split.number, name=split.path)
+        arrivals = read_lines(_bytes(split), source.schema, split.number, name=split.path)
         if len(schema) < len(source.schema):
-            came = _pruned(came, schema)
-        yield coarser(came, _step(source, form))
+            arrivals = _pruned(arrivals, schema)
+        yield coarser(arrivals, _step(source, form))
         return
     assert source.shape is not None
     needed = dict.fromkeys([*columns, *source.shape.columns])
@@ -101,8 +101,8 @@ def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> 
         if split.stamp is not None:
             stamps = pa.array(np.full(rows.num_rows, split.stamp, np.int64))
             rows = rows.append_column(ARRIVAL, stamps)
-        came = arrivals_of(rows, schema, shape, first=number, where=split.path)
-        yield coarser(came, _step(source, form))
+        arrivals = arrivals_of(rows, schema, shape, first=number, where=split.path)
+        yield coarser(arrivals, _step(source, form))
         number += rows.num_rows
 
 
@@ -117,9 +117,9 @@ def read_times(source: FileSource, split: FileSplit) -> tuple[Time, Time]:
         data = _bytes(split)
         if source.promise.delay is None:
             data = _lines_with_stables(data)
-        came = read_lines(data, source.schema, split.number, name=split.path)
-        latest_start = Time(int(came.batch.start.max(initial=BEGINNING)))
-        return chronon_of_time(latest_start, step), chronon_of_time(came.batch.stable, step)
+        arrivals = read_lines(data, source.schema, split.number, name=split.path)
+        latest_start = Time(int(arrivals.batch.start.max(initial=BEGINNING)))
+        return chronon_of_time(latest_start, step), chronon_of_time(arrivals.batch.stable, step)
     shape = source.shape
     assert shape is not None
     # What a Delta table says of its changes holds no stable points.
@@ -157,13 +157,13 @@ def _step(source: FileSource, form: FileForm) -> int:
     return promise.step
 
 
-def _pruned(came: Arrivals, schema: pa.Schema) -> Arrivals:
+def _pruned(arrivals: Arrivals, schema: pa.Schema) -> Arrivals:
     return Arrivals(
-        batch=came.batch.with_payload(came.batch.payload.select(schema.names)),
-        position=came.position,
-        is_adjust=came.is_adjust,
-        stables=came.stables,
-        stable_positions=came.stable_positions,
+        batch=arrivals.batch.with_payload(arrivals.batch.payload.select(schema.names)),
+        position=arrivals.position,
+        is_adjust=arrivals.is_adjust,
+        stables=arrivals.stables,
+        stable_positions=arrivals.stable_positions,
     )
 
 

@@ -26,10 +26,10 @@ BLOCK_BYTES: Final = 4 << 20
 class Position:
     """How far a file has been planned: the next byte or row group, and its line or row.
 
-    `WHOLE` as the place means that nothing more can come.
+    `WHOLE` as the offset means that nothing more can come.
     """
 
-    place: int = 0
+    offset: int = 0
     number: int = 1
 
 
@@ -59,7 +59,7 @@ def new_units(
         at: How far it has been planned.
         shape: Which columns are times, where it matters how late it gets in a piece.
     """
-    if at.place == WHOLE or (at.place >= size > 0 and form in ("lines", "json")):
+    if at.offset == WHOLE or (at.offset >= size > 0 and form in ("lines", "json")):
         return iter(())
     if form in ("parquet", "log"):
         return _row_groups(file, at, shape)
@@ -74,7 +74,7 @@ def new_log_units(root: Path, size: int, at: Position) -> Iterator[Unit]:
 
     A batch of the log stays in one piece, for its stable point holds after all of it.
     """
-    for number in range(at.place, size):
+    for number in range(at.offset, size):
         entry: dict[str, Any] = json.loads((root / LOG / f"{number}.json").read_text())
         splits = [FileSplit(str(root / part["name"]), 0, WHOLE) for part in entry["files"]]
         splits.append(FileSplit("", 0, 0, stable=entry["stable"]))
@@ -103,7 +103,7 @@ def _row_groups(file: Path, at: Position, shape: Shape | None) -> Iterator[Unit]
         ) from None
     number = at.number
     statistics = StartStatistics(metadata, shape)
-    for group in range(at.place, metadata.num_row_groups):
+    for group in range(at.offset, metadata.num_row_groups):
         rows = metadata.row_group(group).num_rows
         is_last = group + 1 == metadata.num_row_groups
         after = Position(WHOLE if is_last else group + 1, number + rows)
@@ -114,11 +114,11 @@ def _row_groups(file: Path, at: Position, shape: Shape | None) -> Iterator[Unit]
 
 def _lines(file: Path, size: int, at: Position) -> Iterator[Unit]:
     """Blocks of whole lines; a last line without its end counts if it is whole JSON."""
-    place, number = at.place, at.number
+    offset, number = at.offset, at.number
     with file.open("rb") as data:
-        data.seek(place)
+        data.seek(offset)
         rest = b""
-        read = place
+        read = offset
         while read < size:
             block = data.read(min(BLOCK_BYTES, size - read))
             if not block:
@@ -133,9 +133,9 @@ def _lines(file: Path, size: int, at: Position) -> Iterator[Unit]:
             if not cut:
                 return
             lines = rest.count(b"\n", 0, cut) + (rest[cut - 1 : cut] != b"\n")
-            after = Position(place + cut, number + rest.count(b"\n", 0, cut))
-            yield _unit(FileSplit(str(file), place, place + cut, number), lines, after)
-            place, number, rest = after.place, after.number, rest[cut:]
+            after = Position(offset + cut, number + rest.count(b"\n", 0, cut))
+            yield _unit(FileSplit(str(file), offset, offset + cut, number), lines, after)
+            offset, number, rest = after.offset, after.number, rest[cut:]
 
 
 def _is_json(line: bytes) -> bool:
@@ -158,11 +158,11 @@ def first_lines(unit: Unit, rows: int) -> Unit:
     for _ in range(rows):
         end = text.index(b"\n", end) + 1
     after = Position(split.first + end, split.number + rows)
-    return _unit(FileSplit(split.path, split.first, after.place, split.number), rows, after)
+    return _unit(FileSplit(split.path, split.first, after.offset, split.number), rows, after)
 
 
 def share_units(
-    units: Sequence[Unit], parts: int, *, together: bool, least: int = 1
+    units: Sequence[Unit], parts: int, *, by_file: bool, least: int = 1
 ) -> list[list[FileSplit]]:
     """Neighbours stay together, and if wanted files; parts get about the same number of rows.
 
@@ -174,8 +174,8 @@ def share_units(
     count = 0
     last = ""
     for unit in units:
-        place = min(parts - 1, count * parts // max(total, 1))
-        if not shared or (len(shared) <= place and not (together and unit.file == last)):
+        part = min(parts - 1, count * parts // max(total, 1))
+        if not shared or (len(shared) <= part and not (by_file and unit.file == last)):
             shared.append([])
         for split in unit.splits:
             _append(shared[-1], split)
