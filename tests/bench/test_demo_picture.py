@@ -26,6 +26,7 @@ from anabranch.bench.demo.timeline import (
 )
 from anabranch.model.clock import MICROSECONDS
 from anabranch.model.time import FOREVER, SECOND, format_time
+from anabranch.runtime.messages.heads import LogFile
 from anabranch.runtime.sources.files.listing import LOG
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.workloads.nexmark import Nexmark
@@ -100,7 +101,7 @@ def test_steps_come_from_a_log(tmp_path: Path) -> None:
     log = LogFolder(str(tmp_path / "log"))
     log.create(pa.schema([("a", pa.int64())]), query="q", clock=MICROSECONDS)
     for batch, stable in enumerate((7, 9)):
-        files = [{"name": f"{batch}-{shard}", "rows": batch + 3, "bytes": 1} for shard in (0, 1)]
+        files = [LogFile(name=f"{batch}-{shard}", rows=batch + 3, bytes=1) for shard in (0, 1)]
         log.commit(batch, stable, files)
         os.utime(tmp_path / "log" / LOG / f"{batch}.json", (0, 100.5 + batch))
     assert steps_of(log, 100.0) == (LogBatch(0.5, 7, 6), LogBatch(1.5, 9, 8))

@@ -32,9 +32,9 @@ def contents(log: Path) -> Contents:
     """Batch, stable point and elements of everything that is committed."""
     return [
         (
-            entry["batch"],
-            entry["stable"],
-            [pq.read_table(log / file["name"]).to_pylist() for file in entry["files"]],
+            entry.batch,
+            entry.stable,
+            [pq.read_table(log / file.name).to_pylist() for file in entry.files],
         )
         for entry in LogFolder(str(log)).entries()
     ]

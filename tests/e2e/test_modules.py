@@ -119,8 +119,8 @@ def left(run: Run, schema: pa.Schema) -> list[tuple[int, list[Move]]]:
     found = []
     for entry in LogFolder(run.log_folder).entries():
         moves: list[Move] = []
-        for file in entry["files"]:
-            for row in pq.read_table(Path(run.log_folder) / file["name"]).to_pylist():
+        for file in entry.files:
+            for row in pq.read_table(Path(run.log_folder) / file.name).to_pylist():
                 payload = tuple(row[name] for name in schema.names)
                 end, new_end = (
                     FOREVER if row[name] is None else row[name] for name in ("end", "new_end")
@@ -129,7 +129,7 @@ def left(run: Run, schema: pa.Schema) -> list[tuple[int, list[Move]]]:
                     moves.append(Move(payload, row["start"], row["start"], end))
                 else:
                     moves.append(Move(payload, row["start"], end, new_end))
-        found.append((int(entry["stable"]), moves))
+        found.append((int(entry.stable), moves))
     return found
 
 

@@ -81,7 +81,7 @@ def test_a_query_goes_on_where_it_stopped(engine: Engine, tmp_path: Path) -> Non
     again = finish(query(engine).start(tmp_path / "log", available_now=True))
     assert [batch["batch"] for batch in again.metrics()] == [3, 4]
     log = LogFolder(str(tmp_path / "log"))
-    assert [entry["batch"] for entry in log.entries()] == [0, 1, 2, 3, 4]
+    assert [entry.batch for entry in log.entries()] == [0, 1, 2, 3, 4]
     expected = query(Engine()).run_local()
     assert log.stable() == expected.stable == again.stable
     assert meaning(log.read()).agrees_with(meaning(expected._sink.batches())) is None

@@ -31,10 +31,10 @@ SCRIPT = Path(__file__).with_name("rescaled_query.py")
 def elements(log: Path) -> Counter[tuple[Any, ...]]:
     """Everything that is committed, with its batch."""
     return Counter(
-        (entry["batch"], *row.values())
+        (entry.batch, *row.values())
         for entry in LogFolder(str(log)).entries()
-        for file in entry["files"]
-        for row in pq.read_table(log / file["name"]).to_pylist()
+        for file in entry.files
+        for row in pq.read_table(log / file.name).to_pylist()
     )
 
 
@@ -149,4 +149,4 @@ def test_the_command_line_changes_the_number(tmp_path: Path) -> None:
     assert facts is not None
     assert facts.shards == 3
     log = LogFolder(str(tmp_path / "out"))
-    assert sum(file["rows"] for entry in log.entries() for file in entry["files"]) == 9 + 18
+    assert sum(file.rows for entry in log.entries() for file in entry.files) == 9 + 18

@@ -11,6 +11,7 @@ import pyarrow as pa
 from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.source import Source
 from anabranch.kernels.contract.column_names import COPY
+from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.kernel import Progress, Trace
 from anabranch.kernels.merge.copies import Copies, InputState
 from anabranch.kernels.merge.merge import COPIES, MergeKernel
@@ -66,10 +67,10 @@ class Driver:
                     moves.append(action[2])
                     copies.append(self.numbers[name])
             elif action[0] == "attach":
-                commands.append({"verb": "attach", "source": name, "value": action[2]})
+                commands.append(Command(verb="attach", source=name, value=action[2]))
                 self.stables[name] = int(BEGINNING)
             else:
-                commands.append({"verb": "detach", "source": name})
+                commands.append(Command(verb="detach", source=name))
         progress = Progress(
             (BEGINNING,),
             {self.numbers[name]: (name, Time(self.stables[name])) for name in self.numbers},

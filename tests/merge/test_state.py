@@ -116,7 +116,7 @@ def test_a_merge_goes_on_from_what_was_stored(case: MergeCase, tmp_path: Path) -
                 if before is not None:
                     other.traces = list(store.traces(before))
                 assert other.step(actions) == driver.step(actions)
-                store.save(batch, before, other.traces, sources={}, counters={})
+                store.save(batch, before, other.traces, sources={}, counters=None)
 
 
 def through_arrow(trace: Trace) -> Trace:

@@ -14,12 +14,14 @@ import pyarrow as pa
 import pytest
 
 from anabranch.algebra.node import Node
+from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.packed_events import unpack_events
 from anabranch.kernels.plan.compile import Emission, PhysicalPlan, compile_plan
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
 from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.messages.heads import OutputHead
 from anabranch.runtime.query.rescale import Rescale, rescaled
 from anabranch.runtime.sinks.sinks import ShardResult
 from anabranch.runtime.sources.files.planner import CLOCK, CONTROL
@@ -81,7 +83,7 @@ class ShardedRunner:
             unordered=frozenset(unordered),
         )
         self.batch = 0
-        self.heads: list[Mapping[str, Any]] = []
+        self.heads: list[OutputHead] = []
         self.outputs: list[EventBatch] = []
         self.results: list[ShardResult] = []
         self.rows = pa.table({})
@@ -107,7 +109,7 @@ class ShardedRunner:
         arrived: Parts,
         ends: Sequence[str] = (),
         passed: Mapping[str, int] | None = None,
-        commands: Sequence[Mapping[str, Any]] = (),
+        commands: Sequence[Command] = (),
         sent: Iterable[pa.RecordBatch] = (),
     ) -> EventBatch:
         output = self.attempt(arrived, ends, passed=passed, commands=commands, sent=sent)
@@ -120,7 +122,7 @@ class ShardedRunner:
         ends: Sequence[str] = (),
         until: int = 99,
         passed: Mapping[str, int] | None = None,
-        commands: Sequence[Mapping[str, Any]] = (),
+        commands: Sequence[Command] = (),
         sent: Iterable[pa.RecordBatch] = (),
     ) -> EventBatch:
         """One try at the current batch; it may stop before the level `until`.
@@ -157,7 +159,7 @@ class ShardedRunner:
         self.results = results = ShardResult.of_table(pa.Table.from_batches(rows))
         self.heads = [result.head for result in results]
         self.outputs = [
-            self._output(number, [each for each in results if each.head["output"] == number])
+            self._output(number, [each for each in results if each.head.output == number])
             for number in range(len(self.job.plan.outputs))
         ]
         return self.outputs[0]
@@ -173,7 +175,7 @@ class ShardedRunner:
         ]
 
     def _output(self, number: int, results: Sequence[ShardResult]) -> EventBatch:
-        stable = Time(min(result.head["stable"] for result in results))
+        stable = Time(min(result.head.stable for result in results))
         schema = self.job.plan.stages[self.job.plan.outputs[number]].schema
         found = [
             unpack_events(each.rows, schema, stable) for each in results if each.rows is not None

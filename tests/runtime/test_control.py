@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from anabranch.algebra.source import Source
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
+from anabranch.kernels.contract.command import Command
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Insert, Stable, batch_of
 from anabranch.model.time import BEGINNING, Duration
@@ -58,7 +60,7 @@ def test_a_paused_source_waits_until_it_is_resumed(tmp_path: Path, control: Cont
     [part] = plan.parts(0, 1)
     assert (part.number, part.commands) == (
         CONTROL,
-        ({"verb": "pause", "source": "s", "value": None},),
+        (Command(verb="pause", source="s"),),
     )
     assert plan.latest(1) == 1
     # Whoever comes after it knows.
@@ -161,7 +163,7 @@ def test_a_file_that_is_no_json_is_put_aside(tmp_path: Path, control: Control) -
 def test_all_shards_of_all_stages_hear_of_it(sharded: Callable[..., Any]) -> None:
     one, other = (Source(name=name, schema=SCHEMA) for name in ("one", "other"))
     runner = sharded(Union(inputs=(one, other)), shards=3)
-    command = {"verb": "advance", "source": "other", "value": 7}
+    command = Command(verb="advance", source="other", value=7)
     parcels = [
         each for rows in send_commands(runner.job, CONTROL, [command]) for each in unpack(rows)
     ]
@@ -171,5 +173,5 @@ def test_all_shards_of_all_stages_hear_of_it(sharded: Callable[..., Any]) -> Non
     nothing = [EventBatch.empty(SCHEMA)]
     assert runner.step({"one": nothing}, commands=[command]).stable == 7
     # It does not go back.
-    assert runner.step({"one": nothing}, commands=[{**command, "value": 3}]).stable == 7
+    assert runner.step({"one": nothing}, commands=[replace(command, value=3)]).stable == 7
     assert runner.step({"one": nothing}).stable == 7

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.runtime.copies import append_lines, append_log, copies_source, point
 
+from anabranch.kernels.contract.command import Command
 from anabranch.model.elements import Stable
-from anabranch.runtime.sources.files.planner import FilePlanner
+from anabranch.runtime.sources.files.planner import CopyNews, FilePlanner
 from anabranch.runtime.sources.files.reader import read_split
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.folder import Folder
@@ -38,7 +38,7 @@ def values(plan: FilePlanner, source: FileSource, start: int) -> Batch:
     for part in plan.parts(start, start + 1):
         for split in part.splits:
             assert split.copy is not None
-            own = found.setdefault(part.copies[split.copy]["name"], [])
+            own = found.setdefault(part.copies[split.copy].name, [])
             if split.path:
                 pieces = read_split(source, split, ["a"])
                 own += [v for piece in pieces for v in piece.batch.payload["a"].to_pylist()]
@@ -53,12 +53,12 @@ def drain(plan: FilePlanner, source: FileSource, start: int = 0) -> list[Batch]:
     return found
 
 
-def said(plan: FilePlanner, start: int) -> dict[int, Any]:
+def said(plan: FilePlanner, start: int) -> dict[int, CopyNews]:
     """What parts say of copies."""
     return {n: copy for part in plan.parts(start, start + 1) for n, copy in part.copies.items()}
 
 
-def commands(plan: FilePlanner, start: int) -> list[Any]:
+def commands(plan: FilePlanner, start: int) -> list[Command]:
     return [command for part in plan.parts(start, start + 1) for command in part.commands]
 
 
@@ -92,8 +92,8 @@ def test_copies_are_numbered_as_they_come_and_keep_their_number(places: Path) ->
     append_lines(places / "a.jsonl", [point(1)])
     plan = planner(source, places)
     assert plan.latest(1) == 2
-    assert said(plan, 0) == {0: {"name": "b.jsonl", "problem": ""}}
-    assert said(plan, 1) == {1: {"name": "a.jsonl", "problem": ""}}
+    assert said(plan, 0) == {0: CopyNews("b.jsonl", "")}
+    assert said(plan, 1) == {1: CopyNews("a.jsonl", "")}
     for number in range(2, 45):
         append_lines(places / "a.jsonl", [point(number)])
         assert plan.latest(number) == number + 1
@@ -104,7 +104,7 @@ def test_copies_are_numbered_as_they_come_and_keep_their_number(places: Path) ->
     append_lines(places / "b.jsonl", [point(2)])
     again = planner(source, places)
     assert again.latest(45) == 46
-    assert {n: copy["name"] for n, copy in said(again, 45).items()} == {0: "b.jsonl", 2: "0.jsonl"}
+    assert {n: copy.name for n, copy in said(again, 45).items()} == {0: "b.jsonl", 2: "0.jsonl"}
 
 
 def test_a_copy_stays_in_one_part_in_its_own_order(places: Path) -> None:
@@ -170,14 +170,14 @@ def test_a_copy_that_is_gone_or_broken_stops_nobody(places: Path) -> None:
     (places / "c" / "_log" / "stream.json").write_text("{")
     assert drain(plan, source, 1) == [{"b.jsonl": [2]}]
     about = said(plan, 1)
-    assert about[0] == {"name": "a", "problem": "it no longer exists"}
-    assert "is damaged" in about[2]["problem"]
+    assert about[0] == CopyNews("a", "it no longer exists")
+    assert "is damaged" in (about[2].problem or "")
     # It comes back as it was, and goes on.
     shutil.move(places.parent / "kept", places / "a")
     append_log(places / "a", [point(2)])
     plan = planner(source, places)
     assert drain(plan, source, 2) == [{"a": [2]}]
-    assert said(plan, 2) == {0: {"name": "a", "problem": ""}}
+    assert said(plan, 2) == {0: CopyNews("a", "")}
     assert commands(plan, 2) == []
 
 
@@ -201,9 +201,9 @@ def test_a_copy_that_is_made_anew_begins_again(places: Path, form: str) -> None:
     write(7, query="another", since=7)
     plan = planner(source, places)
     assert drain(plan, source, 1) == [{name: [7]}]
-    assert said(plan, 1)[0]["restart"] is True
+    assert said(plan, 1)[0].restart is True
     since = 7 if form == "log" else None
-    assert commands(plan, 1) == [{"verb": "attach", "source": "s", "copy": name, "value": since}]
+    assert commands(plan, 1) == [Command(verb="attach", source="s", copy=name, value=since)]
     assert planner(source, places).latest(2) == 2
 
 
@@ -212,7 +212,7 @@ def test_a_copy_that_begins_later_is_announced(places: Path) -> None:
     append_log(places / "b", [point(1)])
     plan = planner(copies_source(places), places)
     plan.latest(0)
-    assert commands(plan, 0) == [{"verb": "attach", "source": "s", "copy": "a", "value": 5}]
+    assert commands(plan, 0) == [Command(verb="attach", source="s", copy="a", value=5)]
 
 
 def test_a_copy_with_other_columns_is_not_read(places: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_copy_with_other_columns_is_not_read(places: Path) -> None:
     source = copies_source(places)
     plan = planner(source, places)
     assert drain(plan, source) == [{"a.jsonl": [1]}]
-    assert said(plan, 0)[1]["problem"] == "its column 'a' is string, not int64"
+    assert said(plan, 0)[1].problem == "its column 'a' is string, not int64"
     assert plan.latest(1) == 1
 
 

@@ -21,17 +21,19 @@ from anabranch.algebra.union import Union
 from anabranch.errors import PlanError, StreamError
 from anabranch.expressions.expression import Expression
 from anabranch.kernels.contract.column_names import COPY
+from anabranch.kernels.contract.command import Command, Verb
 from anabranch.kernels.contract.kernel import Progress
 from anabranch.kernels.plan.compile import compile_plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Element, Insert, Stable
+from anabranch.model.record import plain
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.runtime.query.local import run_locally
-from anabranch.runtime.query.metrics import batch_metrics
+from anabranch.runtime.query.metrics import BatchMetrics, batch_metrics
 from anabranch.runtime.query.prometheus import QueryCollector
 from anabranch.runtime.query.run import Committed, Run
 from anabranch.runtime.sinks.sinks import MemorySink, ShardResult
-from anabranch.runtime.sources.files.copy_book import known_copies
+from anabranch.runtime.sources.files.planned_batch import known_copies
 from anabranch.runtime.store.control import Control, ControlFolder
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.workers.file_task import FileJob
@@ -83,11 +85,11 @@ class Copies:
         assert first == second
         return {name: int(stable) for name, stable in first.copies.values()}
 
-    def batch(self) -> dict[str, Any]:
+    def batch(self) -> BatchMetrics:
         return batch_metrics(0, [ShardResult(0, head, None) for head in self.runner.heads])
 
     def metrics(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.batch()["sources"]["s"]["copies"]
+        found: dict[str, Any] = plain(self.batch())["sources"]["s"]["copies"]
         return found
 
 
@@ -129,7 +131,7 @@ def test_metrics_tell_of_every_copy_and_what_operators_noticed(copies: Copies) -
     append_log(copies.places / "a", [point(4), Stable(5)])
     shutil.rmtree(copies.places / "b")
     copies.step()
-    batch = {**copies.batch(), "milliseconds": {}}
+    batch = {**plain(copies.batch()), "milliseconds": {}}
     said = [{"shard": shard, "inputs": 2} for shard in range(2)]
     assert batch["stages"]["0-shown"]["reports"] == said
     nothing = {"rows": 0, "late": 0, "adjusted": 0}
@@ -138,8 +140,10 @@ def test_metrics_tell_of_every_copy_and_what_operators_noticed(copies: Copies) -
         "b": {**nothing, "reached": 2, "problem": "it no longer exists"},
     }
     known = Committed()
-    known.add(batch)
-    run = SimpleNamespace(name="q", metrics=lambda: [batch], totals=known.totals, status="running")
+    known.add(copies.batch())
+    run = SimpleNamespace(
+        name="q", metrics=lambda: [batch], totals=plain(known.totals), status="running"
+    )
     found = {
         (sample.name, sample.labels["copy"]): sample.value
         for family in QueryCollector(lambda: [cast(Run, run)]).collect()
@@ -187,7 +191,7 @@ def test_a_copy_that_begins_again_has_promised_nothing(copies: Copies) -> None:
     append_log(copies.places / "a", [point(1), Stable(1)], query="another")
     assert copies.step() == {0: [1]}
     assert copies.promised == {"a": 1, "b": 2}
-    assert copies.seen[-1].commands == ({"verb": "attach", "source": "a", "value": None},)
+    assert copies.seen[-1].commands == (Command(verb="attach", source="a"),)
 
 
 def test_what_cannot_be_read_ends_a_copy_until_it_is_whole(copies: Copies) -> None:
@@ -212,12 +216,12 @@ def test_what_cannot_be_read_ends_a_copy_until_it_is_whole(copies: Copies) -> No
     assert copies.step() == {0: [1, 2, 3, 4]}
     assert copies.promised["a"] == 5
     assert "problem" not in copies.metrics()["a"]
-    assert copies.seen[-1].commands == ({"verb": "attach", "source": "a", "value": None},)
+    assert copies.seen[-1].commands == (Command(verb="attach", source="a"),)
     assert copies.step() is None
 
 
 @pytest.mark.parametrize("verb", ["attach", "rejoin"])
-def test_a_copy_leaves_and_comes_back(copies: Copies, tmp_path: Path, verb: str) -> None:
+def test_a_copy_leaves_and_comes_back(copies: Copies, tmp_path: Path, verb: Verb) -> None:
     planned = Folder.at(str(tmp_path / "it" / "plan"))
     control = Control(copies.control, {"s": True}, partial(known_copies, planned, ["s"]))
     with pytest.raises(PlanError, match="no copy 'a'") as refused:
@@ -230,7 +234,7 @@ def test_a_copy_leaves_and_comes_back(copies: Copies, tmp_path: Path, verb: str)
     for name in "ab":
         append_log(copies.places / name, [point(2), Stable(3)])
     assert copies.step() == {1: [2]}
-    assert copies.seen[-1].commands == ({"verb": "detach", "source": "a", "value": None},)
+    assert copies.seen[-1].commands == (Command(verb="detach", source="a"),)
     assert copies.promised == {"a": 2, "b": 3}
     copies.restart()
     append_log(copies.places / "a", [point(3), Stable(4)])
@@ -242,7 +246,7 @@ def test_a_copy_leaves_and_comes_back(copies: Copies, tmp_path: Path, verb: str)
         control.rejoin("s", "a")
     assert copies.step() == {0: [1, 2, 3]}
     value = 2 if verb == "attach" else None
-    assert copies.seen[-1].commands == ({"verb": verb, "source": "a", "value": value},)
+    assert copies.seen[-1].commands == (Command(verb=verb, source="a", value=value),)
     assert copies.promised == {"a": 4, "b": 3}
     copies.restart()
     assert copies.step() is None
@@ -303,7 +307,7 @@ def test_without_spark_copies_arrive_as_well(tmp_path: Path) -> None:
     rows = [row for row in run.table().to_pylist() if row["kind"] == "insert"]
     assert sorted((row[COPY], row["a"]) for row in rows) == [(0, 1), (0, 2), (1, 1), (1, 2)]
     assert dict(seen[-1].copies) == {0: ("a", 3), 1: ("b.jsonl", 2)}
-    assert seen[0].commands == ({"verb": "attach", "source": "a", "value": 1},)
+    assert seen[0].commands == (Command(verb="attach", source="a", value=1),)
     assert sum(batch["late"] for batch in run.metrics()) == 1
 
 

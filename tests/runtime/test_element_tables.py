@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.runtime.heads import output_head
 
 from anabranch import Engine
 from anabranch.algebra.source import Source
@@ -164,7 +165,7 @@ def opened(path: Path, keep: Any, *, fresh: bool = True, clock: Clock = INTEGERS
 
 def results(batch: EventBatch, before: Time) -> list[ShardResult]:
     rows = pack_events(batch) if len(batch) else None
-    return [ShardResult(0, {"stable_before": int(before)}, rows)]
+    return [ShardResult(0, output_head(before=before), rows)]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=5)

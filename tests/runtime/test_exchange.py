@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from anabranch.kernels.contract.column_names import ID
 from anabranch.runtime.elements import exchange
 from anabranch.runtime.elements.exchange import Parcel, address, gather, pack, split, unpack
+from anabranch.runtime.messages.heads import CONTINUED, SourceHead, TimeHead
 
 
 def rows(ids: list[int]) -> pa.RecordBatch:
@@ -34,7 +35,7 @@ def test_rows_of_one_id_meet_in_one_shard_in_their_order(keys: list[int], shards
 
 @given(ids, st.integers(1, 4), st.randoms())
 def test_parcels_arrive_as_they_were_sent(keys: list[int], shards: int, random: object) -> None:
-    head = {"stable": 7, "source": "bids"}
+    head = SourceHead(source="bids", counted_at=(1, 0), reached=7, rows=len(keys))
     sent = list(address(rows(keys), head, target=1, edge=0, part=2, shards=shards, keyed=True))
     came = [parcel for batch in pack(sent) for parcel in unpack(batch)]
     assert [(p.shard, p.target, p.part, p.head) for p in came] == [
@@ -58,16 +59,18 @@ def test_the_order_of_arrival_does_not_matter() -> None:
 
 
 def test_rows_without_a_key_stay_together() -> None:
-    sent = list(address(rows([0, 0, 0]), {}, target=0, edge=0, part=5, shards=3, keyed=False))
+    sent = list(
+        address(rows([0, 0, 0]), CONTINUED, target=0, edge=0, part=5, shards=3, keyed=False)
+    )
     assert [0 if p.rows is None else p.rows.num_rows for p in sent] == [0, 0, 3]
 
 
 def test_many_rows_travel_in_several_parcels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "PARCEL_BYTES", rows(list(range(35))).nbytes // 4 + 1)
     monkeypatch.setattr(exchange, "BUNDLE_BYTES", 100)
-    whole = rows(list(range(35)))
-    sent = list(address(whole, {"a": 1}, target=0, edge=0, part=0, shards=1, keyed=True))
-    assert [parcel.head for parcel in sent] == [{"a": 1}, {}, {}, {}]
+    whole, head = rows(list(range(35))), TimeHead("bids", 1)
+    sent = list(address(whole, head, target=0, edge=0, part=0, shards=1, keyed=True))
+    assert [parcel.head for parcel in sent] == [head, CONTINUED, CONTINUED, CONTINUED]
     came = [parcel for batch in pack(sent) for parcel in unpack(batch)]
     assert gather(came[::-1], lambda: rows([])).equals(whole)
 

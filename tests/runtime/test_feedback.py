@@ -17,6 +17,7 @@ from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
+from anabranch.kernels.contract.command import Command
 from anabranch.model.elements import Insert, Stable, batch_of
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, Duration
@@ -29,8 +30,8 @@ ROWS = Source(name="rows", schema=SCHEMA, insert_only=True)
 OTHER = Source(name="other", schema=SCHEMA, insert_only=True)
 
 
-def feedback(end: int) -> dict[str, Any]:
-    return command_of({"verb": "feedback", "value": end}, {}).to_json()
+def feedback(end: int) -> Command:
+    return command_of({"verb": "feedback", "value": end}, {})
 
 
 def rows(*starts: int, stable: int = BEGINNING) -> list[Any]:
@@ -39,9 +40,9 @@ def rows(*starts: int, stable: int = BEGINNING) -> list[Any]:
 
 
 def skipped(runner: Any, source: str = "rows") -> int:
-    every = [each["sources"] for head in runner.heads for each in head["counters"]]
+    every = [each.sources for head in runner.heads for each in head.counters]
     counted = [sources[source] for sources in every if source in sources]
-    return max(int(each.get("skipped", 0)) for each in counted)
+    return max(int(each.skipped) for each in counted)
 
 
 def test_rows_that_matter_to_nobody_are_left_out(sharded: Make) -> None:
@@ -51,8 +52,8 @@ def test_rows_that_matter_to_nobody_are_left_out(sharded: Make) -> None:
     out = runner.step({"rows": rows(5, 6, 7, 8)})
     assert sorted(out.start.tolist()) == [7, 8]
     assert skipped(runner) == 2
-    counted = runner.heads[0]["counters"][-1]["sources"]["rows"]
-    assert counted["rows"] == 4
+    counted = runner.heads[0].counters[-1].sources["rows"]
+    assert counted.rows == 4
     # The largest wins, and it is remembered.
     runner.step({}, commands=[feedback(4)])
     assert len(runner.step({"rows": rows(6, 7)})) == 1
@@ -67,8 +68,8 @@ def test_what_is_left_out_still_tells_the_time(sharded: Make) -> None:
     assert runner.step({"rows": rows(3, 4, stable=5)}).stable == 5
     # Late is late, whoever asks.
     runner.step({"rows": rows(2, 8)})
-    counted = runner.heads[0]["counters"][-1]["sources"]["rows"]
-    assert (counted["late"], counted["skipped"]) == (1, 1)
+    counted = runner.heads[0].counters[-1].sources["rows"]
+    assert (counted.late, counted.skipped) == (1, 1)
 
 
 def test_a_repeated_batch_leaves_out_the_same(sharded: Make) -> None:

@@ -139,8 +139,8 @@ def test_a_row_behind_the_clock_is_late(two: Any) -> None:
     two.step({"fast": rows(50), "slow": rows(2)})
     two.step({}, passed={"slow": 10 * SECOND})
     assert len(two.step({"slow": rows(11, 12)})) == 1
-    (counted,) = [each["sources"]["slow"] for each in two.heads[0]["counters"] if each["sources"]]
-    assert (counted["late"], counted["reached"]) == (1, 12)
+    (counted,) = [each.sources["slow"] for each in two.heads[0].counters if each.sources]
+    assert (counted.late, counted.reached) == (1, 12)
 
 
 def test_before_its_first_row_a_source_is_waited_for(two: Any) -> None:

@@ -104,11 +104,9 @@ class Cut:
             planner.commit(batch + 1)
             moves += moves_of(output)
             (counted,) = [
-                each["sources"]["s"]
-                for each in self._runner.heads[0]["counters"]
-                if each["sources"]
+                each.sources["s"] for each in self._runner.heads[0].counters if each.sources
             ]
-            late, adjusted = late + counted["late"], adjusted + counted["adjusted"]
+            late, adjusted = late + counted.late, adjusted + counted.adjusted
             stable = int(output.stable)
         return Outcome(effect_of(moves), late, adjusted, stable)
 
@@ -297,8 +295,8 @@ def test_copies_are_late_by_their_own_positions(
             moves += moves_of(
                 runner.step({}, sent=[row for one in work for row in job.send(one, batch, "")])
             )
-            every = [each["sources"].get("s", {}) for each in runner.heads[0]["counters"]]
-            late += sum(each.get("late", 0) for each in every)
+            every = [each.sources.get("s") for each in runner.heads[0].counters]
+            late += sum(each.late for each in every if each is not None)
     right = [expected(one, None, "drop") for one in content]
     assert late == sum(one.late for one in right)
     assert effect_of(moves) == _added(one.effect for one in right)

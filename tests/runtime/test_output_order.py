@@ -106,8 +106,8 @@ class Reader:
         if self.deliver == "ship":
             return list(self.runner.outputs)
         for number, sink in enumerate(self.sinks):
-            own = [each for each in self.runner.results if each.head["output"] == number]
-            stable = Time(min(each.head["stable"] for each in own))
+            own = [each for each in self.runner.results if each.head.output == number]
+            stable = Time(min(each.head.stable for each in own))
             sink.commit(self.runner.batch - 1, stable, own)
         return [[*LogFolder(sink.out).read()][-1] for sink in self.sinks]
 

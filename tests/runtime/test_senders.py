@@ -28,6 +28,7 @@ from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
 from anabranch.runtime.elements.exchange import Parcel, address, gather, pack
+from anabranch.runtime.messages.heads import CONTINUED, TimeHead
 from anabranch.testing import schedules, streams
 from anabranch.testing.oracle import sources_of
 
@@ -99,7 +100,13 @@ def test_what_is_sent_has_one_schema_whatever_the_rows_are(
                     prepared = stage.prepare(number, rows.with_payload(payload))
                     assert prepared.schema == stage.prepared_schema(number)
                     sent += address(
-                        prepared, {}, target=place, edge=number, part=part, shards=1, keyed=True
+                        prepared,
+                        CONTINUED,
+                        target=place,
+                        edge=number,
+                        part=part,
+                        shards=1,
+                        keyed=True,
                     )
                 gather(sent, lambda: no_rows(SCHEMA))
 
@@ -183,4 +190,4 @@ def test_rows_of_another_schema_are_refused_where_they_arrive(sharded: Make) -> 
 
 
 def _sent_by(job: Any, batch: EventBatch) -> list[pa.RecordBatch]:
-    return list(pack(job.parcels(Address.source("S"), batch, {}, part=0)))
+    return list(pack(job.parcels(Address.source("S"), batch, TimeHead("S", 0), part=0)))

@@ -244,8 +244,8 @@ def test_late_rows_are_judged_by_the_batches_before(
     runner.step({"bids": [insert([(7, 1, 10, 11)])]})
     out = runner.step({"bids": [insert([(1, 1, 3, 15), (1, 1, 4, 9)])]})
     assert list(zip(out.start.tolist(), out.new_end.tolist())) == left
-    counters = runner.heads[0]["counters"][-1]["sources"]["bids"]
-    assert (counters["late"], counters["adjusted"], counters["rows"]) == (late, adjusted, 2)
+    counters = runner.heads[0].counters[-1].sources["bids"]
+    assert (counters.late, counters.adjusted, counters.rows) == (late, adjusted, 2)
 
 
 def test_old_versions_and_runs_are_removed(sharded: Make, tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_nothing_that_cannot_matter_stays_in_the_state(sharded: Make) -> None:
     for batch in range(10):
         runner.step({"bids": [insert([(batch, 1, batch, batch + 2)], batch - 2)]})
     runner.step({"bids": [insert([], FOREVER)]})
-    rows = [each["state_rows"] for head in runner.heads for each in head["counters"]]
+    rows = [each.state_rows for head in runner.heads for each in head.counters]
     assert sum(rows) == 0
 
 

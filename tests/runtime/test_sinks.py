@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.runtime.heads import output_head
 
 from anabranch.errors import EngineError, OperatorError, PlanError, StreamError
 from anabranch.kernels.contract.packed_events import pack_events
@@ -41,7 +42,9 @@ def batch(*rows: tuple[int, int, int, int]) -> EventBatch:
 
 
 def shipped(*batches: EventBatch) -> list[ShardResult]:
-    return [ShardResult(shard, {}, pack_events(each)) for shard, each in enumerate(batches)]
+    return [
+        ShardResult(shard, output_head(), pack_events(each)) for shard, each in enumerate(batches)
+    ]
 
 
 FIRST = batch((1, 3, 3, 9), (2, 1, 1, FOREVER))
@@ -100,7 +103,9 @@ def test_a_file_that_lost_something_is_noticed(tmp_path: Path) -> None:
 def log_results(path: Path, number: int, batches: Sequence[EventBatch]) -> list[ShardResult]:
     return [
         ShardResult(
-            shard, {"files": [write_part(str(path), number, shard, each, clock=INTEGERS)]}, None
+            shard,
+            output_head(files=[write_part(str(path), number, shard, each, clock=INTEGERS)]),
+            None,
         )
         for shard, each in enumerate(batches)
     ]

@@ -53,7 +53,7 @@ def test_a_shard_of_half_an_hour_stays_flat(tmp_path: Path) -> None:
         state = store.traces(before) if before else stage.start()
         batch = points(number, 40)
         state, _ = stage.step(state, (stage.prepare(0, batch),), Progress((batch.stable,)))
-        store.save(number, before, state, sources={}, counters={})
+        store.save(number, before, state, sources={}, counters=None)
         if number % store.keep == 0:
             store.clean(number)
         if number % 100 == 99:

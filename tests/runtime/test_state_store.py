@@ -26,7 +26,7 @@ def save(
     store: ShardStore, batch: int, before: Manifest | None, *runs: SortedRun, stable: int = 0
 ) -> Manifest:
     trace = Trace({"timeline": runs}, Time(stable))
-    return store.save(batch, before, [trace], sources={"bids": stable}, counters={})
+    return store.save(batch, before, [trace], sources={"bids": stable}, counters=None)
 
 
 def values(store: ShardStore, manifest: Manifest) -> list[list[int]]:
@@ -39,7 +39,7 @@ def test_what_was_saved_is_what_is_loaded(store: ShardStore) -> None:
     found = store.load(1)
     assert found is not None
     assert values(store, found) == [[1, 2], []]
-    assert (found.kernels[0][0], found.sources) == (-5, {"bids": -5})
+    assert (found.kernels[0].stable, found.sources) == (-5, {"bids": -5})
     check_runs(store, found)
 
 

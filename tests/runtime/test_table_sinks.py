@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.runtime.heads import output_head
 from tests.runtime.postgres import postgres_server
 
 from anabranch.errors import EngineError, PlanError
@@ -117,7 +118,7 @@ def results(batch: EventBatch) -> list[ShardResult]:
     return [
         ShardResult(
             shard,
-            {},
+            output_head(),
             pack_events(EventBatch(rows, batch.start[at], batch.end[at], batch.new_end[at])),
         )
         for shard, (rows, at) in enumerate(zip(parts, bounds))

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from anabranch.errors import PlanError, StreamError
+from anabranch.kernels.contract.command import Command
 from anabranch.model.time import Time
 from anabranch.runtime.query.state_view import find_checkpoint
 from anabranch.runtime.sources.files.log_folder import LogFolder
-from anabranch.runtime.store.control import Command, ControlFolder
+from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
 
 _LOOK: Final = 0.2

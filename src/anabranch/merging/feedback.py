@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Final
 
 from anabranch.engine import Run
+from anabranch.kernels.contract.command import Command
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.runtime.sources.files.copies import list_copies
 from anabranch.runtime.sources.files.log_folder import LogFolder
-from anabranch.runtime.store.control import Command, ControlFolder
+from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
 
 PAUSE: Final = 1.0

@@ -104,9 +104,8 @@ def steps_of(log: LogFolder, since: float) -> tuple[LogBatch, ...]:
     """The batches of a log, in seconds since a time on the clock."""
     steps = []
     for entry in log.entries():
-        there = (Path(log.path) / LOG / f"{entry['batch']}.json").stat().st_mtime
-        rows = sum(file["rows"] for file in entry["files"])
-        steps.append(LogBatch(round(there - since, 3), entry["stable"], rows))
+        there = (Path(log.path) / LOG / f"{entry.batch}.json").stat().st_mtime
+        steps.append(LogBatch(round(there - since, 3), entry.stable, entry.rows))
     return tuple(steps)
 
 

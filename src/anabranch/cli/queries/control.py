@@ -62,7 +62,7 @@ def control(
     $ anabranch control out.jsonl advance Bid 2026-11-15T12:00:00
     """
     from anabranch.runtime.query.state_view import find_checkpoint
-    from anabranch.runtime.sources.files.copy_book import known_copies
+    from anabranch.runtime.sources.files.planned_batch import known_copies
     from anabranch.runtime.store.control import ControlFolder, command_of, instant_of
     from anabranch.runtime.store.folder import Folder
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anabranch.cli.tables import show_table
+from anabranch.model.record import plain
 
 if TYPE_CHECKING:
     from anabranch.runtime.query.checkpoint import Facts
@@ -68,15 +69,15 @@ def _show_quarantine(checkpoint: str, *, as_json: bool) -> None:
     windows = Quarantine(find_checkpoint(checkpoint)[0]).read()
     if as_json:
         for window in windows:
-            typer.echo(json.dumps(window, ensure_ascii=False))
+            typer.echo(json.dumps(plain(window), ensure_ascii=False))
         return
     columns = {
-        "batch": [str(each["batch"]) for each in windows],
-        "module": [each["module"] for each in windows],
-        "window": ["[{}, {})".format(*each["window"]) for each in windows],
-        "group": [each["group"] or "" for each in windows],
-        "events": [f"{each['count']:,}" for each in windows],
-        "reason": [each["reason"] for each in windows],
+        "batch": [str(each.batch) for each in windows],
+        "module": [each.module for each in windows],
+        "window": ["[{}, {})".format(*each.window) for each in windows],
+        "group": [each.group or "" for each in windows],
+        "events": [f"{each.count or 0:,}" for each in windows],
+        "reason": [each.reason for each in windows],
     }
     if windows:
         show_table(list(columns), list(columns.values()), {0, 4})

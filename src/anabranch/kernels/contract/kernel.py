@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 import pyarrow as pa
 
 from anabranch.kernels.contract.column_names import COPY
+from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.routing import Route, Routing
 from anabranch.model.batch import EventBatch
 from anabranch.model.identity import Identity
@@ -67,7 +68,7 @@ class Progress:
 
     sides: tuple[Time, ...]
     copies: Mapping[int, tuple[str, Time]] = field(default_factory=dict)
-    commands: tuple[Mapping[str, Any], ...] = ()
+    commands: tuple[Command, ...] = ()
 
     @property
     def least(self) -> Time:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.contract.column_names import ID
+from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.kernel import Progress, SortedRun
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
@@ -155,7 +156,7 @@ class Copies:
         for number, (name, _) in promised.items():
             each.setdefault(number, InputState(number=number, name=name, known=self.forgotten))
         for command in progress.commands:
-            meant = command.get("copy") or command.get("source")
+            meant = command.copy or command.source
             for copy in each.values():
                 if copy.name == meant:
                     each[copy.number] = _obeyed(copy, command, self.forgotten)
@@ -220,13 +221,13 @@ class Copies:
         return replace(self, leader=best.number), Time(max(stable, reached))
 
 
-def _obeyed(copy: InputState, command: Mapping[str, Any], forgotten: int) -> InputState:
-    match command.get("verb"):
+def _obeyed(copy: InputState, command: Command, forgotten: int) -> InputState:
+    match command.verb:
         case "detach":
             return replace(copy, status="left")
         case "attach" | "rejoin":
-            since = command.get("value")
-            begins = int(BEGINNING) if since is None else int(since)
+            since = command.value
+            begins = int(BEGINNING) if since is None else since
             if copy.status == "joined" and copy.rows == 0 and since is None:
                 return copy
             return replace(

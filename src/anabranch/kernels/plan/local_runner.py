@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from anabranch.algebra.node import Node
 from anabranch.kernels.contract.column_names import COPY
+from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.kernel import Trace
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.compile import Emission, compile_plan
@@ -45,7 +46,7 @@ class LocalRunner:
         self,
         given: Mapping[str, EventBatch],
         copies: Mapping[str, Copies] | None = None,
-        commands: Sequence[Mapping[str, Any]] = (),
+        commands: Sequence[Command] = (),
     ) -> EventBatch:
         """Take in one batch per source (a source may be left out) and give back the output.
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.algebra.source import Source
 from anabranch.kernels.contract.column_names import ID
+from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.kernel import (
     Arrived,
     Kernel,
@@ -126,7 +127,7 @@ class Stage:
         self,
         stables: Sequence[Time],
         copies: Mapping[str, Copies] | None = None,
-        commands: Sequence[Mapping[str, Any]] = (),
+        commands: Sequence[Command] = (),
     ) -> Progress:
         """What the sides have promised, given what each edge has, and what somebody wants.
 
@@ -145,13 +146,12 @@ class Stage:
         own = [promised for name, promised in (copies or {}).items() if name in self.reads]
         return Progress(tuple(sides), own[0] if own else {}, tuple(self._heard(commands)))
 
-    def _heard(self, commands: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    def _heard(self, commands: Sequence[Command]) -> Iterator[Command]:
         for command in commands:
-            copy = command.get("copy")
-            if copy is None:
+            if command.copy is None:
                 yield command
-            elif command["source"] in self.reads:
-                yield {"verb": command["verb"], "source": copy, "value": command["value"]}
+            elif command.source in self.reads:
+                yield Command(verb=command.verb, source=command.copy, value=command.value)
 
     def step(
         self, state: StageState, arrived: Arrived, progress: Progress

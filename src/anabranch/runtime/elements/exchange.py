@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, final
+from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow as pa
 from anabranch.kernels.contract.column_names import ID
 from anabranch.kernels.contract.routing import shard_of
 from anabranch.model.batch import concat_rows
+from anabranch.runtime.messages.heads import CONTINUED, Head, head_of_text, head_text
 
 PARCELS: Final = pa.schema(
     [
@@ -59,7 +59,7 @@ class Parcel:
     edge: int
     part: int
     chunk: int = 0
-    head: Mapping[str, Any] = field(default_factory=dict)
+    head: Head = CONTINUED
     rows: pa.RecordBatch | None = None
 
 
@@ -76,7 +76,7 @@ def split(rows: pa.RecordBatch, shards: int) -> list[pa.RecordBatch]:
 
 def address(
     rows: pa.RecordBatch,
-    head: Mapping[str, Any],
+    head: Head,
     *,
     target: int,
     edge: int,
@@ -108,7 +108,7 @@ def address(
                 edge=edge,
                 part=part,
                 chunk=message * _PIECES + number,
-                head={} if number else head,
+                head=CONTINUED if number else head,
                 rows=chunk_rows if chunk_rows.num_rows else None,
             )
 
@@ -123,14 +123,19 @@ def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def pack(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
     """Parcels as rows for Spark; large ones one by one, so that nothing is copied."""
-    waiting: list[tuple[Parcel, pa.Buffer | None]] = []
+    waiting: list[_Packed] = []
     size = 0
+    # All shards get the same head, one after the other: it is written once.
+    written: tuple[Head, str] = (CONTINUED, head_text(CONTINUED))
     for parcel in parcels:
+        if parcel.head is not written[0]:
+            written = (parcel.head, head_text(parcel.head))
         blob = None if parcel.rows is None else to_blob(parcel.rows)
+        packed = _Packed(parcel, written[1], blob)
         if blob is not None and blob.size > BUNDLE_BYTES:
-            yield _one(parcel, blob)
+            yield _one(packed, blob)
             continue
-        waiting.append((parcel, blob))
+        waiting.append(packed)
         size += 0 if blob is None else blob.size
         if size > BUNDLE_BYTES:
             yield _several(waiting)
@@ -151,7 +156,7 @@ def unpack(rows: pa.RecordBatch) -> list[Parcel]:
             edge=edge,
             part=part,
             chunk=chunk,
-            head=json.loads(head),
+            head=head_of_text(head),
             rows=from_blob(blobs[index].as_buffer()) if blobs[index].is_valid else None,
         )
         for index, (shard, target, edge, part, chunk, head) in enumerate(zip(*columns))
@@ -180,24 +185,33 @@ def from_blob(blob: pa.Buffer) -> pa.RecordBatch:
     return pa.ipc.open_stream(blob).read_next_batch()
 
 
-def _several(waiting: Sequence[tuple[Parcel, pa.Buffer | None]]) -> pa.RecordBatch:
-    blobs = [None if blob is None else blob.to_pybytes() for _, blob in waiting]
-    return _rows([parcel for parcel, _ in waiting], pa.array(blobs, pa.binary()))
+@final
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    parcel: Parcel
+    head: str
+    blob: pa.Buffer | None
 
 
-def _one(parcel: Parcel, blob: pa.Buffer) -> pa.RecordBatch:
+def _several(waiting: Sequence[_Packed]) -> pa.RecordBatch:
+    blobs = [None if each.blob is None else each.blob.to_pybytes() for each in waiting]
+    return _rows(waiting, pa.array(blobs, pa.binary()))
+
+
+def _one(packed: _Packed, blob: pa.Buffer) -> pa.RecordBatch:
     offsets = pa.py_buffer(np.array([0, blob.size], np.int32))
-    return _rows([parcel], pa.Array.from_buffers(pa.binary(), 1, [None, offsets, blob]))
+    return _rows([packed], pa.Array.from_buffers(pa.binary(), 1, [None, offsets, blob]))
 
 
-def _rows(parcels: Sequence[Parcel], blobs: pa.Array) -> pa.RecordBatch:
+def _rows(packed: Sequence[_Packed], blobs: pa.Array) -> pa.RecordBatch:
+    parcels = [each.parcel for each in packed]
     columns = [
         pa.array([parcel.shard for parcel in parcels], pa.int32()),
         pa.array([parcel.target for parcel in parcels], pa.int32()),
         pa.array([parcel.edge for parcel in parcels], pa.int32()),
         pa.array([parcel.part for parcel in parcels], pa.int32()),
         pa.array([parcel.chunk for parcel in parcels], pa.int32()),
-        pa.array([json.dumps(parcel.head) for parcel in parcels], pa.string()),
+        pa.array([each.head for each in packed], pa.string()),
         blobs,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=PARCELS)

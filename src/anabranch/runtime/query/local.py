@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import glob
-import json
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, final
@@ -23,9 +23,13 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import rows_of
+from anabranch.model.record import OMITTED, plain
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import element_table
-from anabranch.runtime.query.quarantine import failure_notes
+from anabranch.runtime.messages.counters import failed_windows_in
+from anabranch.runtime.messages.heads import OutputHead, OutputSummary
+from anabranch.runtime.query.metrics import RowTotals
+from anabranch.runtime.query.quarantine import reported_windows
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.sinks.sinks import Begin, LinesSink, ShardResult, Sink
 from anabranch.runtime.sources.files.listing import demand_files
@@ -44,6 +48,22 @@ NO_TABLES: Final[Mapping[str, FileSource]] = MappingProxyType({})
 
 
 @final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalMetrics:
+    """What a batch did, as `BatchMetrics`; `reports` is what operators noticed, by stage."""
+
+    batch: int
+    stable: int
+    rows_in: int
+    rows_out: int
+    late: int
+    adjusted: int
+    state_rows: int
+    failed_windows: int
+    reports: Mapping[str, Mapping[str, object]] = field(default_factory=dict, metadata=OMITTED)
+
+
+@final
 class LocalRun:
     """A query that has run to the end of what its sources had."""
 
@@ -51,7 +71,7 @@ class LocalRun:
         self,
         schema: pa.Schema,
         sink: Sink,
-        metrics: list[dict[str, Any]],
+        metrics: list[LocalMetrics],
         clock: Clock = INTEGERS,
     ) -> None:
         """Wrap what came out."""
@@ -68,7 +88,7 @@ class LocalRun:
     @property
     def stable(self) -> Time:
         """The stable point of the output."""
-        return Time(self._metrics[-1]["stable"]) if self._metrics else BEGINNING
+        return Time(self._metrics[-1].stable) if self._metrics else BEGINNING
 
     def await_end(self, timeout: float | None = None) -> bool:
         """It has ended already."""
@@ -80,15 +100,15 @@ class LocalRun:
 
     def metrics(self) -> list[dict[str, Any]]:
         """What each batch did."""
-        return list(self._metrics)
+        return [plain(batch) for batch in self._metrics]
 
     def failures(self) -> list[dict[str, Any]]:
         """The windows that modules failed for, as `Run.failures` has them."""
         return [
-            failure
+            plain(failure)
             for batch in self._metrics
-            for stage, report in batch.get("reports", {}).items()
-            for failure in failure_notes(batch["batch"], stage, 0, report)
+            for stage, report in batch.reports.items()
+            for failure in reported_windows(batch.batch, stage, report)
         ]
 
     def table(self) -> pa.Table:
@@ -138,14 +158,14 @@ def run_locally(
     in_order = ordered if all(source.ordered for source in files) else netted
     promised = dict.fromkeys(sources, BEGINNING)
     copies: dict[str, dict[int, tuple[str, Time]]] = {}
-    metrics: list[dict[str, Any]] = []
+    metrics: list[LocalMetrics] = []
     with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
         runner = LocalRunner(with_tables(plan, store_tables(plan, tables, f"{folder}/tables")))
         planner = FilePlanner(tuple(files), Folder.at(f"{folder}/planned"), parts=1)
         planner.freeze()
         number = 0
         while (after := planner.latest(number)) > number:
-            counts: dict[str, dict[str, int]] = {}
+            counts: dict[str, RowTotals] = {}
             parts = planner.parts(number, after)
             plain = [part for part in parts if not part.commands and not part.copies]
             arrived = _arrived(sources, plain, promised, counts)
@@ -159,7 +179,7 @@ def run_locally(
             commands = [command for part in parts for command in part.commands]
             with own_settings(), _kept_clean(sink):
                 output = in_order(runner.step(arrived, copies, commands))
-            last = metrics[-1]["stable"] if metrics else int(BEGINNING)
+            last = metrics[-1].stable if metrics else int(BEGINNING)
             result = _result(sink, number, output, clock, last)
             sink.commit(number, output.stable, [result])
             metrics.append(_metrics(number, output, counts, runner))
@@ -177,23 +197,22 @@ def _arrived(
     sources: Mapping[str, FileSource],
     parts: Iterable[SourcePart],
     promised: dict[str, Time],
-    counts: dict[str, dict[str, int]],
+    counts: dict[str, RowTotals],
 ) -> dict[str, EventBatch]:
     """What comes in one batch, every row judged by what was promised in front."""
     plain = [name for name, source in sources.items() if not source.copies]
     before, found = dict(promised), {name: list[EventBatch]() for name in plain}
     for part in parts:
         source = sources[part.source]
-        count = counts.setdefault(part.source, {"rows": 0, "late": 0, "adjusted": 0})
         for arrivals, where in read_pieces(source, part.splits, source.schema.names):
             # Without positions all rows are held against what was promised before the batch.
             bound = promised[part.source] if source.ordered else before[part.source]
             verdict = judge(source.promise, bound, arrivals, where=where, in_order=source.ordered)
             promised[part.source] = Time(max(promised[part.source], verdict.promised))
             found[part.source].append(verdict.batch)
-            count["rows"] += len(arrivals)
-            count["late"] += verdict.late
-            count["adjusted"] += verdict.adjusted
+            counts[part.source] = counts.get(part.source, RowTotals()).plus(
+                RowTotals(len(arrivals), verdict.late, verdict.adjusted)
+            )
         if part.ends:
             promised[part.source] = FOREVER
     return {
@@ -208,43 +227,41 @@ def _copies(
     source: FileSource,
     part: SourcePart,
     known: dict[str, dict[int, tuple[str, Time]]],
-    counts: dict[str, dict[str, int]],
+    counts: dict[str, RowTotals],
     lost: LostCopies,
 ) -> EventBatch:
     """What comes of the copies of a source, and how far they are with that."""
     promised = known.setdefault(source.name, {})
     reader = CopyReader(source, part, {number: stable for number, (_, stable) in promised.items()})
     rows = [*reader.read(source.schema.names, lost)]
-    count = counts.setdefault(source.name, {"rows": 0, "late": 0, "adjusted": 0})
     for number, tally in reader.tallies.items():
         promised[number] = (tally.name, tally.reached)
-        count["rows"] += tally.rows
-        count["late"] += tally.late
-        count["adjusted"] += tally.adjusted
+        counts[source.name] = counts.get(source.name, RowTotals()).plus(
+            RowTotals(tally.rows, tally.late, tally.adjusted)
+        )
     return EventBatch.concat([EventBatch.empty(with_copy(source.schema)), *rows])
 
 
 def _result(sink: Sink, batch: int, output: EventBatch, clock: Clock, last: int) -> ShardResult:
-    head: dict[str, Any] = {"stable": int(output.stable), "stable_before": last, "files": []}
-    if sink.delivery == "log" and len(output):
-        head["files"] = [write_part(sink.out, batch, 0, output, clock=clock)]
-    return ShardResult(
-        0, json.loads(json.dumps(head)), pack_events(output) if len(output) else None
-    )
+    stable, is_logged = int(output.stable), sink.delivery == "log" and len(output)
+    files = (write_part(sink.out, batch, 0, output, clock=clock),) if is_logged else ()
+    said = OutputSummary(stable=stable)
+    head = OutputHead(output=0, stable=stable, stable_before=last, said=said, files=files)
+    return ShardResult(0, head, pack_events(output) if len(output) else None)
 
 
 def _metrics(
-    number: int, output: EventBatch, counts: Mapping[str, Mapping[str, int]], runner: LocalRunner
-) -> dict[str, Any]:
+    number: int, output: EventBatch, counts: Mapping[str, RowTotals], runner: LocalRunner
+) -> LocalMetrics:
     reports = runner.reports()
-    return {
-        "batch": number,
-        "stable": int(output.stable),
-        "rows_in": sum(count["rows"] for count in counts.values()),
-        "rows_out": len(output),
-        "late": sum(count["late"] for count in counts.values()),
-        "adjusted": sum(count["adjusted"] for count in counts.values()),
-        "state_rows": runner.state_rows(),
-        "failed_windows": sum(report.get("failed", 0) for report in reports.values()),
-        **({"reports": reports} if reports else {}),
-    }
+    return LocalMetrics(
+        batch=number,
+        stable=int(output.stable),
+        rows_in=sum(count.rows for count in counts.values()),
+        rows_out=len(output),
+        late=sum(count.late for count in counts.values()),
+        adjusted=sum(count.adjusted for count in counts.values()),
+        state_rows=runner.state_rows(),
+        failed_windows=sum(map(failed_windows_in, reports.values())),
+        reports=reports,
+    )

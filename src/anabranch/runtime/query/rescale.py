@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, final
 
@@ -14,10 +14,11 @@ from anabranch.kernels.lifetimes.cleanse import CleanseKernel
 from anabranch.kernels.modules.apply_module import ApplyModuleKernel
 from anabranch.kernels.plan.repartition import merged_stable, repartitioned
 from anabranch.kernels.plan.stage import PhysicalPlan, Stage
+from anabranch.runtime.messages.counters import StageCounters
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home, StateLayout
 from anabranch.runtime.store.phases import reached
-from anabranch.runtime.store.state_store import Manifest, RunFile, ShardStore
+from anabranch.runtime.store.state_store import Manifest, RunFile, ShardStore, StoredTrace
 from anabranch.runtime.workers.job import is_spread
 
 _LOG: Final = logging.getLogger("anabranch")
@@ -133,7 +134,7 @@ def _rewritten(stage: Stage, state: Folder, old: Home, new: Home, change: Rescal
         rewritten.append((merged_stable(traces, kernel), lists))
     for shard, store in enumerate(targets):
         kept = tuple(
-            (stable, {name: tuple(files) for name, files in lists[shard].items()})
+            StoredTrace(stable, {name: tuple(files) for name, files in lists[shard].items()})
             for stable, lists in rewritten
         )
         store.commit(_manifest(stage, shard, batch, kept, manifests))
@@ -144,25 +145,21 @@ def _manifest(
     stage: Stage,
     shard: int,
     batch: int,
-    kernels: tuple[tuple[int, Mapping[str, tuple[RunFile, ...]]], ...],
+    kernels: tuple[StoredTrace, ...],
     before: Sequence[Manifest],
 ) -> Manifest:
     """What a new shard knows: of progress, what all the old ones do.
 
     All shards of a stage hear the same of its sources, so there is nothing to choose from.
     """
-    files = [file for _, lists in kernels for runs in lists.values() for file in runs]
-    counters = {
-        "stage": stage.name,
-        "shard": shard,
-        "rows_in": 0,
-        "rows_out": 0,
-        "state_rows": sum(file.rows for file in files),
-        "state_runs": len(files),
-        "stable": min(each.counters["stable"] for each in before),
-        "sources": {},
-        "control": [],
-    }
+    files = [file for trace in kernels for runs in trace.runs.values() for file in runs]
+    counters = StageCounters(
+        stage=stage.name,
+        shard=shard,
+        state_rows=sum(file.rows for file in files),
+        state_runs=len(files),
+        stable=min(each.stable for each in before),
+    )
     return Manifest(
         batch=batch,
         kernels=kernels,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, final
@@ -13,8 +11,10 @@ import pyarrow as pa
 
 from anabranch.errors import AnabranchError
 from anabranch.model.clock import INTEGERS, Clock
+from anabranch.model.record import plain
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.elements.elements import element_table
+from anabranch.runtime.query.metrics import BatchMetrics, RunTotals
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
 from anabranch.runtime.sinks.sinks import LogSink, Sink
 from anabranch.runtime.spark.failures import original_error
@@ -37,26 +37,16 @@ class Committed:
     def __init__(self) -> None:
         """Nothing yet."""
         self.lock = threading.Lock()
-        self.metrics: list[dict[str, Any]] = []
+        self.metrics: list[BatchMetrics] = []
         self.stable: Time = BEGINNING
         self.failure: AnabranchError | None = None
-        self.totals: dict[str, Any] = {"batches": 0, "rows_out": 0, "failed_windows": 0}
-        self.totals |= {"sources": {}, "copies": {}}
+        self.totals = RunTotals()
 
-    def add(self, metrics: dict[str, Any], most: int = 1000) -> None:
+    def add(self, metrics: BatchMetrics, most: int = 1000) -> None:
         """Note a batch."""
         with self.lock:
-            self.totals["batches"] += 1
-            self.totals["rows_out"] += metrics["rows_out"]
-            self.totals["failed_windows"] += metrics["failed_windows"]
-            for name, seen in metrics["sources"].items():
-                total = self.totals["sources"].setdefault(name, Counter())
-                total.update({key: seen[key] for key in ("rows", "late", "adjusted")})
-                for called, own in seen.get("copies", {}).items():
-                    several = self.totals["copies"].setdefault(name, {})
-                    counted = {key: own[key] for key in ("rows", "late", "adjusted")}
-                    several.setdefault(called, Counter()).update(counted)
-            self.stable = Time(metrics["stable"])
+            self.totals = self.totals.plus(metrics)
+            self.stable = Time(metrics.stable)
             self.metrics.append(metrics)
             del self.metrics[:-most]
 
@@ -221,12 +211,20 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """What each batch did, oldest first; the last thousand are kept.
 
-        Besides the counters of stages and sources, `milliseconds` has what Spark measured.
+        Keys: `batch`, `stable`, `rows_in` (from all sources), `rows_out`, `late`, `adjusted`,
+        `lag`, `sources` (per source: rows, late, adjusted, reached, after feedback how many were
+        skipped, an `order` of "none" where rows have no positions to be late by, and where it has
+        copies the same per copy under `copies`, with its problem), `stages` (per stage: rows_in,
+        rows_out, state_rows, state_bytes, state_runs, seconds of the slowest shard, and under
+        `reports` what its operators noticed, shard by shard), `failed_windows` (that modules gave
+        no results for), `control` (commands that took effect), `milliseconds` (what Spark
+        measured).
         """
         with self._committed.lock:
             batches = list(self._committed.metrics)
-        spent = self._execution.milliseconds([batch["batch"] for batch in batches])
-        return [{**batch, "milliseconds": each} for batch, each in zip(batches, spent, strict=True)]
+        spent = self._execution.milliseconds([batch.batch for batch in batches])
+        each = zip(batches, spent, strict=True)
+        return [{**plain(batch), "milliseconds": own} for batch, own in each]
 
     @property
     def totals(self) -> dict[str, Any]:
@@ -236,7 +234,9 @@ class Run:
         under `copies`.
         """
         with self._committed.lock:
-            return copy.deepcopy(self._committed.totals)
+            totals = self._committed.totals
+        found: dict[str, Any] = plain(totals)
+        return found
 
     def failures(self) -> list[dict[str, Any]]:
         """The windows that modules failed for in the batches of `metrics`, oldest first.
@@ -247,7 +247,7 @@ class Run:
         """
         with self._committed.lock:
             batches = list(self._committed.metrics)
-        return [failure for batch in batches for failure in failed_windows(batch)]
+        return [plain(failure) for batch in batches for failure in failed_windows(batch)]
 
     def quarantine(self) -> list[dict[str, Any]]:
         """The windows that modules with errors `quarantine` failed for, since the query began.
@@ -255,7 +255,7 @@ class Run:
         As `failures`, with `events` (the first twenty) and `count` (how many there are). They are
         in the folder `quarantine` of the checkpoint, a file of JSON lines per batch.
         """
-        return self._quarantine.read()
+        return [plain(failure) for failure in self._quarantine.read()]
 
     def snapshot(self, at: Any) -> DataFrame:
         """The answer at an instant (a number, an ISO timestamp or a datetime), as known by now.

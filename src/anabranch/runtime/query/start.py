@@ -24,7 +24,7 @@ from anabranch.runtime.query.quarantine import Quarantine, failed_windows
 from anabranch.runtime.query.run import Committed, Execution, Run
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.sinks.sinks import Begin, ShardResult, Sink
-from anabranch.runtime.sources.files.copy_book import known_copies
+from anabranch.runtime.sources.files.planned_batch import known_copies
 from anabranch.runtime.sources.spec import FileSource, Promise
 from anabranch.runtime.spark.file_source import read_files
 from anabranch.runtime.spark.frame_source import FrameSource, as_files, send_frame
@@ -264,8 +264,8 @@ def _committer(
             metrics = [batch_metrics(batch, results, output=n) for n in range(len(sinks))]
             quarantine.note(batch, [*failed_windows(metrics[0])])
             for number, sink in enumerate(sinks):
-                own = [result for result in results if result.head["output"] == number]
-                stable = Time(min(result.head["stable"] for result in own))
+                own = [result for result in results if result.head.output == number]
+                stable = Time(min(result.head.stable for result in own))
                 sink.commit(batch, stable, own)
             for total, metric in zip(committed, metrics, strict=True):
                 total.add(metric)

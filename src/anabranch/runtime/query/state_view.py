@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from anabranch.errors import StreamError
 from anabranch.kernels.contract.column_names import TIME
-from anabranch.model.time import BEGINNING, Time
+from anabranch.model.time import Time
 from anabranch.runtime.query.checkpoint import Facts, read_facts
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.state_store import KEEP, Manifest, ShardStore, check_runs
@@ -108,7 +108,7 @@ def _shard(
         operators=tuple(facts.operators.get(stage, ())),
         shard=shard,
         batch=manifest.batch,
-        stable=Time(manifest.counters.get("stable", BEGINNING)),
+        stable=Time(manifest.stable),
         runs=len(runs),
         rows=sum(run.num_rows for run in runs),
         bytes=sum(file.bytes for file in manifest.files()),

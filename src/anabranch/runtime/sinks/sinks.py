@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias, final
+from typing import IO, Literal, TypeAlias, final
 
 import pyarrow as pa
 
@@ -21,6 +20,7 @@ from anabranch.model.files.stream_file import read_batches
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.elements.elements import element_schema, element_table
 from anabranch.runtime.elements.exchange import from_blob
+from anabranch.runtime.messages.heads import OutputHead, head_as, head_of_text
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.workers.job import Delivery
@@ -39,7 +39,7 @@ class ShardResult:
     """What one shard of the last stage gave in a batch."""
 
     shard: int
-    head: Mapping[str, Any]
+    head: OutputHead
     rows: pa.RecordBatch | None
 
     @staticmethod
@@ -49,7 +49,7 @@ class ShardResult:
         found = [
             ShardResult(
                 shard.as_py(),
-                json.loads(head.as_py()),
+                head_as(OutputHead, head_of_text(head.as_py())),
                 from_blob(blob.as_buffer()) if blob.is_valid else None,
             )
             for shard, head, blob in zip(table.column("shard"), table.column("head"), blobs)
@@ -131,7 +131,7 @@ class LogSink(Sink):
 
     def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """List the files."""
-        files = [file for result in results for file in result.head.get("files", ())]
+        files = [file for result in results for file in result.head.files]
         self.log.commit(batch, stable, files)
 
     def batches(self) -> list[EventBatch]:
@@ -316,9 +316,7 @@ def promised_before(batch: int, begin: Begin, results: Sequence[ShardResult]) ->
     The shards remember it, so that this is the same when a batch comes again; a sink that has
     just begun has been told of nothing.
     """
-    promised = [
-        result.head["stable_before"] for result in results if "stable_before" in result.head
-    ]
+    promised = [result.head.stable_before for result in results]
     return BEGINNING if batch <= begin.first else Time(min(promised, default=int(BEGINNING)))
 
 

@@ -11,18 +11,15 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Final, Literal, TypeAlias, final, get_args
+from typing import Any, Final, final
 
 from anabranch.errors import PlanError
+from anabranch.kernels.contract.command import VERBS, Command
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.model.clock import MICROSECONDS, Clock
+from anabranch.model.record import plain
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.runtime.store.folder import Folder
-
-Verb: TypeAlias = Literal[
-    "advance", "pause", "resume", "limit", "attach", "detach", "rejoin", "feedback"
-]
-VERBS: Final[tuple[str, ...]] = get_args(Verb)
 
 _WANTS_VALUE: Final = ("advance", "limit", "feedback")
 _MAY_HAVE_VALUE: Final = ("attach",)
@@ -30,40 +27,6 @@ _ONLY_FILES: Final = ("pause", "resume", "limit")
 _OF_INPUTS: Final = ("attach", "detach", "rejoin")
 _TAKEN: Final = "taken"
 _REFUSED: Final = "refused"
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """What somebody wants of a running query.
-
-    Attributes:
-        verb: `advance`: the source has reached an instant, whatever comes; `pause`: no more rows
-            of the source; `resume`: go on with them; `limit`: at most so many rows in a batch.
-            For the inputs of a merge: `detach`: ignore it from now on; `attach`: take it in, it
-            vouches for events that end at or after an instant, or for all; `rejoin`: take one in
-            again that was detached. `feedback`: of the output only what ends at an instant or
-            later is of interest any more.
-        source: The name of a source; empty for feedback, which is for the whole query.
-        value: The instant, or the number of rows.
-        copy: The name of a copy of the source, where the source has copies.
-    """
-
-    verb: Verb
-    source: str = ""
-    value: int | None = None
-    copy: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        content: dict[str, Any] = {"verb": self.verb, "source": self.source, "value": self.value}
-        return content if self.copy is None else {**content, "copy": self.copy}
-
-    def __str__(self) -> str:
-        value = "" if self.value is None else f" {self.value}"
-        copy = "" if self.copy is None else f" copy {self.copy}"
-        source = f" {self.source}" if self.source else ""
-        return f"{self.verb}{source}{copy}{value}"
 
 
 def command_of(
@@ -154,7 +117,7 @@ class ControlFolder:
     def put(self, command: Command) -> str:
         """Hand in a command; its name says when."""
         name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}"
-        self.folder.write_json(f"{name}.json", command.to_json())
+        self.folder.write_json(f"{name}.json", plain(command))
         return name
 
     def waiting(self) -> list[str]:
@@ -181,7 +144,7 @@ class ControlFolder:
 
     def take(self, name: str, command: Command, entry: int) -> None:
         """A command is in the plan: it waits no longer."""
-        content = {"content": command.to_json(), "entry": entry}
+        content = {"content": plain(command), "entry": entry}
         self.folder.child(_TAKEN).write_json(f"{name}.json", content)
         self.folder.remove(f"{name}.json")
 

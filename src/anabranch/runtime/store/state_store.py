@@ -6,13 +6,15 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, final
+from typing import ClassVar, Final, final
 
 import pyarrow as pa
 
 from anabranch.errors import EngineError
 from anabranch.kernels.contract.kernel import SortedRun, Trace
+from anabranch.model.record import plain, record
 from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.messages.counters import StageCounters
 from anabranch.runtime.store.folder import PARTIAL, Folder
 from anabranch.runtime.store.phases import reached
 
@@ -33,6 +35,8 @@ _HINT: Final = (
 class RunFile:
     """A stored run: its file and what must be found there."""
 
+    row: ClassVar[bool] = True
+
     name: str
     rows: int
     bytes: int
@@ -44,19 +48,31 @@ class RunFile:
 class CopyState:
     """What is known of a copy: its name, what it has promised, and why nothing comes of it."""
 
+    row: ClassVar[bool] = True
+
     name: str
     reached: int
     problem: str = ""
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class StoredTrace:
+    """What a stateful kernel remembers: its stable point and its named lists of runs."""
+
+    stable: int
+    runs: Mapping[str, tuple[RunFile, ...]]
+
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a shard knew after a batch.
+    """What a shard knew after a batch, as it is in the file `<batch>.json`.
 
     Attributes:
+        format: The version of the file.
         batch: The batch.
-        kernels: Per stateful kernel its stable point and its named lists of runs.
+        kernels: What each stateful kernel remembers.
         sources: How far each source that the stage reads had promised.
         silent: For how many microseconds sources with a heartbeat had been silent.
         copies: For sources with copies, what was known of each copy, by its number.
@@ -64,78 +80,40 @@ class Manifest:
         counters: What was counted in this batch, for metrics.
     """
 
+    format: int = FORMAT
     batch: int
-    kernels: tuple[tuple[int, Mapping[str, tuple[RunFile, ...]]], ...] = ()
+    kernels: tuple[StoredTrace, ...] = ()
     sources: Mapping[str, int] = field(default_factory=dict)
     silent: Mapping[str, int] = field(default_factory=dict)
-    copies: Mapping[str, Mapping[str, CopyState]] = field(default_factory=dict)
+    copies: Mapping[str, Mapping[int, CopyState]] = field(default_factory=dict)
     interest: int = BEGINNING
-    counters: Mapping[str, Any] = field(default_factory=dict)
+    counters: StageCounters | None = None
+
+    @property
+    def stable(self) -> int:
+        """How far the output of the shard was settled."""
+        return int(BEGINNING) if self.counters is None else self.counters.stable
 
     def files(self) -> Iterable[RunFile]:
         """All runs of all kernels."""
-        for _, lists in self.kernels:
-            for runs in lists.values():
+        for trace in self.kernels:
+            for runs in trace.runs.values():
                 yield from runs
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
-            "format": FORMAT,
-            "batch": self.batch,
-            "kernels": [
-                {
-                    "stable": stable,
-                    "runs": {
-                        name: [[run.name, run.rows, run.bytes, run.crc] for run in runs]
-                        for name, runs in lists.items()
-                    },
-                }
-                for stable, lists in self.kernels
-            ],
-            "sources": dict(self.sources),
-            "silent": dict(self.silent),
-            "copies": {
-                source: {
-                    number: [copy.name, copy.reached, copy.problem]
-                    for number, copy in copies.items()
-                }
-                for source, copies in self.copies.items()
-            },
-            "interest": self.interest,
-            "counters": dict(self.counters),
-        }
-
     @staticmethod
-    def of_json(content: Mapping[str, Any], where: str) -> Manifest:
-        """From plain values."""
-        if content.get("format") != FORMAT:
+    def of_json(content: object, where: str) -> Manifest:
+        """From plain values.
+
+        Raises:
+            EngineError: It is of another format, or damaged.
+        """
+        if isinstance(content, dict) and content.get("format") != FORMAT:
             raise EngineError(
                 f"a manifest of format {content.get('format')}, this version reads {FORMAT}",
                 where=where,
                 hint="continue the query with the version of Anabranch that wrote its checkpoint",
             )
-        return Manifest(
-            batch=content["batch"],
-            kernels=tuple(
-                (
-                    kernel["stable"],
-                    {
-                        name: tuple(RunFile(*entry) for entry in runs)
-                        for name, runs in kernel["runs"].items()
-                    },
-                )
-                for kernel in content["kernels"]
-            ),
-            sources=content["sources"],
-            silent=content.get("silent", {}),
-            copies={
-                source: {number: CopyState(*copy) for number, copy in copies.items()}
-                for source, copies in content.get("copies", {}).items()
-            },
-            interest=content.get("interest", int(BEGINNING)),
-            counters=content["counters"],
-        )
+        return record(Manifest, content, where=where, hint=_HINT)
 
 
 class _OpenRuns:
@@ -206,11 +184,11 @@ class ShardStore:
             Trace(
                 {
                     name: tuple(SortedRun(_OPEN.get(self.folder, file), file.name) for file in runs)
-                    for name, runs in lists.items()
+                    for name, runs in stored.runs.items()
                 },
-                Time(stable),
+                Time(stored.stable),
             )
-            for stable, lists in manifest.kernels
+            for stored in manifest.kernels
         )
 
     def save(
@@ -220,9 +198,9 @@ class ShardStore:
         traces: Iterable[Trace],
         *,
         sources: Mapping[str, int],
-        counters: Mapping[str, Any],
+        counters: StageCounters | None = None,
         silent: Mapping[str, int] | None = None,
-        copies: Mapping[str, Mapping[str, CopyState]] | None = None,
+        copies: Mapping[str, Mapping[int, CopyState]] | None = None,
         interest: int = BEGINNING,
     ) -> Manifest:
         """Write the runs that are new, then the manifest, whose appearance is the commit."""
@@ -238,7 +216,7 @@ class ShardStore:
             return file
 
         kernels = tuple(
-            (
+            StoredTrace(
                 int(trace.stable),
                 {name: tuple(map(store, runs)) for name, runs in trace.runs.items()},
             )
@@ -266,7 +244,7 @@ class ShardStore:
     def commit(self, manifest: Manifest) -> None:
         """Put a version in place, whose runs are there already."""
         batch = manifest.batch
-        self.folder.write_json(f"{batch}.json", manifest.to_json(), mark=str(batch))
+        self.folder.write_json(f"{batch}.json", plain(manifest), mark=str(batch))
 
     def clean(self, batch: int) -> None:
         """Remove versions that nobody goes back to, and the runs that only they needed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +14,19 @@ from anabranch.errors import StreamError
 from anabranch.kernels.contract.kernel import with_copy
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.messages.heads import CopyReport
 from anabranch.runtime.sources.files.lost_copies import LostCopies
 from anabranch.runtime.sources.files.planner import SourcePart
 from anabranch.runtime.sources.late import judge
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.workers.job import Job
-from anabranch.runtime.workers.source_task import Outbox, Piece, read_pieces
+from anabranch.runtime.workers.source_task import Outbox, Piece, SourceCounts, read_pieces
 
 
 @final
 @dataclass(slots=True)
-class CopyReport:
-    """What was seen of a copy.
+class CopyTally:
+    """What was seen of a copy since the last message.
 
     `reached` is what it has promised with that; a copy that begins again has promised nothing.
     """
@@ -38,12 +39,19 @@ class CopyReport:
     problem: str | None = None
     restart: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values; what counts is counted from now on anew."""
-        said = {"name": self.name, "reached": int(self.reached), "restart": self.restart}
-        said |= {"rows": self.rows, "late": self.late, "adjusted": self.adjusted}
+    def report(self) -> CopyReport:
+        """What there is to tell; from now on rows are counted anew."""
+        said = CopyReport(
+            name=self.name,
+            reached=int(self.reached),
+            rows=self.rows,
+            late=self.late,
+            adjusted=self.adjusted,
+            restart=self.restart,
+            problem=self.problem,
+        )
         self.rows = self.late = self.adjusted = 0
-        return said if self.problem is None else {**said, "problem": self.problem}
+        return said
 
 
 class CopyReader:
@@ -54,13 +62,13 @@ class CopyReader:
         self._source = source
         self._part = part
         self.tallies = {
-            number: CopyReport(
-                said["name"],
-                BEGINNING if said.get("restart") else promised.get(number, BEGINNING),
-                problem=said.get("problem"),
-                restart=said.get("restart", False),
+            number: CopyTally(
+                news.name,
+                BEGINNING if news.restart else promised.get(number, BEGINNING),
+                problem=news.problem,
+                restart=news.restart,
             )
-            for number, said in part.copies.items()
+            for number, news in part.copies.items()
         }
 
     def read(self, columns: Sequence[str], lost: LostCopies) -> Iterator[EventBatch]:
@@ -107,13 +115,16 @@ def send_copies(
     reader = CopyReader(source, part, job.promised_copies(source.name, batch))
     outbox = Outbox(job, source.name, part.number, batch)
 
-    def said() -> dict[str, Any]:
-        copies = {number: tally.to_json() for number, tally in reader.tallies.items()}
-        counts = {
-            key: sum(copy[key] for copy in copies.values()) for key in ("rows", "late", "adjusted")
-        }
-        best = max((copy["reached"] for copy in copies.values()), default=int(BEGINNING))
-        return {"reached": best, **counts, "copies": copies}
+    def said() -> SourceCounts:
+        copies = {number: tally.report() for number, tally in reader.tallies.items()}
+        each = copies.values()
+        return SourceCounts(
+            Time(max((copy.reached for copy in each), default=int(BEGINNING))),
+            rows=sum(copy.rows for copy in each),
+            late=sum(copy.late for copy in each),
+            adjusted=sum(copy.adjusted for copy in each),
+            copies=copies,
+        )
 
     for rows in reader.read(job.columns(source.name), lost):
         if outbox.put(rows):

@@ -23,6 +23,7 @@ from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.elements.exchange import Parcel, address
+from anabranch.runtime.messages.heads import DeliveredRows, SourceHead, StageHead, TimeHead
 from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home
@@ -51,7 +52,7 @@ class Outlet:
     by_event: bool = False
 
 
-Deliver = Callable[[EventBatch, Outlet, int], dict[str, object]]
+Deliver = Callable[[EventBatch, Outlet, int], DeliveredRows]
 """Puts output where it belongs; it comes by a route, in a message. What became of it."""
 
 
@@ -185,7 +186,7 @@ class Job:
         self,
         upstream: Address,
         batch: EventBatch,
-        head: Mapping[str, object],
+        head: SourceHead | TimeHead | StageHead,
         *,
         part: int,
         message: int = 0,
@@ -203,10 +204,12 @@ class Job:
                 wanted = batch.with_payload(batch.payload.select([*columns, *own]))
             stage = self.plan.stages[route.target]
             rows, said = wanted, head
-            if deliver is not None and self.goes_out_at_once(route):
+            at_once = isinstance(head, SourceHead) and self.goes_out_at_once(route)
+            if deliver is not None and at_once:
+                assert isinstance(head, SourceHead)
                 for step in stage.edges[route.edge].chain:
                     rows = step.apply(rows)
-                said = {**head, "delivered": deliver(rows, route, message)}
+                said = replace(head, delivered=deliver(rows, route, message))
                 rows = wanted.where(np.zeros(len(wanted), np.bool_))
             yield from address(
                 stage.prepare(route.edge, rows, by_event=route.by_event),
@@ -250,7 +253,7 @@ class Job:
         """What the copies of a source had promised before a batch, by number."""
         manifest = self._heard(source, batch)
         known = manifest.copies.get(source, {}) if manifest else {}
-        return {int(number): Time(copy.reached) for number, copy in known.items()}
+        return {number: Time(copy.reached) for number, copy in known.items()}
 
     def _heard(self, source: str, batch: int) -> Manifest | None:
         """What the stage that has heard most of a source remembers from before a batch."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
 
+from anabranch.kernels.contract.command import Command
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.interest import without_interest
 from anabranch.model.arrivals import Arrivals
@@ -17,6 +18,13 @@ from anabranch.model.coarser import coarser
 from anabranch.model.elements import Stable
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.exchange import Parcel, pack
+from anabranch.runtime.messages.heads import (
+    ControlHead,
+    CopyReport,
+    DeliveredRows,
+    SourceHead,
+    TimeHead,
+)
 from anabranch.runtime.sources.files.reader import FileSplit, read_split
 from anabranch.runtime.sources.late import judge, reached
 from anabranch.runtime.sources.spec import FileSource
@@ -27,6 +35,20 @@ PREPARE_FROM_ROWS: Final = 500_000
 """So many rows are prepared together: adding up equal rows early pays, and memory is bounded."""
 
 Piece = tuple[Arrivals, str]
+
+
+@final
+@dataclass(slots=True)
+class SourceCounts:
+    """What a task has read of a source since its last message, and how far that has promised."""
+
+    reached: Time
+    rows: int = 0
+    late: int = 0
+    adjusted: int = 0
+    skipped: int = 0
+    ordered: bool = True
+    copies: Mapping[int, CopyReport] = field(default_factory=dict)
 
 
 class Outbox:
@@ -50,13 +72,23 @@ class Outbox:
             self._waiting.append(rows)
         return sum(map(len, self._waiting)) >= PREPARE_FROM_ROWS
 
-    def flush(self, said: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    def flush(self, said: SourceCounts) -> Iterator[pa.RecordBatch]:
         """Send what waits, with how far the source has come."""
         upstream = Address.source(self._source)
         first = self._job.routes(upstream)[0]
         columns = self._job.plan.arriving(self._source, self._job.columns(self._source))
         rows = EventBatch.concat(self._waiting) if self._waiting else EventBatch.empty(columns)
-        head = {"source": self._source, "counted_at": [first.target, first.edge], **said}
+        head = SourceHead(
+            source=self._source,
+            counted_at=(first.target, first.edge),
+            reached=int(said.reached),
+            rows=said.rows,
+            late=said.late,
+            adjusted=said.adjusted,
+            skipped=said.skipped,
+            ordered=said.ordered,
+            copies=said.copies,
+        )
         yield from pack(
             self._job.parcels(
                 upstream, rows, head, part=self._part, message=self._message, deliver=self._deliver
@@ -66,7 +98,7 @@ class Outbox:
         self.has_to_speak = False
         self._waiting.clear()
 
-    def _deliver(self, output: EventBatch, route: Outlet, number: int) -> dict[str, Any]:
+    def _deliver(self, output: EventBatch, route: Outlet, number: int) -> DeliveredRows:
         sender = (route.edge, self._part, number)
         return deliver_part(self._job, route.target, self._batch, sender, output)
 
@@ -97,49 +129,41 @@ def send_source(
     promise = job.promises[source]
     before, instant = job.known(source, batch)
     promised = Time(max(before, earlier))
-    progress = FOREVER if ends else BEGINNING
-    counts = {"rows": 0, "late": 0, "adjusted": 0, "skipped": 0}
+    said = SourceCounts(FOREVER if ends else BEGINNING, ordered=in_order)
     insert_only = job.plan.sources[source].insert_only
     outbox = Outbox(job, source, part, batch)
 
-    order = {} if in_order else {"order": "none"}
-
-    def flush() -> Iterator[pa.RecordBatch]:
-        yield from outbox.flush({"reached": int(progress), **order, **counts})
-        counts.update(rows=0, late=0, adjusted=0, skipped=0)
-
     for came, where in pieces:
         verdict = judge(promise, promised, came, where=where, in_order=in_order)
-        progress = Time(max(progress, reached(promise, came)))
+        said.reached = Time(max(said.reached, reached(promise, came)))
         if in_order:
             promised = verdict.promised
-        counts["rows"] += len(came) + came.left_out
-        counts["late"] += verdict.late
-        counts["adjusted"] += verdict.adjusted
+        said.rows += len(came) + came.left_out
+        said.late += verdict.late
+        said.adjusted += verdict.adjusted
         rows = verdict.batch
         if instant > BEGINNING:
             settled = came.batch.stable if in_order else BEGINNING
             out = without_interest(rows, instant, insert_only=insert_only, settled=settled)
-            counts["skipped"] += int(np.count_nonzero(out))
+            said.skipped += int(np.count_nonzero(out))
             rows = rows.where(~out)
         if outbox.put(rows):
-            yield from flush()
+            yield from outbox.flush(said)
+            said = SourceCounts(said.reached, ordered=in_order)
     if outbox.has_to_speak:
-        yield from flush()
+        yield from outbox.flush(said)
 
 
 def send_time(job: Job, source: str, part: int, passed: int) -> Iterator[pa.RecordBatch]:
     """Tell all shards that read a source that time passes, whatever came of it."""
     nothing = EventBatch.empty(job.plan.arriving(source, job.columns(source)))
-    head = {"source": source, "reached": int(BEGINNING), "passed": passed}
+    head = TimeHead(source, passed)
     yield from pack(job.parcels(Address.source(source), nothing, head, part=part))
 
 
-def send_commands(
-    job: Job, part: int, commands: Sequence[Mapping[str, Any]]
-) -> Iterator[pa.RecordBatch]:
+def send_commands(job: Job, part: int, commands: Sequence[Command]) -> Iterator[pa.RecordBatch]:
     """Tell all shards of all stages what somebody wants."""
-    head = {"control": [dict(command) for command in commands]}
+    head = ControlHead(tuple(commands))
     yield from pack(
         Parcel(shard=shard, target=target, edge=0, part=part, head=head)
         for target, stage in enumerate(job.plan.stages)

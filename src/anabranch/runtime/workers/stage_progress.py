@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
+from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.kernel import Progress
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.exchange import Parcel
+from anabranch.runtime.messages.heads import ControlHead, SourceHead, StageHead, TimeHead
 from anabranch.runtime.store.state_store import CopyState, Manifest
 from anabranch.runtime.workers.job import Job
 
@@ -27,7 +29,7 @@ class SourceProgress:
 
     sources: dict[str, int]
     silent: dict[str, int]
-    copies: dict[str, dict[str, CopyState]]
+    copies: dict[str, dict[int, CopyState]]
     interest: int
 
 
@@ -45,20 +47,19 @@ def source_progress(
     speaking: set[str] = set()
     passed: dict[str, int] = {}
     for parcel in parcels:
-        source = parcel.head.get("source")
-        if source is None:
-            continue
-        progress[source] = max(progress[source], parcel.head["reached"])
-        if "passed" in parcel.head:
-            passed[source] = parcel.head["passed"]
-        elif parcel.head["rows"]:
-            speaking.add(source)
+        head = parcel.head
+        if isinstance(head, TimeHead):
+            passed[head.source] = head.passed
+        elif isinstance(head, SourceHead):
+            progress[head.source] = max(progress[head.source], head.reached)
+            if head.rows:
+                speaking.add(head.source)
     for command in commands_in(parcels):
         for name in progress:
             # What Spark does for one use of a source makes it a source of its own, `name.2`.
-            is_meant = name == command["source"] or name.startswith(f"{command['source']}.")
-            if command["verb"] == "advance" and is_meant:
-                progress[name] = max(progress[name], command["value"])
+            is_meant = name == command.source or name.startswith(f"{command.source}.")
+            if command.verb == "advance" and is_meant and command.value is not None:
+                progress[name] = max(progress[name], command.value)
     for source, microseconds in passed.items():
         promise = job.promises[source]
         waited = 0 if source in speaking else silent.get(source, 0) + microseconds
@@ -75,33 +76,36 @@ def source_progress(
         if job.plan.sources[name].copies
     }
     known_interest = before.interest if before else int(BEGINNING)
-    said = [each["value"] for each in commands_in(parcels) if each["verb"] == "feedback"]
+    feedback = [each.value for each in commands_in(parcels) if each.verb == "feedback"]
+    said = [value for value in feedback if value is not None]
     return SourceProgress(progress, silent, copies, max([known_interest, *said]))
 
 
 def _copies(
-    before: Mapping[str, CopyState], source: str, parcels: Iterable[Parcel]
-) -> dict[str, CopyState]:
+    before: Mapping[int, CopyState], source: str, parcels: Iterable[Parcel]
+) -> dict[int, CopyState]:
     """What is known of the copies of a source; one that begins again has promised nothing."""
-    heads = [parcel.head for parcel in parcels if parcel.head.get("source") == source]
-    said = [each for head in heads for each in head.get("copies", {}).items()]
+    heads = [parcel.head for parcel in parcels]
+    own = [head for head in heads if isinstance(head, SourceHead) and head.source == source]
+    said = [each for head in own for each in head.copies.items()]
     found = dict(before)
     for number, copy in said:
-        if copy["restart"] or number not in found:
-            found[number] = CopyState(copy["name"], int(BEGINNING))
+        if copy.restart or number not in found:
+            found[number] = CopyState(copy.name, int(BEGINNING))
     for number, copy in said:
         known = found[number]
         found[number] = replace(
             known,
-            reached=max(known.reached, copy["reached"]),
-            problem=copy.get("problem", known.problem),
+            reached=max(known.reached, copy.reached),
+            problem=known.problem if copy.problem is None else copy.problem,
         )
-    return dict(sorted(found.items(), key=lambda each: int(each[0])))
+    return dict(sorted(found.items()))
 
 
-def commands_in(parcels: Iterable[Parcel]) -> list[dict[str, Any]]:
+def commands_in(parcels: Iterable[Parcel]) -> list[Command]:
     """What came through the control stream."""
-    return [command for parcel in parcels for command in parcel.head.get("control", ())]
+    heads = [parcel.head for parcel in parcels]
+    return [each for head in heads if isinstance(head, ControlHead) for each in head.commands]
 
 
 def stage_progress(
@@ -115,8 +119,8 @@ def stage_progress(
     names = {stage.name: stage for stage in job.plan.stages}
     reports: dict[int, dict[int, int]] = {}
     for parcel in parcels:
-        if "stable" in parcel.head:
-            reports.setdefault(parcel.edge, {})[parcel.part] = parcel.head["stable"]
+        if isinstance(parcel.head, StageHead):
+            reports.setdefault(parcel.edge, {})[parcel.part] = parcel.head.stable
     for number, edge in enumerate(job.plan.stages[place].edges):
         name = edge.upstream.name
         if edge.upstream.is_source:
@@ -127,7 +131,7 @@ def stage_progress(
         assert len(heard) == expected, f"{len(heard)} of {expected} shards of {name} reported"
         stables.append(edge.promise(Time(min(heard.values()))))
     copies = {
-        source: {int(n): (copy.name, Time(copy.reached)) for n, copy in some.items()}
+        source: {number: (copy.name, Time(copy.reached)) for number, copy in some.items()}
         for source, some in known.copies.items()
     }
     return job.plan.stages[place].progress(stables, copies, commands_in(parcels))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.contract.kernel import Arrived, Trace
+from anabranch.kernels.contract.kernel import Arrived
 from anabranch.kernels.contract.packed_events import pack_events
 from anabranch.kernels.plan.address import Address
 from anabranch.model.batch import EventBatch
@@ -20,16 +20,20 @@ from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import ElementPosition, element_rows
 from anabranch.runtime.elements.exchange import Parcel, gather, pack, unpack
-from anabranch.runtime.sources.files.log_folder import SENDER, write_part
+from anabranch.runtime.messages.counters import StageCounters
+from anabranch.runtime.messages.heads import (
+    DeliveredRows,
+    LogFile,
+    OutputHead,
+    OutputSummary,
+    StageHead,
+)
+from anabranch.runtime.sources.files.log_folder import write_part
 from anabranch.runtime.store.phases import reached
+from anabranch.runtime.workers.counting import count_sources, delivered_before
 from anabranch.runtime.workers.job import Job
 from anabranch.runtime.workers.own_settings import own_settings
-from anabranch.runtime.workers.stage_progress import (
-    SourceProgress,
-    commands_in,
-    source_progress,
-    stage_progress,
-)
+from anabranch.runtime.workers.stage_progress import commands_in, source_progress, stage_progress
 
 RESULTS: Final = pa.schema([("shard", pa.int32()), ("head", pa.string()), ("blob", pa.binary())])
 RESULTS_DDL: Final = "shard int, head string, blob binary"
@@ -79,7 +83,7 @@ def run_level(
 
 def _step(
     job: Job, place: int, shard: int, batch: int, parcels: list[Parcel], began: float
-) -> tuple[EventBatch, dict[str, Any]]:
+) -> tuple[EventBatch, StageHead]:
     stage, store = job.plan.stages[place], job.store(place, shard)
     before = store.load(batch)
     known = source_progress(job, place, before, parcels)
@@ -91,13 +95,18 @@ def _step(
         state, output = stage.step(state, arrived, progress)
     output = netted(output) if job.nets(place) else ordered(output)
     stepped = time.perf_counter()
-    counters = _count(stage.name, shard, arrived, output, state, parcels)
-    counters["sources"] = _with_copies(job, place, shard, known, counters["sources"])
-    report = stage.report(state)
-    if report:
-        counters["report"] = report
-    counters["rows_out"] += sum(
-        parcel.head["delivered"]["rows"] for parcel in _delivered(job, place, shard, parcels)
+    delivered = sum(each.rows for each in delivered_before(job, place, shard, parcels))
+    counters = StageCounters(
+        stage=stage.name,
+        shard=shard,
+        rows_in=sum(side.num_rows for side in arrived),
+        rows_out=len(output) + delivered,
+        state_rows=sum(trace.rows() for trace in state),
+        state_runs=sum(len(runs) for trace in state for runs in trace.runs.values()),
+        stable=int(output.stable),
+        sources=count_sources(job, place, shard, known, parcels),
+        control=tuple(commands_in(parcels)) if shard == 0 else (),
+        report=stage.report(state),
     )
     after = store.save(
         batch,
@@ -112,43 +121,37 @@ def _step(
     reached("manifest written", batch)
     if batch % store.keep == 0:
         store.clean(batch)
-    counters["state_bytes"] = sum(file.bytes for file in after.files())
-    counters["seconds"] = {
+    seconds = {
         "gather": round(gathered - began, 4),
         "step": round(stepped - gathered, 4),
         "store": round(time.perf_counter() - stepped, 4),
     }
+    counters = counters.measured(sum(file.bytes for file in after.files()), seconds)
     # Shard 0 hands on what it hears; it hears from all shards before it.
-    heard = [each for parcel in parcels if shard == 0 for each in parcel.head.get("counters", ())]
-    last = int(before.counters["stable"] if before else BEGINNING)
-    head = {"stable": int(output.stable), "stable_before": last, "counters": [*heard, counters]}
+    heads = [parcel.head for parcel in parcels if shard == 0]
+    heard = [each for head in heads if isinstance(head, StageHead) for each in head.counters]
+    last = int(before.stable if before else BEGINNING)
+    head = StageHead(stable=int(output.stable), stable_before=last, counters=(*heard, counters))
     return output, head
 
 
-def _delivered(job: Job, place: int, shard: int, parcels: Iterable[Parcel]) -> list[Parcel]:
-    """Of what senders have delivered themselves, that which one shard has to tell of."""
-    shards = job.shards_of(job.plan.stages[place])
-    said = [parcel for parcel in parcels if "delivered" in parcel.head]
-    return [parcel for parcel in said if parcel.part % shards == shard]
-
-
 def deliver_part(
-    job: Job, place: int, batch: int, sender: Sequence[int], output: EventBatch
-) -> dict[str, Any]:
+    job: Job, place: int, batch: int, sender: tuple[int, int, int], output: EventBatch
+) -> DeliveredRows:
     """Deliver what a sender has for a stage that only collects, before the exchange.
 
     The sender is the edge, the part of its source and the number of its message: the order in
     which files of a batch are read.
     """
     output = ordered(output)
-    found: dict[str, Any] = {"rows": len(output), "files": {}}
+    files: dict[int, LogFile] = {}
     for number in job.outputs_of(place):
         if job.deliveries[number] == "log" and len(output):
             out = job.outs[number]
             name = "-".join(map(str, sender))
             file = write_part(out, batch, name, output, clock=job.clocks[number])
-            found["files"][str(number)] = {**file, SENDER: [*sender]}
-    return found
+            files[number] = replace(file, sender=sender)
+    return DeliveredRows(len(output), files)
 
 
 def _arrived(job: Job, place: int, parcels: Sequence[Parcel]) -> Arrived:
@@ -160,70 +163,6 @@ def _arrived(job: Job, place: int, parcels: Sequence[Parcel]) -> Arrived:
             stage.check(parcel.edge, parcel.rows)
         sides[stage.edges[parcel.edge].side].append(parcel)
     return tuple(gather(some, partial(job.nothing, place, side)) for side, some in enumerate(sides))
-
-
-def _count(
-    stage: str,
-    shard: int,
-    arrived: Arrived,
-    output: EventBatch,
-    state: tuple[Trace, ...],
-    parcels: Iterable[Parcel],
-) -> dict[str, Any]:
-    sources: dict[str, dict[str, Any]] = {}
-    if shard == 0:
-        for parcel in parcels:
-            # A source that goes through several edges is counted at one of them.
-            if parcel.head.get("counted_at") == [parcel.target, parcel.edge]:
-                seen = sources.setdefault(
-                    parcel.head["source"],
-                    {"rows": 0, "late": 0, "adjusted": 0, "reached": int(BEGINNING)},
-                )
-                for name in ("rows", "late", "adjusted"):
-                    seen[name] += parcel.head[name]
-                if "order" in parcel.head:
-                    seen["order"] = parcel.head["order"]
-                if parcel.head.get("skipped"):
-                    seen["skipped"] = seen.get("skipped", 0) + parcel.head["skipped"]
-                seen["reached"] = max(seen["reached"], parcel.head["reached"])
-                for copy in parcel.head.get("copies", {}).values():
-                    own = seen.setdefault("copies", {}).setdefault(copy["name"], Counter())
-                    own.update({name: copy[name] for name in ("rows", "late", "adjusted")})
-    return {
-        "stage": stage,
-        "shard": shard,
-        "rows_in": sum(side.num_rows for side in arrived),
-        "rows_out": len(output),
-        "state_rows": sum(trace.rows() for trace in state),
-        "state_runs": sum(len(runs) for trace in state for runs in trace.runs.values()),
-        "stable": int(output.stable),
-        "sources": sources,
-        "control": commands_in(parcels) if shard == 0 else [],
-    }
-
-
-def _with_copies(
-    job: Job, place: int, shard: int, known: SourceProgress, counted: dict[str, dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """What was counted of sources, with how far they are; of copies also where nothing came."""
-    nothing = {"rows": 0, "late": 0, "adjusted": 0}
-    for name, copies in known.copies.items():
-        if shard or job.routes(Address.source(name))[0].target != place:
-            continue
-        seen = counted.setdefault(name, {**nothing, "reached": int(BEGINNING)})
-        came = seen.get("copies", {})
-        seen["copies"] = {
-            copy.name: {
-                **nothing,
-                **came.get(copy.name, {}),
-                "reached": copy.reached,
-                **({"problem": copy.problem} if copy.problem else {}),
-            }
-            for copy in copies.values()
-        }
-    for name, seen in counted.items():
-        seen["reached"] = max(seen["reached"], known.sources[name])
-    return counted
 
 
 def ordered(batch: EventBatch) -> EventBatch:
@@ -244,9 +183,9 @@ def netted(batch: EventBatch) -> EventBatch:
     return net(batch) if (batch.end != batch.start).any() else ordered(batch)
 
 
-def _as_elements(position: ElementPosition, output: EventBatch, head: Mapping[str, Any]) -> Batches:
+def _as_elements(position: ElementPosition, output: EventBatch, head: StageHead) -> Batches:
     """One stable point for all shards, and only when it is news."""
-    after = FOREVER if position.first else Time(head["stable_before"])
+    after = FOREVER if position.first else Time(head.stable_before)
     return element_rows(output, after=after, position=position)
 
 
@@ -256,24 +195,34 @@ def _deliver(
     shard: int,
     batch: int,
     output: EventBatch,
-    head: Mapping[str, Any],
+    head: StageHead,
     parcels: Iterable[Parcel],
 ) -> Iterator[Parcel]:
     """What the driver gets to know of an output: a parcel that no stage opens."""
-    own = head["counters"][-1]
-    summary = {name: own[name] for name in ("rows_in", "rows_out", "state_rows", "stable")}
-    said = {**head, "output": number, "said": summary}
-    delivery, rows = job.deliveries[number], None
+    own, delivery = head.counters[-1], job.deliveries[number]
+    rows: pa.RecordBatch | None = None
+    files: list[LogFile] = []
     if delivery == "log":
-        place, key = job.plan.outputs[number], str(number)
-        there = [each.head["delivered"] for each in _delivered(job, place, shard, parcels)]
-        said["files"] = [each["files"][key] for each in there if key in each["files"]]
+        delivered = delivered_before(job, job.plan.outputs[number], shard, parcels)
+        files = [each.files[number] for each in delivered if number in each.files]
         if len(output):
             out = job.outs[number]
-            file = write_part(out, batch, shard, output, clock=job.clocks[number])
-            said["files"].append(file)
+            files.append(write_part(out, batch, shard, output, clock=job.clocks[number]))
         reached("part written", batch)
     elif len(output) and delivery != "nothing":
         rows = pack_events(output)
+    said = OutputHead(
+        output=number,
+        stable=head.stable,
+        stable_before=head.stable_before,
+        said=OutputSummary(
+            rows_in=own.rows_in,
+            rows_out=own.rows_out,
+            state_rows=own.state_rows,
+            stable=own.stable,
+        ),
+        counters=head.counters,
+        files=tuple(files),
+    )
     target = len(job.plan.stages) + number
     yield Parcel(shard=shard, target=target, edge=0, part=shard, head=said, rows=rows)

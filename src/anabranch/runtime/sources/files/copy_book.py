@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import ClassVar, final
 
 from anabranch.errors import AnabranchError
 from anabranch.runtime.sources.files.copies import (
@@ -16,7 +16,7 @@ from anabranch.runtime.sources.files.copies import (
     misfit,
 )
 from anabranch.runtime.sources.files.lost_copies import LostCopies
-from anabranch.runtime.sources.files.reader import FileSplit, read_split
+from anabranch.runtime.sources.files.reader import read_split
 from anabranch.runtime.sources.files.units import (
     START,
     Position,
@@ -26,7 +26,6 @@ from anabranch.runtime.sources.files.units import (
     new_units,
 )
 from anabranch.runtime.sources.spec import FileSource
-from anabranch.runtime.store.folder import Folder
 
 
 @final
@@ -41,14 +40,12 @@ class PlannedCopy:
         away: Somebody has detached it.
     """
 
+    row: ClassVar[bool] = True
+
     number: int
     identity: str | None = None
     problem: str = ""
     away: bool = False
-
-    def to_json(self) -> list[Any]:
-        """As plain values."""
-        return [self.number, self.identity, self.problem, self.away]
 
 
 @final
@@ -92,14 +89,15 @@ class CopyBook:
         """How far each copy is planned."""
         return self._positions
 
-    def to_json(self) -> dict[str, list[Any]]:
-        """All copies as plain values."""
-        return {name: copy.to_json() for name, copy in self._copies.items()}
+    @property
+    def copies(self) -> Mapping[str, PlannedCopy]:
+        """All copies that plans know, by name."""
+        return dict(self._copies)
 
-    def apply(self, copies: Mapping[str, list[Any]], after: Mapping[str, list[int]]) -> None:
+    def apply(self, copies: Mapping[str, PlannedCopy], after: Mapping[str, Position]) -> None:
         """Take over what a plan says."""
-        self._copies.update({name: PlannedCopy(*content) for name, content in copies.items()})
-        self._positions.update({name: Position(*at) for name, at in after.items()})
+        self._copies.update(copies)
+        self._positions.update(after)
 
     def freeze(self) -> None:
         """From now on only what is there already counts."""
@@ -172,7 +170,7 @@ class CopyBook:
             return replace(copy, problem=_problem_text(problem)), None
         note = None if begins else self._lost.note(self._source.name, copy.number)
         if note is not None:
-            return replace(copy, problem=note["problem"]), None
+            return replace(copy, problem=note.problem), None
         at = self._positions.get(name, START)
         if begins:
             if name in self._positions:
@@ -194,24 +192,11 @@ class CopyBook:
         if note is None:
             return False
         try:
-            for _ in read_split(self._source, FileSplit(*note["split"]), self._source.schema.names):
+            for _ in read_split(self._source, note.split, self._source.schema.names):
                 pass
         except AnabranchError:
             return False
         return True
-
-
-def known_copies(planned: Folder, sources: Iterable[str]) -> dict[str, list[str]]:
-    """The copies that plans know of these sources, by number."""
-    stems = [name.removesuffix(".json") for name in planned.names()]
-    bases = sorted(stem for stem in stems if stem.startswith("base-"))
-    found: dict[str, list[str]] = {name: [] for name in sources}
-    for stem in [*bases, *sorted((stem for stem in stems if stem.isdigit()), key=int)]:
-        inputs = (planned.read_json(f"{stem}.json") or {}).get("inputs", {})
-        for source, copies in inputs.items():
-            known = found.setdefault(source, [])
-            known += [name for name in copies if name not in known]
-    return found
 
 
 class _Cursor:

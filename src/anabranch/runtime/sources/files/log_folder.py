@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Final, final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +16,9 @@ from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.clock import Clock, clock_of_log, log_of_clock
 from anabranch.model.files.stream_parquet import write_parquet
+from anabranch.model.record import plain, record
 from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.messages.heads import LogFile
 from anabranch.runtime.sources.files.listing import ABOUT, LOG
 from anabranch.runtime.sources.rows import arrivals_of
 from anabranch.runtime.sources.spec import ELEMENTS
@@ -24,20 +26,50 @@ from anabranch.runtime.store.folder import Folder
 
 _FORMAT: Final = 1
 
-SENDER: Final = "sender"
-"""Of a file on its way to the log: the edge, part and message it is, which give its place."""
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """What a batch has put out, as it is in `_log/<batch>.json`.
+
+    Attributes:
+        format: The version of the file.
+        batch: The number of the batch.
+        stable: The stable point behind it.
+        files: Its element files, in their order.
+    """
+
+    format: int = _FORMAT
+    batch: int
+    stable: int
+    files: tuple[LogFile, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many elements it has, stable points aside."""
+        return sum(file.rows for file in self.files)
+
+
+def log_entry(content: object, where: str) -> LogEntry:
+    """The entry in what a file of the log holds.
+
+    Raises:
+        EngineError: It holds something else.
+    """
+    hint = "restore the log from a copy, or run the query again into a new folder"
+    return record(LogEntry, content, where=where, hint=hint)
 
 
 def write_part(
     path: str, batch: int, shard: int | str, rows: EventBatch, *, clock: Clock
-) -> dict[str, Any]:
+) -> LogFile:
     """Write the elements of one shard or sender; they count once the batch is in the log."""
     part = f"{shard:03d}" if isinstance(shard, int) else shard
     name = f"part-{batch:06d}-{part}.parquet"
     data = io.BytesIO()
     write_parquet(data, [rows.with_stable(BEGINNING)], clock=clock)
     Folder.at(path).write(name, data.getvalue(), mark=str(batch))
-    return {"name": name, "rows": len(rows), "bytes": data.tell()}
+    return LogFile(name=name, rows=len(rows), bytes=data.tell())
 
 
 @final
@@ -96,18 +128,16 @@ class LogFolder:
         """Whether the folder is a log already."""
         return self._log.read_json(ABOUT) is not None
 
-    def commit(self, batch: int, stable: int, files: list[dict[str, Any]]) -> None:
+    def commit(self, batch: int, stable: int, files: Sequence[LogFile]) -> None:
         """Make the files of a batch part of the stream, in the order of their senders.
 
         Tasks report in any order, while the insert of an event may be in one file and its adjust
         in another. Files of shards come last: they share no event with others.
         """
-        by_sender = sorted(files, key=lambda file: (SENDER not in file, file.get(SENDER, ())))
-        listed = [
-            {key: value for key, value in file.items() if key != SENDER} for file in by_sender
-        ]
-        entry = {"format": _FORMAT, "batch": batch, "stable": int(stable), "files": listed}
-        self._log.write_json(f"{batch}.json", entry, seal=False)
+        by_sender = sorted(files, key=lambda file: (file.sender is None, file.sender or ()))
+        listed = tuple(replace(file, sender=None) for file in by_sender)
+        entry = LogEntry(batch=batch, stable=int(stable), files=listed)
+        self._log.write_json(f"{batch}.json", plain(entry), seal=False)
 
     def home(self) -> str | None:
         """The checkpoint of the query that writes it, if that is known."""
@@ -127,37 +157,43 @@ class LogFolder:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
         return schema, clock_of_log(about)
 
-    def entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[LogEntry]:
         """What is committed, in order."""
-        found = [self._log.read_json(f"{number}.json") for number in self._batches()]
+        found = [self._entry(number) for number in self._batches()]
         return [entry for entry in found if entry is not None]
 
     def files(self) -> list[str]:
         """The paths of all element files that count."""
-        return [f"{self.path}/{f['name']}" for entry in self.entries() for f in entry["files"]]
+        return [f"{self.path}/{file.name}" for entry in self.entries() for file in entry.files]
 
     def stable(self) -> Time:
         """The stable point of the stream."""
         # No batch promises less than those before it.
         batches = self._batches()
-        last = self._log.read_json(f"{batches[-1]}.json") if batches else None
-        return Time(last["stable"]) if last else BEGINNING
+        last = self._entry(batches[-1]) if batches else None
+        return Time(last.stable) if last else BEGINNING
 
     def read(self) -> Iterator[EventBatch]:
         """The stream, one batch per committed batch."""
         schema, _ = self.about()
         for entry in self.entries():
-            parts = [self._read_part(file, schema) for file in entry["files"]]
+            parts = [self._read_part(file, schema) for file in entry.files]
             rows = EventBatch.concat([EventBatch.empty(schema), *parts])
-            yield rows.with_stable(Time(entry["stable"]))
+            yield rows.with_stable(Time(entry.stable))
+
+    def _entry(self, batch: int) -> LogEntry | None:
+        content = self._log.read_json(f"{batch}.json")
+        if content is None:
+            return None
+        return log_entry(content, f"{self.path}/{LOG}/{batch}.json")
 
     def _batches(self) -> list[int]:
         """The numbers of the batches that are committed, in order."""
         names = [name.removesuffix(".json") for name in self._log.names()]
         return sorted(int(name) for name in names if name.isdigit())
 
-    def _read_part(self, file: dict[str, Any], schema: pa.Schema) -> EventBatch:
-        path = Path(self.path) / file["name"]
+    def _read_part(self, file: LogFile, schema: pa.Schema) -> EventBatch:
+        path = Path(self.path) / file.name
         try:
             table = pq.read_table(path, partitioning=None, use_threads=False).combine_chunks()
         except (pa.ArrowInvalid, OSError) as problem:

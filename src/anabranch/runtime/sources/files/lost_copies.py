@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Final, final
 from urllib.parse import quote
 
+from anabranch.model.record import plain, record
 from anabranch.runtime.sources.files.reader import FileSplit
 from anabranch.runtime.store.folder import Folder
 
 _LOST: Final = "lost"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LostCopy:
+    """The piece of a copy that could not be read, and the problem."""
+
+    split: FileSplit
+    problem: str
 
 
 @final
@@ -25,12 +35,16 @@ class LostCopies:
 
     def add(self, source: str, copy: int, split: FileSplit, problem: str) -> None:
         """Something of a copy could not be read."""
-        content = {"split": split.to_json(), "problem": problem}
-        self._folder.write_json(_name(source, copy), content)
+        self._folder.write_json(_name(source, copy), plain(LostCopy(split, problem)))
 
-    def note(self, source: str, copy: int) -> dict[str, Any] | None:
-        """The note about a copy: the piece, and the problem."""
-        return self._folder.read_json(_name(source, copy))
+    def note(self, source: str, copy: int) -> LostCopy | None:
+        """The note about a copy, if there is one."""
+        name = _name(source, copy)
+        content = self._folder.read_json(name)
+        if content is None:
+            return None
+        hint = "remove the file: the copy is looked at again then"
+        return record(LostCopy, content, where=f"{self._folder.path}/{name}", hint=hint)
 
     def remove(self, source: str, copy: int) -> None:
         """A copy begins again."""

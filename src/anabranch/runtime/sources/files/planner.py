@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic_ns, time_ns
-from typing import Any, Final, final
+from typing import Final, final
 
 from anabranch.errors import EngineError, StreamError
-from anabranch.runtime.sources.files.copy_book import CopyBook
+from anabranch.kernels.contract.command import Command
+from anabranch.model.record import plain
+from anabranch.runtime.sources.files.copy_book import CopyBook, PlannedCopy
 from anabranch.runtime.sources.files.earlier_parts import Earlier, PartPromises
 from anabranch.runtime.sources.files.lost_copies import LostCopies
 from anabranch.runtime.sources.files.next_units import (
@@ -18,6 +20,13 @@ from anabranch.runtime.sources.files.next_units import (
     list_sizes,
     take_units,
 )
+from anabranch.runtime.sources.files.planned_batch import (
+    BatchDraft,
+    PlannedBase,
+    PlannedBatch,
+    read_base,
+    read_entry,
+)
 from anabranch.runtime.sources.files.reader import FileSplit
 from anabranch.runtime.sources.files.units import (
     Position,
@@ -25,7 +34,7 @@ from anabranch.runtime.sources.files.units import (
     share_units,
 )
 from anabranch.runtime.sources.spec import FileSource
-from anabranch.runtime.store.control import Command, ControlFolder
+from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
 
 _KEEP: Final = 20
@@ -44,13 +53,27 @@ def _now() -> int:
 
 @final
 @dataclass(frozen=True, slots=True)
+class CopyNews:
+    """What has become of a copy with this batch.
+
+    `problem` is why nothing of it is read at the moment, empty if all is well again, None if that
+    has not changed; with `restart` it is read again from its beginning.
+    """
+
+    name: str
+    problem: str | None = None
+    restart: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class SourcePart:
     """The work of one task: some splits of a source, and whether the source ends in this batch.
 
     Where `passed` is said there are no splits: so many microseconds have gone by. `commands` are
     for all stages, whatever they read. `copies` says of which copies of the source there is
-    something, or something to say: their names, by number, and what has become of them. `earlier`
-    is what comes first in the batch and the source.
+    something, or something to say, by number. `earlier` is what comes first in the batch and the
+    source.
     """
 
     source: str
@@ -58,8 +81,8 @@ class SourcePart:
     splits: tuple[FileSplit, ...]
     ends: bool
     passed: int | None = None
-    commands: tuple[Mapping[str, Any], ...] = ()
-    copies: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    commands: tuple[Command, ...] = ()
+    copies: Mapping[int, CopyNews] = field(default_factory=dict)
     earlier: Earlier = field(default_factory=Earlier)
 
 
@@ -133,15 +156,15 @@ class FilePlanner:
         entry = self._plan(limited=limited)
         if entry is None:
             return start
-        self._folder.write_json(f"{start + 1}.json", entry)
+        self._folder.write_json(f"{start + 1}.json", plain(entry))
         self._apply(entry)
         self._last = start + 1
-        for name, numbers in entry.get("restarts", {}).items():
+        for name, numbers in entry.restarts.items():
             for number in numbers:
                 self._lost.remove(name, number)
-        for name, content in entry.get("control", {}).items():
+        for name, command in entry.control.items():
             assert self._control is not None
-            self._control.take(name, Command(**content), self._last)
+            self._control.take(name, command, self._last)
         return self._last
 
     def parts(self, start: int, end: int) -> list[SourcePart]:
@@ -151,20 +174,19 @@ class FilePlanner:
         sources = {source.name: source for source in self._sources}
         earlier: dict[str, Earlier] = {}
         passed: Counter[str] = Counter()
-        commands: list[Mapping[str, Any]] = []
+        commands: list[Command] = []
         for number in range(start + 1, end + 1):
-            entry = self._folder.read_json(f"{number}.json")
+            entry = read_entry(self._folder, number)
             if entry is None:
                 raise EngineError(
                     f"batch entry {number} of the source log is missing",
                     where=self._folder.path,
                     hint="the checkpoint is damaged: restore it, or start with a new one",
                 )
-            for name, parts in entry["parts"].items():
-                for index, part in enumerate(parts):
-                    splits = tuple(FileSplit(*split) for split in part)
+            for name, parts in entry.parts.items():
+                for index, splits in enumerate(parts):
                     copies = self._copies_of(name, splits, entry, first=index == 0)
-                    ends = name in entry["ended"]
+                    ends = name in entry.ended
                     before = earlier.get(name, Earlier())
                     work.append(
                         SourcePart(name, numbers[name], splits, ends, copies=copies, earlier=before)
@@ -172,9 +194,8 @@ class FilePlanner:
                     numbers[name] += 1
                     if name in sources:
                         earlier[name] = before.then(sources[name], number, index, splits)
-            passed.update(entry.get("passed", {}))
-            commands += entry.get("control", {}).values()
-            commands += entry.get("announced", ())
+            passed.update(entry.passed)
+            commands += [*entry.control.values(), *entry.announced]
         if commands:
             work.append(SourcePart("", CONTROL, (), ends=False, commands=tuple(commands)))
         work += [
@@ -183,20 +204,21 @@ class FilePlanner:
         return work
 
     def _copies_of(
-        self, name: str, splits: Iterable[FileSplit], entry: Mapping[str, Any], *, first: bool
-    ) -> dict[int, dict[str, Any]]:
+        self, name: str, splits: Iterable[FileSplit], entry: PlannedBatch, *, first: bool
+    ) -> dict[int, CopyNews]:
         """The copies that a part is about; what has become of the others is told by the first."""
         if name not in self._books:
             return {}
         names = self._books[name].names
         numbers = dict.fromkeys(split.copy for split in splits if split.copy is not None)
-        found: dict[int, dict[str, Any]] = {number: {"name": names[number]} for number in numbers}
-        for called, (number, _, problem, _) in entry.get("inputs", {}).get(name, {}).items():
+        found = {number: CopyNews(names[number]) for number in numbers}
+        for called, copy in entry.inputs.get(name, {}).items():
+            if first or copy.number in found:
+                known = found.get(copy.number, CopyNews(called))
+                found[copy.number] = replace(known, problem=copy.problem)
+        for number in entry.restarts.get(name, ()):
             if first or number in found:
-                found.setdefault(number, {"name": called})["problem"] = problem
-        for number in entry.get("restarts", {}).get(name, ()):
-            if first or number in found:
-                found.setdefault(number, {"name": names[number]})["restart"] = True
+                found[number] = replace(found.get(number, CopyNews(names[number])), restart=True)
         return found
 
     def commit(self, end: int) -> None:
@@ -205,7 +227,7 @@ class FilePlanner:
             return
         PartPromises(self._folder).clean(end)
         names = self._folder.names()
-        self._folder.write_json(f"base-{self._last}.json", self._base())
+        self._folder.write_json(f"base-{self._last}.json", plain(self._base()))
         for name in names:
             stem = name.removesuffix(".json")
             number = stem.removeprefix("base-")
@@ -217,33 +239,45 @@ class FilePlanner:
         bases = [int(n.removeprefix("base-")) for n in names if n.startswith("base-")]
         last = max(bases, default=0)
         if last:
-            base = self._folder.read_json(f"base-{last}.json")
+            base = read_base(self._folder, last)
             assert base is not None
-            self._apply(base)
+            self._restore(base)
         for number in sorted(int(name) for name in names if name.isdigit()):
             if number > last:
-                entry = self._folder.read_json(f"{number}.json")
+                entry = read_entry(self._folder, number)
                 assert entry is not None
                 self._apply(entry)
                 last = number
         return last
 
-    def _apply(self, entry: Mapping[str, Any]) -> None:
+    def _apply(self, entry: PlannedBatch) -> None:
         # What was planned was planned with these.
-        for name, content in entry.get("control", {}).items():
+        for name, command in entry.control.items():
             self._commanded.add(name)
-            self._obey(Command(**content))
-        for name, files in entry["after"].items():
+            self._obey(command)
+        self._advance(entry.after, entry.inputs, entry.ended, entry.stamp)
+
+    def _restore(self, base: PlannedBase) -> None:
+        self._advance(base.after, base.inputs, base.ended, base.stamp)
+        self._commanded.update(base.commanded)
+        self._paused.update(base.paused)
+        self._most.update(base.most)
+
+    def _advance(
+        self,
+        after: Mapping[str, Mapping[str, Position]],
+        inputs: Mapping[str, Mapping[str, PlannedCopy]],
+        ended: Iterable[str],
+        stamp: int,
+    ) -> None:
+        """Take over how far files and copies are planned."""
+        for name, files in after.items():
             if name in self._books:
-                self._books[name].apply(entry.get("inputs", {}).get(name, {}), files)
-                continue
-            known = self._positions.setdefault(name, {})
-            known.update({path: Position(*at) for path, at in files.items()})
-        self._ended.update(entry["ended"])
-        self._stamp = max(self._stamp, entry.get("stamp", 0))
-        self._commanded.update(entry.get("commanded", ()))
-        self._paused.update(entry.get("paused", ()))
-        self._most.update(entry.get("most", {}))
+                self._books[name].apply(inputs.get(name, {}), files)
+            else:
+                self._positions.setdefault(name, {}).update(files)
+        self._ended.update(ended)
+        self._stamp = max(self._stamp, stamp)
 
     def _obey(self, command: Command) -> None:
         """What commands mean to whoever plans; the rest is for the stages."""
@@ -275,36 +309,29 @@ class FilePlanner:
                 found[name] = command
         return found
 
-    def _base(self) -> dict[str, Any]:
+    def _base(self) -> PlannedBase:
         every: dict[str, Mapping[str, Position]] = {**self._positions}
         every |= {name: book.positions for name, book in self._books.items()}
-        return {
-            "after": {
-                name: {path: [at.offset, at.number] for path, at in files.items()}
-                for name, files in every.items()
-            },
-            "inputs": {name: book.to_json() for name, book in self._books.items()},
-            "ended": sorted(self._ended),
-            "stamp": self._stamp,
-            "commanded": sorted(self._commanded & set(self._control.waiting()))
-            if self._control
-            else [],
-            "paused": sorted(self._paused),
-            "most": self._most,
-        }
+        waiting = set(self._control.waiting()) if self._control else set()
+        return PlannedBase(
+            after=every,
+            inputs={name: book.copies for name, book in self._books.items()},
+            ended=tuple(sorted(self._ended)),
+            stamp=self._stamp,
+            commanded=tuple(sorted(self._commanded & waiting)),
+            paused=tuple(sorted(self._paused)),
+            most=self._most,
+        )
 
-    def _plan(self, *, limited: bool) -> dict[str, Any] | None:
-        entry: dict[str, Any] = {"parts": {}, "after": {}, "ended": []}
-        commands = self._commands()
-        if commands:
-            entry["control"] = {name: each.to_json() for name, each in commands.items()}
-            for command in commands.values():
-                self._obey(command)
+    def _plan(self, *, limited: bool) -> PlannedBatch | None:
+        draft = BatchDraft(control=self._commands())
+        for command in draft.control.values():
+            self._obey(command)
         for source in self._sources:
             if source.name in self._paused:
                 continue
             if source.copies:
-                self._plan_copies(source, entry, limited=limited)
+                self._plan_copies(source, draft, limited=limited)
                 continue
             if source.ends and source.name not in self._frozen:
                 self._frozen[source.name] = list_sizes(source)
@@ -323,15 +350,13 @@ class FilePlanner:
             by_file = source.form == "lines"
             parts = share_units(units, self._parts, by_file=by_file, least=self._least) or [[]]
             if source.stamped:
-                entry["stamp"] = stamp = max(self._now(), self._stamp + 1)
+                draft.stamp = stamp = max(self._now(), self._stamp + 1)
                 parts = [[replace(split, stamp=stamp) for split in part] for part in parts]
-            entry["parts"][source.name] = [[split.to_json() for split in part] for part in parts]
-            entry["after"][source.name] = {
-                unit.file: [unit.after.offset, unit.after.number] for unit in units
-            }
+            draft.parts[source.name] = tuple(map(tuple, parts))
+            draft.after[source.name] = {unit.file: unit.after for unit in units}
             if ends:
-                entry["ended"].append(source.name)
-        return self._with_time(entry)
+                draft.ended.append(source.name)
+        return self._with_time(draft)
 
     def _take(self, source: FileSource, *, limited: bool) -> tuple[list[Unit], bool]:
         """What fits into the next batch, and whether that is all there is."""
@@ -341,35 +366,33 @@ class FilePlanner:
         files = source.limits.files if limited else None
         return take_units(source, candidates(source, known, listing), rows, files)
 
-    def _plan_copies(self, source: FileSource, entry: dict[str, Any], *, limited: bool) -> None:
-        """Put what comes next of the copies of a source into an entry."""
+    def _plan_copies(self, source: FileSource, draft: BatchDraft, *, limited: bool) -> None:
+        """Put what comes next of the copies of a source into a draft."""
         name = source.name
         rows = self._most.get(name, source.limits.rows if limited else None)
-        given = entry.get("control", {}).values()
-        commanded = {each["copy"] for each in given if each["source"] == name and each.get("copy")}
+        given = [each for each in draft.control.values() if each.source == name]
+        commanded = {each.copy for each in given if each.copy is not None}
         taken = self._books[name].take(rows, commanded)
         if not (taken.units or taken.after or taken.changed):
             return
         parts = share_units(taken.units, self._parts, by_file=True, least=self._least) or [[]]
-        entry["parts"][name] = [[split.to_json() for split in part] for part in parts]
-        entry["after"][name] = {each: [at.offset, at.number] for each, at in taken.after.items()}
+        draft.parts[name] = tuple(map(tuple, parts))
+        draft.after[name] = taken.after
         if taken.changed:
-            changed = {each: copy.to_json() for each, copy in taken.changed.items()}
-            entry.setdefault("inputs", {})[name] = changed
+            draft.inputs[name] = taken.changed
         if taken.restarts:
-            entry.setdefault("restarts", {})[name] = taken.restarts
-        for each, since in taken.announced.items():
-            command = {"verb": "attach", "source": name, "copy": each, "value": since}
-            entry.setdefault("announced", []).append(command)
+            draft.restarts[name] = tuple(taken.restarts)
+        draft.announced += [
+            Command(verb="attach", source=name, copy=each, value=since)
+            for each, since in taken.announced.items()
+        ]
 
-    def _with_time(self, entry: dict[str, Any]) -> dict[str, Any] | None:
+    def _with_time(self, draft: BatchDraft) -> PlannedBatch | None:
         """The entry, with what has passed since the last one; None if it is not worth a batch."""
         if not self._heartbeats or self._is_frozen:
-            return entry if entry["parts"] or "control" in entry else None
+            return None if draft.is_quiet else draft.planned({})
         passed = (self._clock() - self._counted_at) // 1000
-        quiet = not entry["parts"] and "control" not in entry
-        if quiet and passed < min(self._heartbeats.values()):
+        if draft.is_quiet and passed < min(self._heartbeats.values()):
             return None
         self._counted_at += passed * 1000
-        entry["passed"] = dict.fromkeys(self._heartbeats, passed)
-        return entry
+        return draft.planned(dict.fromkeys(self._heartbeats, passed))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn, final
+from typing import ClassVar, Final, NoReturn, final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from anabranch.model.arrivals import Arrivals
 from anabranch.model.coarser import chronon_of_time, coarser
 from anabranch.model.files.json_decode import MisfitError, decode_value, from_wire, wire_type
 from anabranch.model.files.stream_file import read_lines
+from anabranch.model.record import OMITTED
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.sources.files.declared_columns import no_column
 from anabranch.runtime.sources.files.delta_rows import KIND, Change, read_delta
@@ -52,6 +53,8 @@ class FileSplit:
     without being read, and tells that it holds no stable points.
     """
 
+    row: ClassVar[bool] = True
+
     path: str
     first: int
     last: int
@@ -59,18 +62,10 @@ class FileSplit:
     stable: int | None = None
     stamp: int | None = None
     copy: int | None = None
-    values: Sequence[tuple[str, str | None]] = ()
-    change: Change = ""
-    latest: int | None = None
-
-    def to_json(self) -> list[Any]:
-        """As plain values."""
-        times = [self.stable, self.stamp]
-        plain = [self.path, self.first, self.last, self.number, *times, self.copy]
-        # Most splits have no more, and plans are written with every batch.
-        if not self.values and not self.change and self.latest is None:
-            return plain
-        return [*plain, [list(each) for each in self.values], self.change, self.latest]
+    # Most splits have no more, and plans are written with every batch.
+    values: tuple[tuple[str, str | None], ...] = field(default=(), metadata=OMITTED)
+    change: Change = field(default="", metadata=OMITTED)
+    latest: int | None = field(default=None, metadata=OMITTED)
 
 
 def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> Iterator[Arrivals]:

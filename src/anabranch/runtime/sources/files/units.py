@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, final
+from typing import ClassVar, Final, final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.errors import StreamError
 from anabranch.runtime.sources.files.listing import LOG, is_compressed
+from anabranch.runtime.sources.files.log_folder import log_entry
 from anabranch.runtime.sources.files.parquet_times import StartStatistics
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit
 from anabranch.runtime.sources.spec import FileForm, Shape
@@ -28,6 +29,8 @@ class Position:
 
     `WHOLE` as the offset means that nothing more can come.
     """
+
+    row: ClassVar[bool] = True
 
     offset: int = 0
     number: int = 1
@@ -75,11 +78,11 @@ def new_log_units(root: Path, size: int, at: Position) -> Iterator[Unit]:
     A batch of the log stays in one piece, for its stable point holds after all of it.
     """
     for number in range(at.offset, size):
-        entry: dict[str, Any] = json.loads((root / LOG / f"{number}.json").read_text())
-        splits = [FileSplit(str(root / part["name"]), 0, WHOLE) for part in entry["files"]]
-        splits.append(FileSplit("", 0, 0, stable=entry["stable"]))
-        rows = sum(part["rows"] for part in entry["files"])
-        yield Unit(str(root), tuple(splits), rows, Position(number + 1))
+        file = root / LOG / f"{number}.json"
+        entry = log_entry(json.loads(file.read_text()), str(file))
+        splits = [FileSplit(str(root / part.name), 0, WHOLE) for part in entry.files]
+        splits.append(FileSplit("", 0, 0, stable=entry.stable))
+        yield Unit(str(root), tuple(splits), entry.rows, Position(number + 1))
 
 
 def log_size(root: Path) -> int:

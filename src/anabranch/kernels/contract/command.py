@@ -1,0 +1,42 @@
+"""What somebody wants of a running query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, final, get_args
+
+from anabranch.model.record import OMITTED
+
+Verb: TypeAlias = Literal[
+    "advance", "pause", "resume", "limit", "attach", "detach", "rejoin", "feedback"
+]
+VERBS: Final[tuple[str, ...]] = get_args(Verb)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What somebody wants of a running query.
+
+    Attributes:
+        verb: `advance`: the source has reached an instant, whatever comes; `pause`: no more rows
+            of the source; `resume`: go on with them; `limit`: at most so many rows in a batch.
+            For the inputs of a merge: `detach`: ignore it from now on; `attach`: take it in, it
+            vouches for events that end at or after an instant, or for all; `rejoin`: take one in
+            again that was detached. `feedback`: of the output only what ends at an instant or
+            later is of interest any more.
+        source: The name of a source; empty for feedback, which is for the whole query.
+        value: The instant, or the number of rows.
+        copy: The name of a copy of the source, where the source has copies.
+    """
+
+    verb: Verb
+    source: str = ""
+    value: int | None = None
+    copy: str | None = field(default=None, metadata=OMITTED)
+
+    def __str__(self) -> str:
+        value = "" if self.value is None else f" {self.value}"
+        copy = "" if self.copy is None else f" copy {self.copy}"
+        source = f" {self.source}" if self.source else ""
+        return f"{self.verb}{source}{copy}{value}"

@@ -1,0 +1,1 @@
+"""What workers and the driver tell each other: frozen records, each with one codec."""

@@ -1,0 +1,149 @@
+"""What the planner writes down: an entry per batch, and a base that stands for older entries.
+
+Entries are the files `<number>.json` of the plan, bases `base-<number>.json`. A key that is not
+there means that there is nothing of it; so does an entry of a version that did not know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, final
+
+from anabranch.kernels.contract.command import Command
+from anabranch.model.record import OMITTED, record
+from anabranch.runtime.sources.files.copy_book import PlannedCopy
+from anabranch.runtime.sources.files.reader import FileSplit
+from anabranch.runtime.sources.files.units import Position
+from anabranch.runtime.store.folder import Folder
+
+_HINT: Final = "the checkpoint is damaged: restore it, or start with a new one"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedBatch:
+    """One entry of the plan.
+
+    Attributes:
+        parts: The splits of each part, by source.
+        after: How far each file or copy is planned with that, by source.
+        ended: The sources that end with it.
+        control: The commands that take effect, by the names of their files.
+        stamp: The time of arrival of its rows, where that counts.
+        inputs: The copies of which something else is known now, by source and name.
+        restarts: The numbers of the copies that are read again from their beginning, by source.
+        announced: Commands for merges of copies that begin.
+        passed: How many microseconds have gone by since the entry before, by source.
+    """
+
+    parts: Mapping[str, tuple[tuple[FileSplit, ...], ...]]
+    after: Mapping[str, Mapping[str, Position]]
+    ended: tuple[str, ...] = ()
+    control: Mapping[str, Command] = field(default_factory=dict, metadata=OMITTED)
+    stamp: int = field(default=0, metadata=OMITTED)
+    inputs: Mapping[str, Mapping[str, PlannedCopy]] = field(default_factory=dict, metadata=OMITTED)
+    restarts: Mapping[str, tuple[int, ...]] = field(default_factory=dict, metadata=OMITTED)
+    announced: tuple[Command, ...] = field(default=(), metadata=OMITTED)
+    passed: Mapping[str, int] = field(default_factory=dict, metadata=OMITTED)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedBase:
+    """What all entries up to a number have come to.
+
+    Attributes:
+        after: How far each file or copy is planned, by source.
+        inputs: What is known of copies, by source and name.
+        ended: The sources that have ended.
+        stamp: The last time of arrival.
+        commanded: The names of commands that are in the plan, and whose files are still there.
+        paused: The sources that are paused.
+        most: How many rows a batch may have, by source, where a command says so.
+    """
+
+    after: Mapping[str, Mapping[str, Position]]
+    inputs: Mapping[str, Mapping[str, PlannedCopy]] = field(default_factory=dict)
+    ended: tuple[str, ...] = ()
+    stamp: int = 0
+    commanded: tuple[str, ...] = ()
+    paused: tuple[str, ...] = ()
+    most: Mapping[str, int] = field(default_factory=dict)
+
+
+@final
+@dataclass(slots=True)
+class BatchDraft:
+    """A planned batch while it is put together."""
+
+    parts: dict[str, tuple[tuple[FileSplit, ...], ...]] = field(default_factory=dict)
+    after: dict[str, Mapping[str, Position]] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
+    control: Mapping[str, Command] = field(default_factory=dict)
+    stamp: int = 0
+    inputs: dict[str, Mapping[str, PlannedCopy]] = field(default_factory=dict)
+    restarts: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    announced: list[Command] = field(default_factory=list)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing in it that is worth a batch."""
+        return not self.parts and not self.control
+
+    def planned(self, passed: Mapping[str, int]) -> PlannedBatch:
+        """The entry, with the time that has gone by."""
+        return PlannedBatch(
+            parts=self.parts,
+            after=self.after,
+            ended=tuple(self.ended),
+            control=self.control,
+            stamp=self.stamp,
+            inputs=self.inputs,
+            restarts=self.restarts,
+            announced=tuple(self.announced),
+            passed=passed,
+        )
+
+
+def read_entry(folder: Folder, number: int) -> PlannedBatch | None:
+    """An entry of the plan in a folder; None if there is none of this number.
+
+    Raises:
+        EngineError: It is damaged.
+    """
+    name = f"{number}.json"
+    content = folder.read_json(name)
+    if content is None:
+        return None
+    return record(PlannedBatch, content, where=f"{folder.path}/{name}", hint=_HINT)
+
+
+def read_base(folder: Folder, number: int) -> PlannedBase | None:
+    """The base after an entry; None if there is none.
+
+    Raises:
+        EngineError: It is damaged.
+    """
+    name = f"base-{number}.json"
+    content = folder.read_json(name)
+    if content is None:
+        return None
+    return record(PlannedBase, content, where=f"{folder.path}/{name}", hint=_HINT)
+
+
+def known_copies(planned: Folder, sources: Iterable[str]) -> dict[str, list[str]]:
+    """The copies that plans know of these sources, by number."""
+    stems = [name.removesuffix(".json") for name in planned.names()]
+    bases = sorted(stem.removeprefix("base-") for stem in stems if stem.startswith("base-"))
+    entries = sorted(int(stem) for stem in stems if stem.isdigit())
+    written = [
+        *(read_base(planned, int(number)) for number in bases),
+        *(read_entry(planned, number) for number in entries),
+    ]
+    found: dict[str, list[str]] = {name: [] for name in sources}
+    for each in written:
+        for source, copies in each.inputs.items() if each is not None else ():
+            known = found.setdefault(source, [])
+            known += [name for name in copies if name not in known]
+    return found

@@ -1,0 +1,135 @@
+"""Files of a checkpoint and of a log keep their format: these are texts as 0.1 wrote them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anabranch.errors import EngineError
+from anabranch.kernels.contract.command import Command
+from anabranch.model.record import plain, record
+from anabranch.runtime.query.quarantine import FailedWindow
+from anabranch.runtime.sources.files.copy_book import PlannedCopy
+from anabranch.runtime.sources.files.log_folder import LogEntry, LogFolder
+from anabranch.runtime.sources.files.lost_copies import LostCopy
+from anabranch.runtime.sources.files.planned_batch import (
+    PlannedBase,
+    PlannedBatch,
+    read_base,
+    read_entry,
+)
+from anabranch.runtime.sources.files.reader import FileSplit
+from anabranch.runtime.sources.files.units import Position
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.state_store import CopyState, Manifest, RunFile, ShardStore
+
+MANIFEST = (
+    '{"format":1,"batch":2,"kernels":[{"stable":-9223372036854775808,"runs":{"events":'
+    '[["2-0.arrow",3,1626,3526432]]}}],"sources":{"s":5},"silent":{"s":7},"copies":{"s":'
+    '{"0":["a",5,""],"1":["b.jsonl",-9223372036854775808,"it is gone"]}},'
+    '"interest":-9223372036854775808,"counters":{"stage":"0-merge","shard":0,"rows_in":4,'
+    '"rows_out":4,"state_rows":3,"state_runs":1,"stable":5,"sources":{"s":{"rows":4,"late":1,'
+    '"adjusted":0,"reached":5,"order":"none","skipped":2,"copies":{"a":{"rows":4,"late":1,'
+    '"adjusted":0,"reached":5},"b.jsonl":{"rows":0,"late":0,"adjusted":0,'
+    '"reached":-9223372036854775808,"problem":"it is gone"}}}},"control":[{"verb":"attach",'
+    '"source":"s","value":null,"copy":"a"},{"verb":"advance","source":"t","value":9}],'
+    '"report":{"inputs":2}}}'
+)
+ENTRY = (
+    '{"parts":{"s":[[["/in/a/part-000000-000.parquet",0,-1,1,null,null,0],["",0,0,1,2,null,0]],'
+    '[["/in/t",0,1,1,null,17,null,[["day","1"],["hour",null]],"feed",99]]]},"after":{"s":'
+    '{"a":[1,1],"b":[3,1]}},"ended":["s"],"control":{"0-f":{"verb":"detach","source":"s",'
+    '"value":null,"copy":"a"}},"stamp":17,"inputs":{"s":{"a":[0,"log q","",false],'
+    '"b":[1,null,"it is gone",true]}},"restarts":{"s":[0]},"announced":[{"verb":"attach",'
+    '"source":"s","value":2,"copy":"b"}],"passed":{"s":1000}}'
+)
+PLAIN_ENTRY = (
+    '{"parts":{"s":[[["/in/0.json",0,27,1,null,null,null]]]},"after":{"s":{"/in/0.json":[27,4]}},'
+    '"ended":[]}'
+)
+BASE = (
+    '{"after":{"s":{"/in/0.json":[27,4]}},"inputs":{"t":{"a":[0,"log q","",false]}},"ended":["u"],'
+    '"stamp":17,"commanded":["0-f"],"paused":["s"],"most":{"s":3}}'
+)
+LOG_ENTRY = (
+    '{"format":1,"batch":3,"stable":5,"files":[{"name":"part-000003-000.parquet","rows":1,'
+    '"bytes":1626}]}'
+)
+LOST = (
+    '{"split":["/in/a/part-000001-000.parquet",0,-1,1,null,null,0],'
+    '"problem":"cannot read the file"}'
+)
+COMMAND = '{"verb":"resume","source":"s","value":null}'
+QUARANTINED = (
+    '{"batch":4,"stage":"1-apply","shard":1,"module":"m","reason":"no","window":["0","10"],'
+    '"group":null,"event":"","events":[{"values":"(1)","start":"1","end":"2"}],"count":1}'
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Manifest, MANIFEST),
+        (PlannedBatch, ENTRY),
+        (PlannedBatch, PLAIN_ENTRY),
+        (PlannedBase, BASE),
+        (LogEntry, LOG_ENTRY),
+        (LostCopy, LOST),
+        (Command, COMMAND),
+        (FailedWindow, QUARANTINED),
+    ],
+)
+def test_what_was_written_is_read_and_written_as_it_was(kind: type[Any], text: str) -> None:
+    found = record(kind, json.loads(text), where="a file")
+    assert json.dumps(plain(found), separators=(",", ":")) == text
+
+
+def test_a_manifest_of_0_1_says_what_it_said(tmp_path: Path) -> None:
+    folder = Folder.at(str(tmp_path))
+    folder.write_json("2.json", json.loads(MANIFEST))
+    found = ShardStore(folder=folder).newest_before(3)
+    assert found is not None
+    assert [*found.files()] == [RunFile("2-0.arrow", 3, 1626, 3526432)]
+    assert found.copies["s"][0] == CopyState("a", 5)
+    assert (found.stable, found.silent) == (5, {"s": 7})
+
+
+def test_a_plan_of_0_1_says_what_it_said(tmp_path: Path) -> None:
+    folder = Folder.at(str(tmp_path))
+    folder.write_json("1.json", json.loads(ENTRY))
+    folder.write_json("base-1.json", json.loads(BASE))
+    entry, base = read_entry(folder, 1), read_base(folder, 1)
+    assert entry is not None
+    assert base is not None
+    last = FileSplit(
+        "/in/t", 0, 1, stamp=17, values=(("day", "1"), ("hour", None)), change="feed", latest=99
+    )
+    assert entry.parts["s"][1] == (last,)
+    assert entry.inputs["s"]["b"] == PlannedCopy(1, None, "it is gone", away=True)
+    assert base.after["s"] == {"/in/0.json": Position(27, 4)}
+
+
+def test_an_entry_of_a_version_that_knew_less_is_read(tmp_path: Path) -> None:
+    content = {"parts": {"s": [[["/in/0.json", 0, 27]]]}, "after": {"s": {}}, "ended": []}
+    Folder.at(str(tmp_path)).write_json("1.json", content)
+    entry = read_entry(Folder.at(str(tmp_path)), 1)
+    assert entry is not None
+    assert entry.parts["s"] == ((FileSplit("/in/0.json", 0, 27),),)
+
+
+def test_a_damaged_entry_of_a_log_is_refused_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / "_log").mkdir()
+    (tmp_path / "_log" / "0.json").write_text('{"format":1,"batch":0,"files":[]}')
+    with pytest.raises(EngineError, match="a LogEntry cannot be read: 'stable' is missing") as no:
+        LogFolder(str(tmp_path)).entries()
+    assert no.value.where == f"{tmp_path}/_log/0.json"
+
+
+def test_a_manifest_with_a_key_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    folder = Folder.at(str(tmp_path))
+    folder.write_json("0.json", {**json.loads(MANIFEST), "colour": "red"})
+    with pytest.raises(EngineError, match="'colour' is a key that this version does not know"):
+        ShardStore(folder=folder).newest_before(1)
