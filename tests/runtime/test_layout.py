@@ -177,7 +177,7 @@ def test_state_of_another_version_is_refused_not_misread(tmp_path: Path) -> None
         "the state of AggregateKernel cannot be read: the checkpoint has version 7 of its format, "
         "and this version of Anabranch version 1"
     )
-    assert refused.value.where == f"{tmp_path}, stage 0-aggregate"
+    assert refused.value.where == (f"{tmp_path}, stage 0-aggregate: Aggregate count(*) AS n by k")
     assert "resume the query with the version of Anabranch that wrote" in refused.value.hint
     assert folder.read_json("query.json") == about
     with pytest.raises(PlanError, match="the checkpoint has version 7 of its format"):

@@ -15,7 +15,7 @@ AddressKind: TypeAlias = Literal["source", "stage"]
 class Address:
     """The name of a source or a stage, and which of the two it is.
 
-    Its text is what `explain` prints, and what a plan is told from others by; so is its repr.
+    Its text is what `explain` prints, and how a checkpoint names the sources of its plan.
 
     >>> Address.source("bids"), str(Address.stage("0-join")), Address.parse("source:a:b").name
     ('source:bids', 'stage:0-join', 'a:b')

@@ -36,9 +36,14 @@ class StateForm:
         return StateForm(declared.name, declared.version, fingerprint(form_signature(kernel)))
 
 
+def stateful_kernels(stage: Stage) -> list[Stateful]:
+    """The kernels of a stage that keep state, in order."""
+    return [each for each in stage.kernels if isinstance(each, Stateful)]
+
+
 def state_forms(stage: Stage) -> tuple[StateForm, ...]:
-    """The forms of all that a stage remembers, in the order of its kernels."""
-    return tuple(StateForm.of(each) for each in stage.kernels if isinstance(each, Stateful))
+    """The forms in which the kernels of a stage keep their state, in order."""
+    return tuple(StateForm.of(each) for each in stateful_kernels(stage))
 
 
 @final

@@ -9,8 +9,13 @@ from typing import Any, final
 
 from anabranch.errors import PlanError
 from anabranch.kernels.plan.address import Address
-from anabranch.kernels.plan.identity import StateForm, stage_fingerprints, state_forms
-from anabranch.kernels.plan.stage import PhysicalPlan, Stage
+from anabranch.kernels.plan.identity import (
+    StateForm,
+    stage_fingerprints,
+    state_forms,
+    stateful_kernels,
+)
+from anabranch.kernels.plan.stage import PhysicalPlan
 
 
 @final
@@ -100,14 +105,15 @@ def refuse_other_forms(layout: StateLayout, plan: PhysicalPlan, *, where: str) -
             otherwise.
     """
     for stage in plan.stages:
-        home = layout.stages[stage.name]
-        forms = state_forms(stage)
-        if home.forms and home.forms != forms:
-            _refuse_forms(home, stage, forms, where)
+        forms = layout.stages[stage.name].forms
+        # A home without forms is one of a format before there were any.
+        for kernel, before in zip(stateful_kernels(stage), forms, strict=bool(forms)):
+            now = StateForm.of(kernel)
+            if before != now:
+                _refuse_form(before, now, f"{where}, stage {stage.name}: {kernel.label}")
 
 
-def _refuse_forms(home: Home, stage: Stage, forms: tuple[StateForm, ...], where: str) -> None:
-    before, now = next((old, new) for old, new in zip(home.forms, forms, strict=True) if old != new)
+def _refuse_form(before: StateForm, now: StateForm, where: str) -> None:
     if before.version != now.version:
         was, is_ = f"version {before.version}", f"version {now.version}"
     else:
@@ -115,7 +121,7 @@ def _refuse_forms(home: Home, stage: Stage, forms: tuple[StateForm, ...], where:
     raise PlanError(
         f"the state of {now.operator} cannot be read: the checkpoint has {was} of its format, and "
         f"this version of Anabranch {is_}",
-        where=f"{where}, stage {stage.name}",
+        where=where,
         hint="resume the query with the version of Anabranch that wrote the checkpoint, or start "
         "it with a new checkpoint (and a new output folder)",
     )
