@@ -192,6 +192,8 @@ def _over_published(
     query: AskedQuery, published: Sequence[Published]
 ) -> tuple[Node, Mapping[str, Any]]:
     """A query over what others publish, and its sources; as it is where that is nothing."""
+    if not published:
+        return query.node, query.sources
     node, sources = reuse(query.node, query.sources, published)
     return (query.node, query.sources) if node == query.node else (node, sources)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, final
@@ -111,10 +112,11 @@ def _optimized(
     plan, steps = normalizer.run(interner.intern(node))
     improving = True
     while improving:
-        improving = False
-        limit = model.total(plan).weight * LEAST_GAIN
+        improving, limit = False, None
         for candidate in _candidates(plan, interner, model, alternatives):
             found, more = normalizer.run(candidate.plan, keep_shared=candidate.share)
+            # Most plans have no candidates, and need no price.
+            limit = model.total(plan).weight * LEAST_GAIN if limit is None else limit
             if model.total(found).weight < limit:
                 step = Step(candidate.name, candidate.before.label, candidate.after.label)
                 plan, steps, improving = found, [*steps, step, *more], True
@@ -137,7 +139,10 @@ def _candidates(
     for before in nodes:
         after = push_windows_to_share(before, lambda node: id(interner.intern(node)) in known)
         yield from _candidate("push_windows_to_share", before, after, plan, interner)
-    yield Candidate("give_up_sharing", plan, plan, plan, share=False)
+    readers = Counter(id(each) for node in nodes for each in node.inputs)
+    # Where no node has two readers, the normalizer has kept nothing for the sake of sharing.
+    if any(count > 1 for count in readers.values()):
+        yield Candidate("give_up_sharing", plan, plan, plan, share=False)
 
 
 def _candidate(

@@ -17,6 +17,8 @@ def optimize_together(plans: Sequence[Node]) -> list[Optimized]:
     every common part is optimised by itself, as if it were a source of the others. Its steps are
     steps of every plan that has it.
     """
+    if len(plans) == 1:
+        return [optimize(plans[0])]
     common = common_subplans(plans)
     leaves = {node: leaf_for(node, f"common {number}") for number, node in enumerate(common, 1)}
     parts: dict[Node, Optimized] = {}
