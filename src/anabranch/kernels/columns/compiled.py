@@ -22,7 +22,6 @@ from anabranch.kernels.columns.compiled_runs import (
 )
 from anabranch.kernels.columns.compiled_sums import carry, rounded, split_floats, split_squares
 from anabranch.kernels.columns.compiled_timeline import (
-    boundaries,
     changes,
     endpoints,
     lane,
@@ -35,7 +34,6 @@ from anabranch.model.numbers.compiled import IDS, INTS, MASK, compiled
 __all__ = [
     "add_up",
     "around",
-    "boundaries",
     "carry",
     "changes",
     "endpoints",

@@ -334,31 +334,6 @@ def lane(
     return old, new
 
 
-@compiled(MASK, MASK, INTS, MASK, MASK, MASK, INTS, INT)
-def boundaries(
-    differs: Mask,
-    first: Mask,
-    count: Ints,
-    complete: Mask,
-    touched: Mask,
-    old_row: Mask,
-    times: Ints,
-    forever: int,
-) -> Mask:
-    """The breakpoints that are rows of revised timelines; see `timeline.boundaries`.
-
-    `differs` marks breakpoints whose lanes are not those of the one before.
-    """
-    result = np.empty(len(differs), np.bool_)
-    for index in range(len(differs)):
-        if touched[index] or (index and touched[index - 1] and not first[index]):
-            different = count[index] != 0 if first[index] else differs[index]
-            result[index] = different and complete[index] and times[index] != forever
-        else:
-            result[index] = old_row[index]
-    return result
-
-
 @compiled(INTS, MASK, MASK, MASK, MASK, MASK, MASK, MASK, INT)
 def changes(
     times: Ints,

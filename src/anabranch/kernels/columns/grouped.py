@@ -16,6 +16,35 @@ Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
+# Why every compiled loop has a twin in numpy. Loading the compiled loops takes 0.55 s of CPU, with
+# a warm cache. A process that sees small batches only (a command, a test, a query with little
+# traffic) would never earn that back, and workers of Spark must go on while they load. Microseconds
+# of CPU, numpy against compiled, for so many rows (moves, ids or questions), one core of an AMD
+# EPYC:
+#
+#                            64          256        2,000          20,000          200,000
+#   group_sums            3 / 1        4 / 2        9 / 3         60 / 13        574 / 118
+#   group_starts          4 / 2        4 / 2       12 / 3         87 / 11      1,133 / 73
+#   last_marked           4 / 1        7 / 3       18 / 4        147 / 18      2,117 / 149
+#   next_marked          14 / 3       17 / 3       29 / 3        220 / 14      3,287 / 152
+#   group_max            16 / 1       21 / 2       34 / 2        219 / 12      2,185 / 397
+#   positions_of          8 / 3       10 / 3       25 / 7        196 / 50      1,961 / 606
+#   merge_order          6 / 13      13 / 15      86 / 29     2,645 / 153   33,294 / 2,517
+#   slices (of 1M)        5 / 2       13 / 4     241 / 23     2,385 / 512   12,920 / 3,776
+#   search               74 / 4       98 / 7     383 / 52   4,471 / 2,335   45,562 / 6,258
+#   endpoints            34 / 8      93 / 14     415 / 83   4,472 / 1,065  63,428 / 27,368
+#   weave                67 / 9     101 / 13     680 / 46     8,432 / 390  146,674 / 8,704
+#   lane_at              16 / 4       20 / 3      76 / 16        693 / 98    8,940 / 1,747
+#   changed_events      47 / 12       57 / 7     165 / 22     1,349 / 146   14,994 / 1,578
+#   timeline fetch    452 / 205    660 / 212  1,870 / 582  13,290 / 2,614  91,852 / 14,333
+#   timeline merge    198 / 131    243 / 134    702 / 191     5,035 / 636   67,050 / 5,290
+#   leaders              10 / 2       13 / 2       38 / 6        328 / 51    3,986 / 1,696
+#   top k              678 / 48    984 / 140  3,245 / 798  30,682 / 8,878
+#
+# A step of a timeline runs most of these: with 2,000 rows it is about 3 ms slower in numpy, so it
+# takes 180 steps to earn back the loading; with 20,000 rows about 28 ms, or 20 steps. Where numpy
+# was nearly as fast (107 against 71 for the rows of 20,000 revised breakpoints), there is no
+# compiled loop.
 COMPILE_FROM_ROWS = 20_000
 """From this row count on, compiled loops are worth loading."""
 

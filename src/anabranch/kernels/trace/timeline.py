@@ -43,7 +43,6 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import EngineError
-from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, next_marked
 from anabranch.kernels.columns.sum_lanes import SumLane
 from anabranch.kernels.contract.column_names import CHECK, ID, TIME
@@ -296,19 +295,6 @@ def boundaries(revision: TimelineRevision, differs: Mask) -> Mask:
     for values in revision.new.values():
         different[1:] |= values[1:] != values[:-1]
     first, count = revision.first, revision.new[COUNT]
-    if columns.is_compiled(len(first)):
-        return np.asarray(
-            columns.native().boundaries(
-                different,
-                first,
-                count,
-                revision.complete,
-                revision.touched,
-                revision.old_row,
-                revision.times,
-                int(FOREVER),
-            )
-        )
     different = np.where(first, count != 0, different)
     free = revision.complete & (revision.times != FOREVER)
     inside = revision.touched.copy()
