@@ -14,6 +14,7 @@ from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression, images
 from anabranch.model.identity import Identity
@@ -34,6 +35,8 @@ class Aggregation(Unary):
         "Aggregate", ("input", "group_by", "aggregates"), by_hash=True
     )
 
+    traits: ClassVar[Traits] = Traits(snapshot_reducible=True, keeps_length=True, writes_anew=True)
+
     group_by: tuple[tuple[str, Expression], ...] = ()
     aggregates: tuple[tuple[str, AggregateCall], ...] = ()
 
@@ -43,8 +46,7 @@ class Aggregation(Unary):
                 "an aggregation needs an aggregate or a group",
                 hint="count(*) is the simplest aggregate",
             )
-        arguments = [call.argument for _, call in self.aggregates if call.argument is not None]
-        for expression in [*(key for _, key in self.group_by), *arguments]:
+        for expression in self.reads:
             check_schema(expression, self.input)
         check_names(self.schema.names, where=self.label)
 
@@ -53,6 +55,15 @@ class Aggregation(Unary):
         """The columns of the group, then the aggregates."""
         keys = [(name, key.type) for name, key in self.group_by]
         return pa.schema([*keys, *((name, call.type) for name, call in self.aggregates)])
+
+    @property
+    def reads(self) -> tuple[Expression, ...]:
+        """Groups and arguments."""
+        arguments = (call.argument for _, call in self.aggregates)
+        return (
+            *(key for _, key in self.group_by),
+            *(argument for argument in arguments if argument is not None),
+        )
 
     @property
     def properties(self) -> Properties:

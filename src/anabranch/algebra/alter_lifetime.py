@@ -8,6 +8,7 @@ from typing import ClassVar, final
 from anabranch.algebra.granularity import show_span
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.time_window import UNBOUNDED
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
@@ -27,6 +28,8 @@ class AlterLifetime(Unary):
     identity: ClassVar[Identity] = Identity(
         "AlterLifetime", ("input", "duration", "extend", "at_most"), by_hash=True
     )
+
+    traits: ClassVar[Traits] = Traits(keeps_payloads=True, retimes=True)
 
     duration: Duration | None = None
     extend: Duration | None = None

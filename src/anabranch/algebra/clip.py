@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from anabranch.algebra.node import Properties, Unary, clock_of
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
@@ -18,6 +19,15 @@ class Clip(Unary):
     """Only what holds in [start, end): out(p, t) = in(p, t) if start <= t < end, else 0."""
 
     identity: ClassVar[Identity] = Identity("Clip", ("input", "start", "end"), by_hash=True)
+
+    traits: ClassVar[Traits] = Traits(
+        keeps_payloads=True,
+        passes_presence=True,
+        keeps_keys="in all of time",
+        events="one by one",
+        retimes=True,
+        moves_instants=True,
+    )
 
     start: Time | None = None
     end: Time | None = None

@@ -13,6 +13,7 @@ from anabranch.algebra.map import show_column
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.algebra.time_window import UNBOUNDED
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError, StreamError
 from anabranch.expressions.evaluation import plain_type
 from anabranch.expressions.expression import Expression, images
@@ -45,6 +46,8 @@ class CountWindow(Unary):
     identity: ClassVar[Identity] = Identity(
         "CountWindow", ("input", "rows", "slide", "partition_by", "order_by"), by_hash=True
     )
+
+    traits: ClassVar[Traits] = Traits(keeps_payloads=True)
 
     rows: int
     slide: int = 1

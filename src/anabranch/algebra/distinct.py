@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from anabranch.algebra.node import Properties, Unary
+from anabranch.algebra.traits import Traits
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 
@@ -19,6 +20,14 @@ class Distinct(Unary):
     """
 
     identity: ClassVar[Identity] = Identity("Distinct", ("input",), by_hash=True)
+
+    traits: ClassVar[Traits] = Traits(
+        snapshot_reducible=True,
+        keeps_payloads=True,
+        keeps_keys="at an instant",
+        keeps_length=True,
+        writes_anew=True,
+    )
 
     @property
     def properties(self) -> Properties:

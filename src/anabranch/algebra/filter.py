@@ -8,6 +8,7 @@ from typing import ClassVar, final
 import pyarrow as pa
 
 from anabranch.algebra.node import Node, Properties, Unary
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression, images
 from anabranch.model.identity import Identity
@@ -23,6 +24,15 @@ class Filter(Unary):
     """
 
     identity: ClassVar[Identity] = Identity("Filter", ("input", "predicate"), by_hash=True)
+
+    traits: ClassVar[Traits] = Traits(
+        snapshot_reducible=True,
+        keeps_payloads=True,
+        passes_presence=True,
+        keeps_keys="in all of time",
+        keeps_length=True,
+        events="kept",
+    )
 
     predicate: Expression
 

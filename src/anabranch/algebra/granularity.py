@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from anabranch.algebra.node import Node, Properties, Unary, clock_of
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
@@ -22,6 +23,15 @@ class Granularity(Unary):
     """
 
     identity: ClassVar[Identity] = Identity("Granularity", ("input", "granule"), by_hash=True)
+
+    traits: ClassVar[Traits] = Traits(
+        keeps_payloads=True,
+        passes_presence=True,
+        keeps_keys="at an instant",
+        events="one by one",
+        retimes=True,
+        moves_instants=True,
+    )
 
     granule: Duration
 

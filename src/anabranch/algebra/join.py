@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.algebra.node import Node, Properties, check_clocks
 from anabranch.algebra.source import check_names
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression, images
 from anabranch.model.identity import Identity
@@ -37,6 +38,8 @@ class Join(Node):
     identity: ClassVar[Identity] = Identity(
         "Join", ("kind", "left", "right", "predicate", "broadcast"), by_hash=True
     )
+
+    traits: ClassVar[Traits] = Traits(snapshot_reducible=True)
 
     kind: JoinKind
     left: Node

@@ -10,6 +10,7 @@ import pyarrow as pa
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression, images
 from anabranch.model.identity import Identity
@@ -25,6 +26,13 @@ class Map(Unary):
     """
 
     identity: ClassVar[Identity] = Identity("Map", ("input", "columns"), by_hash=True)
+
+    traits: ClassVar[Traits] = Traits(
+        snapshot_reducible=True,
+        passes_presence=True,
+        keeps_length=True,
+        events="kept",
+    )
 
     columns: tuple[tuple[str, Expression], ...]
 

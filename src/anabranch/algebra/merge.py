@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from anabranch.algebra.node import Node, Properties, check_clocks
 from anabranch.algebra.source import Source
+from anabranch.algebra.traits import Traits
 from anabranch.algebra.union import columns_of
 from anabranch.errors import PlanError
 from anabranch.model.identity import Identity
@@ -144,6 +145,8 @@ class Merge(Node):
     identity: ClassVar[Identity] = Identity(
         "Merge", ("inputs", "names", "case", "policy"), by_hash=True
     )
+
+    traits: ClassVar[Traits] = Traits()
 
     inputs: tuple[Node, ...] = field()
     names: tuple[str, ...] = ()

@@ -9,7 +9,9 @@ from typing import ClassVar, Literal
 
 import pyarrow as pa
 
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
+from anabranch.expressions.expression import Expression
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
@@ -83,6 +85,9 @@ class Node(ABC):
     identity: ClassVar[Identity]
     """What it is called and what it is made of, for plans that are compared across versions."""
 
+    traits: ClassVar[Traits] = Traits()
+    """What holds of it whatever its arguments are; unless it is declared, nothing."""
+
     holds_back: ClassVar[bool] = False
     """Whether snapshots appear late, each once it is settled, and promises may come late, too."""
 
@@ -117,6 +122,11 @@ class Node(ABC):
     def remembers(self) -> bool:
         """Whether it keeps rows from one batch to the next, so that it has state."""
         return True
+
+    @property
+    def reads(self) -> tuple[Expression, ...] | None:
+        """Of one input, all that it looks at; None where whole payloads count or are passed on."""
+        return None
 
     @property
     def clock(self) -> Clock | None:

@@ -13,6 +13,7 @@ from anabranch.algebra.granularity import show_span
 from anabranch.algebra.map import show_column
 from anabranch.algebra.node import Properties, Unary, clock_of
 from anabranch.algebra.source import check_names
+from anabranch.algebra.traits import Traits
 from anabranch.algebra.window_columns import (
     Columns,
     bounds,
@@ -49,6 +50,8 @@ class SessionWindow(Unary):
     identity: ClassVar[Identity] = Identity(
         "SessionWindow", ("input", "gap", "partition_by", "columns"), by_hash=True
     )
+
+    traits: ClassVar[Traits] = Traits(keeps_payloads=True)
 
     holds_back: ClassVar[bool] = True
 

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Literal, final, get_args
 import pyarrow as pa
 
 from anabranch.algebra.node import Node, Properties, check_clocks
+from anabranch.algebra.traits import Traits
 from anabranch.algebra.union import columns_of
 from anabranch.errors import PlanError
 from anabranch.model.identity import Identity
@@ -34,6 +35,8 @@ class SetOperation(Node):
     """
 
     identity: ClassVar[Identity] = Identity("SetOperation", ("kind", "left", "right"), by_hash=True)
+
+    traits: ClassVar[Traits] = Traits(snapshot_reducible=True, writes_anew=True)
 
     kind: SetKind
     left: Node

@@ -7,6 +7,7 @@ from typing import ClassVar, Final, final
 
 from anabranch.algebra.granularity import show_span
 from anabranch.algebra.node import Properties, Unary
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
@@ -25,6 +26,16 @@ class Shift(Unary):
     """
 
     identity: ClassVar[Identity] = Identity("Shift", ("input", "by"), by_hash=True)
+
+    traits: ClassVar[Traits] = Traits(
+        keeps_payloads=True,
+        passes_presence=True,
+        keeps_keys="at an instant",
+        keeps_length=True,
+        events="kept",
+        retimes=True,
+        moves_instants=True,
+    )
 
     by: int
 

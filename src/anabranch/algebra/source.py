@@ -9,6 +9,7 @@ from typing import ClassVar, final
 import pyarrow as pa
 
 from anabranch.algebra.node import Node, Order, Properties
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.model.clock import Clock
 from anabranch.model.identity import Identity
@@ -50,6 +51,8 @@ class Source(Node):
         ignored={"chronon": "a part of the clock, which knows the usual one"},
         by_hash=True,
     )
+
+    traits: ClassVar[Traits] = Traits()
 
     name: str
     schema: pa.Schema = field()

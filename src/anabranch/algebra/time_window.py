@@ -12,6 +12,7 @@ from typing import ClassVar, Final, final
 import pyarrow as pa
 
 from anabranch.algebra.node import Properties, Unary, clock_of
+from anabranch.algebra.traits import Traits
 from anabranch.algebra.window_columns import (
     Columns,
     bounds,
@@ -59,6 +60,8 @@ class TimeWindow(Unary):
     identity: ClassVar[Identity] = Identity(
         "TimeWindow", ("input", "size", "slide", "columns", "presence"), by_hash=True
     )
+
+    traits: ClassVar[Traits] = Traits(keeps_payloads=True, passes_presence=True)
 
     size: Duration
     slide: Duration = CHRONON

@@ -8,6 +8,7 @@ from typing import ClassVar, Final, Literal, final, get_args
 
 from anabranch.algebra.forms.split import split_properties
 from anabranch.algebra.node import Properties, Unary
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream, Payload, Steps
@@ -30,6 +31,8 @@ class ToStream(Unary):
     """
 
     identity: ClassVar[Identity] = Identity("ToStream", ("input", "kind", "anchor"), by_hash=True)
+
+    traits: ClassVar[Traits] = Traits(keeps_payloads=True, retimes=True)
 
     kind: StreamKind
     anchor: Anchor = "last_valid"

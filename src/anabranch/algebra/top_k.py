@@ -14,6 +14,7 @@ from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression, images
 from anabranch.model.identity import Identity
@@ -41,6 +42,13 @@ class TopK(Unary):
 
     identity: ClassVar[Identity] = Identity(
         "TopK", ("input", "k", "order_by", "partition_by"), by_hash=True
+    )
+
+    traits: ClassVar[Traits] = Traits(
+        snapshot_reducible=True,
+        keeps_payloads=True,
+        keeps_length=True,
+        writes_anew=True,
     )
 
     k: int

@@ -8,6 +8,7 @@ from typing import ClassVar, final
 import pyarrow as pa
 
 from anabranch.algebra.node import Node, Properties, check_clocks
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
@@ -22,6 +23,8 @@ class Union(Node):
     """
 
     identity: ClassVar[Identity] = Identity("Union", ("inputs",), by_hash=True)
+
+    traits: ClassVar[Traits] = Traits(snapshot_reducible=True, passes_presence=True, events="kept")
 
     inputs: tuple[Node, ...] = field()
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.time_window import CHRONON, TimeWindow
+from anabranch.algebra.traits import Traits
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream, Payload
 from anabranch.model.time import Duration, Time
@@ -35,6 +36,8 @@ class WeightedWindow(Unary):
     identity: ClassVar[Identity] = Identity(
         "WeightedWindow", ("input", "size", "slide", "granule", "weight", "powers"), by_hash=True
     )
+
+    traits: ClassVar[Traits] = Traits()
 
     size: Duration
     slide: Duration = CHRONON

@@ -5,24 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.algebra.analysis.presence import ignores_duplicates as ignores_duplicates
-from anabranch.algebra.clip import Clip
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.filter import Filter
-from anabranch.algebra.forms.cleanse import Cleanse
-from anabranch.algebra.forms.coalesce import Coalesce
-from anabranch.algebra.forms.split import Split
-from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
-from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
-from anabranch.algebra.shift import Shift
-from anabranch.algebra.time_window import TimeWindow
-from anabranch.algebra.union import Union
 
-_TRANSPARENT: Final = (
-    *(Filter, Map, Union, TimeWindow, Granularity, Shift, Clip, Coalesce, Split, Cleanse),
-)
 _SET_KINDS: Final = ("strict difference", "intersection", "max-union")
 
 
@@ -34,7 +21,7 @@ def without_distinct(node: Node, *, joins: bool = False) -> Node | None:
     """
     if isinstance(node, Distinct):
         return node.input
-    passes = isinstance(node, _TRANSPARENT)
+    passes = node.traits.passes_presence or node.traits.same_snapshots
     passes |= isinstance(node, SetOperation) and node.kind in _SET_KINDS
     passes |= joins and isinstance(node, Join)
     if not passes:

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.alter_lifetime import AlterLifetime
-from anabranch.algebra.clip import Clip
-from anabranch.algebra.count_window import CountWindow
-from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
-from anabranch.algebra.forms.cleanse import Cleanse
-from anabranch.algebra.forms.coalesce import Coalesce
-from anabranch.algebra.forms.split import Split
-from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import Node
-from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
-from anabranch.algebra.shift import Shift
-from anabranch.algebra.time_window import TimeWindow
-from anabranch.algebra.to_stream import ToStream
-from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
 from anabranch.expressions.expression import Expression
 from anabranch.expressions.rewriting import conjuncts, rebind, rename
 from anabranch.optimizer.pushing import Columns, composed
 from anabranch.optimizer.simplify import is_true, simplified
-
-_SAME_PAYLOADS = (
-    *(Distinct, Coalesce, Split, Cleanse, Granularity, Shift, Clip, AlterLifetime, ToStream),
-    *(CountWindow, TopK, TimeWindow, SessionWindow),
-)
-"""What lets no payload through that was not there before."""
 
 
 def facts(node: Node, names: frozenset[str]) -> list[Expression]:
@@ -54,7 +35,7 @@ def facts(node: Node, names: frozenset[str]) -> list[Expression]:
             return facts(x, names)
         case SetOperation(kind="difference" | "strict difference" | "intersection", left=x):
             return facts(x, names)
-        case _ if isinstance(node, _SAME_PAYLOADS):
+        case _ if node.traits.keeps_payloads:
             return facts(node.inputs[0], names)
     return []
 
@@ -84,7 +65,7 @@ def holds(node: Node, condition: Expression) -> bool:
             return holds(node.left, condition) and holds(node.right, condition)
         case SetOperation():
             return holds(node.left, condition)
-        case _ if isinstance(node, _SAME_PAYLOADS):
+        case _ if node.traits.keeps_payloads:
             return _below(node, condition)
     return False
 

@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import final
 
-from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.filter import Filter
-from anabranch.algebra.forms.cleanse import Cleanse
-from anabranch.algebra.forms.coalesce import Coalesce
-from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
-from anabranch.algebra.join import Join
-from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.to_stream import ToStream
-from anabranch.algebra.top_k import TopK
-from anabranch.algebra.union import Union
 from anabranch.optimizer.interning import Interner
-
-_STANDARD: Final = (
-    *(Filter, Map, Union, Join, Distinct, SetOperation, Aggregation, TopK),
-    *(Coalesce, Split, Cleanse),
-)
 
 
 @final
@@ -49,7 +33,7 @@ def is_snapshot_reducible(node: Node) -> bool:
             return True
         case ToStream(kind="snapshots"):
             return True
-    return isinstance(node, _STANDARD)
+    return node.traits.snapshot_reducible
 
 
 def regions(plan: Node) -> list[Region]:

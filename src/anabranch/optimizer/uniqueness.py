@@ -6,20 +6,12 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow
-from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.filter import Filter
-from anabranch.algebra.forms.cleanse import Cleanse
-from anabranch.algebra.forms.coalesce import Coalesce
-from anabranch.algebra.forms.split import Split
-from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
-from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.top_k import TopK
@@ -58,25 +50,19 @@ def lasting_keys(node: Node) -> Keys:
     match node:
         case Source(only_points=True):
             return _declared(node)
-        case Filter() | Coalesce() | Split() | Cleanse() | Clip():
-            return lasting_keys(node.input)
         case Map():
             return _mapped(lasting_keys(node.input), node.columns)
         case Join(kind="semi" | "anti"):
             return lasting_keys(node.left)
         case SetOperation(kind="difference" | "strict difference" | "intersection"):
             return lasting_keys(node.left)
-    return NONE
+    return lasting_keys(*node.inputs) if node.traits.keeps_keys == "in all of time" else NONE
 
 
 def _keys(node: Node) -> Keys:
     match node:
         case Source():
             return _declared(node)
-        case Filter() | Coalesce() | Split() | Cleanse() | Clip() | Distinct():
-            return keys(node.input)
-        case Granularity() | Shift():
-            return keys(node.input)
         case TimeWindow(size=1, slide=1):
             return keys(node.input)
         case TimeWindow():
@@ -98,7 +84,7 @@ def _keys(node: Node) -> Keys:
             return keys(node.left) | keys(node.right)
         case Join():
             return _joined(node)
-    return NONE
+    return keys(*node.inputs) if node.traits.keeps_keys != "none" else NONE
 
 
 def _declared(source: Source) -> Keys:

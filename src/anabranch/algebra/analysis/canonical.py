@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.coalesce import Coalesce
-from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
-from anabranch.algebra.union import Union
-
-KEEP_EVENTS: Final = (Filter, Map, Shift, Union)
-"""What treats events one by one: the output has those of the input, changed or not."""
 
 
 def canonical(node: Node) -> Node:
@@ -30,4 +21,4 @@ def _is_canonical(node: Node) -> bool:
     # optimizer leaves it out.
     if isinstance(node, (Source, Coalesce)):
         return True
-    return isinstance(node, KEEP_EVENTS) and all(map(_is_canonical, node.inputs))
+    return node.traits.events == "kept" and all(map(_is_canonical, node.inputs))

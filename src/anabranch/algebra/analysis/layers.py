@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.filter import Filter
-from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
-from anabranch.algebra.map import Map
 from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.set_operation import SetOperation
-from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
-from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
 from anabranch.model.time import FOREVER
@@ -89,8 +82,6 @@ def least_length(node: Node) -> int | None:
         case Granularity(input=below, granule=granule):
             length = least_length(below)
             return None if length is None else max(length, granule)
-        case Filter() | Map() | Coalesce() | Distinct() | Shift() | Aggregation() | TopK():
-            return least_length(node.inputs[0])
         case Union():
             known = [least_length(each) for each in node.inputs]
             return max((each for each in known if each is not None), default=None)
@@ -101,4 +92,4 @@ def least_length(node: Node) -> int | None:
             return least_length(node.left)
         case ApplyModule(window=Hopping(size=size), timestamps="align"):
             return size
-    return None
+    return least_length(*node.inputs) if node.traits.keeps_length else None

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.clip import Clip
 from anabranch.algebra.distinct import Distinct
-from anabranch.algebra.filter import Filter
-from anabranch.algebra.forms.coalesce import Coalesce
-from anabranch.algebra.forms.split import Split
-from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
-from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
-from anabranch.algebra.shift import Shift
 from anabranch.algebra.time_window import TimeWindow
-from anabranch.algebra.union import Union
-
-_TRANSPARENT: Final = (
-    *(Filter, Map, Union, TimeWindow, Granularity, Shift, Clip, Coalesce, Split),
-)
-"""The payloads of an output snapshot depend on those of input snapshots, not on their number."""
 
 
 def ignores_duplicates(aggregate: Aggregation) -> bool:
@@ -89,5 +75,5 @@ def _blind_inputs(node: Node, presence: bool) -> tuple[bool, ...]:
                 presence or right.no_duplicates,
                 presence or (left.no_duplicates and not right.no_duplicates),
             )
-    passes = isinstance(node, _TRANSPARENT) and presence
+    passes = node.traits.passes_presence and presence
     return (passes,) * len(node.inputs)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from anabranch.algebra.node import Properties, Unary
+from anabranch.algebra.traits import Traits
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 
@@ -22,6 +23,15 @@ class Cleanse(Unary):
     """
 
     identity: ClassVar[Identity] = Identity("Cleanse", ("input", "cut"), by_hash=True)
+
+    # It passes presence, too. That is not declared: windows below would change their state.
+    traits: ClassVar[Traits] = Traits(
+        snapshot_reducible=True,
+        same_snapshots=True,
+        keeps_payloads=True,
+        keeps_keys="in all of time",
+        cuts=True,
+    )
 
     holds_back: ClassVar[bool] = True
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.algebra.forms.to_signed import SIGN
 from anabranch.algebra.node import Properties, Unary
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream, Payload
@@ -31,6 +32,8 @@ class FromSigned(Unary):
     """
 
     identity: ClassVar[Identity] = Identity("FromSigned", ("input", "column"), by_hash=True)
+
+    traits: ClassVar[Traits] = Traits(retimes=True)
 
     column: str = SIGN
 

@@ -7,6 +7,7 @@ from typing import ClassVar, final
 
 from anabranch.algebra.granularity import show_span
 from anabranch.algebra.node import Properties, Unary
+from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
@@ -23,6 +24,15 @@ class Split(Unary):
     """
 
     identity: ClassVar[Identity] = Identity("Split", ("input", "length"), by_hash=True)
+
+    traits: ClassVar[Traits] = Traits(
+        snapshot_reducible=True,
+        same_snapshots=True,
+        keeps_payloads=True,
+        passes_presence=True,
+        keeps_keys="in all of time",
+        cuts=True,
+    )
 
     length: Duration
 

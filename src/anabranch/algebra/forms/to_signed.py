@@ -11,6 +11,7 @@ import pyarrow as pa
 from anabranch.algebra.node import Properties, Unary
 from anabranch.algebra.source import check_names
 from anabranch.algebra.to_stream import jumps
+from anabranch.algebra.traits import Traits
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream, Payload
 
@@ -27,6 +28,8 @@ class ToSigned(Unary):
     """
 
     identity: ClassVar[Identity] = Identity("ToSigned", ("input", "column"), by_hash=True)
+
+    traits: ClassVar[Traits] = Traits(retimes=True)
 
     column: str = SIGN
 

@@ -32,6 +32,7 @@ from anabranch.algebra.modules.results import (
 )
 from anabranch.algebra.node import Node, Properties, Unary, clock_of
 from anabranch.algebra.source import check_names
+from anabranch.algebra.traits import Traits
 from anabranch.algebra.window_columns import Columns, bounds
 from anabranch.errors import OperatorError, PlanError
 from anabranch.expressions.expression import Expression, evaluate_all
@@ -96,6 +97,8 @@ class ApplyModule(Unary):
         ),
         by_hash=True,
     )
+
+    traits: ClassVar[Traits] = Traits()
 
     holds_back: ClassVar[bool] = True
     makes_events: ClassVar[bool] = True
@@ -205,6 +208,12 @@ class ApplyModule(Unary):
                 pa.field(name, each.type) for name, each in zip(call.names, call.module.gives)
             ]
         return pa.schema(fields)
+
+    @property
+    def reads(self) -> tuple[Expression, ...]:
+        """Groups and arguments."""
+        arguments = (argument for call in self.calls for argument in call.arguments)
+        return (*(key for _, key in self.group_by), *arguments)
 
     @property
     def properties(self) -> Properties:

@@ -8,43 +8,18 @@ such windows it must be defined, by the plan alone, what the events are.
 
 from __future__ import annotations
 
-from typing import Final
-
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow
-from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.forms.split import Split
-from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.session_window import SessionWindow
-from anabranch.algebra.set_operation import SetOperation
-from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import UNBOUNDED, TimeWindow
-from anabranch.algebra.top_k import TopK
-from anabranch.algebra.union import Union
 from anabranch.model.time import Duration
-
-ONE_BY_ONE: Final = (Filter, Map, Shift, Union, Granularity, Clip)
-"""What treats events one by one: the output has those of the input, changed or not."""
-
-_BY_SNAPSHOT: Final = (
-    Filter,
-    Map,
-    Union,
-    Aggregation,
-    Distinct,
-    Coalesce,
-    Join,
-    SetOperation,
-    TopK,
-)
-"""What changes only when an input does."""
 
 
 def with_events(node: Node) -> Node:
@@ -78,7 +53,7 @@ def keeps_events(node: Node) -> bool:
             return _by_window(node.input, {part.is_column for _, part in columns})
         case Split(length=length):
             return slide_of(node.input) == length
-    return isinstance(node, ONE_BY_ONE) and all(map(keeps_events, node.inputs))
+    return node.traits.events != "new" and all(map(keeps_events, node.inputs))
 
 
 def slide_of(node: Node) -> Duration | None:
@@ -89,7 +64,7 @@ def slide_of(node: Node) -> Duration | None:
             return slide if bounded and slide > 1 else None
         case Join(kind="inner" | "left" | "semi" | "anti", right=Source(relation=True)):
             return slide_of(node.left)
-    if not isinstance(node, _BY_SNAPSHOT):
+    if not node.traits.changes_with_inputs:
         return None
     slides = {slide_of(each) for each in node.inputs}
     return slides.pop() if len(slides) == 1 else None

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.forms.split import Split
 from anabranch.algebra.node import Node
-from anabranch.algebra.set_operation import SetOperation
-from anabranch.algebra.top_k import TopK
-
-_BLIND: Final = (Aggregation, Coalesce, Distinct, SetOperation, TopK)
-"""What is computed snapshot by snapshot and written anew."""
 
 
 def drop_needless_cuts(node: Node) -> Node | None:
@@ -30,7 +21,7 @@ def drop_needless_cuts(node: Node) -> Node | None:
             return Split(input=x, length=inner)
         case Split(input=Split(input=x, length=inner), length=outer) if inner % outer == 0:
             return Split(input=x, length=outer)
-        case _ if isinstance(node, _BLIND):
+        case _ if node.traits.writes_anew:
             cut = [isinstance(each, (Split, Coalesce)) for each in node.inputs]
             if any(cut):
                 inputs = [

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.time_window import TimeWindow
@@ -21,7 +19,7 @@ from anabranch.optimizer.rebuilding import rebuilt
 
 
 def prune_columns(node: Node) -> Node | None:
-    """op(x) -> op(Map(x, columns that op needs)), for an aggregate, or a join below a map (K11).
+    """op(x) -> op(Map(x, columns that op reads)), for an aggregate, or a join below a map (K11).
 
     Also for modules, windows that show their bounds, and sessions.
 
@@ -30,15 +28,9 @@ def prune_columns(node: Node) -> Node | None:
     anti-joins keeps what their predicates ask for.
     """
     match node:
-        case Aggregation(input=x):
-            calls = (call.argument for _, call in node.aggregates)
-            arguments = [argument for argument in calls if argument is not None]
-            needed = columns_of(*(key for _, key in node.group_by), *arguments)
-            narrow = _narrow(x, needed)
-            return None if narrow is None else rebuilt(node, (narrow,))
-        case ApplyModule(input=x):
-            given = [argument for call in node.calls for argument in call.arguments]
-            narrow = _narrow(x, columns_of(*(key for _, key in node.group_by), *given))
+        case _ if node.reads is not None:
+            (x,) = node.inputs
+            narrow = _narrow(x, columns_of(*node.reads))
             return None if narrow is None else rebuilt(node, (narrow,))
         case Join(kind="semi" | "anti"):
             needed = frozenset() if node.predicate is None else node.predicate.columns

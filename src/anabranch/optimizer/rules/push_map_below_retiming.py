@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from anabranch.algebra.clip import Clip
-from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.forms.coalesce import Coalesce
-from anabranch.algebra.forms.split import Split
-from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.shift import Shift
 from anabranch.optimizer.failing import any_may_fail
 from anabranch.optimizer.pushing import mapped
-
-_NEUTRAL: Final = (Split, Cleanse)
-_LINEAR: Final = (Granularity, Shift, Clip)
 
 
 def push_map_below_retiming(node: Node) -> Node | None:
@@ -31,7 +21,8 @@ def push_map_below_retiming(node: Node) -> Node | None:
         case Map(input=Coalesce(input=x), columns=f):
             kept = {each.is_column for _, each in f}
             return Coalesce(input=mapped(node, x)) if kept >= set(x.schema.names) else None
-        case Map(input=below, columns=f) if isinstance(below, (*_NEUTRAL, *_LINEAR)):
-            if isinstance(below, _NEUTRAL) or not any_may_fail(each for _, each in f):
+        case Map(input=below, columns=f):
+            safe = below.traits.moves_instants and not any_may_fail(each for _, each in f)
+            if below.traits.same_snapshots or safe:
                 return below.with_inputs(mapped(node, below.inputs[0]))
     return None
