@@ -110,7 +110,7 @@ def test_a_plan_that_reads_a_part_of_it_twice(feeds: tuple[Stream, Stream, Path]
 def test_columns_that_clash(feeds: tuple[Stream, Stream, Path]) -> None:
     bids, _, _ = feeds
     assert bids.join(bids, on="item").schema.names == ["item", "price", "price_right"]
-    with pytest.raises(PlanError, match="'item_right' is taken"):
+    with pytest.raises(PlanError, match="'item_right' is already taken"):
         bids.join(bids).join(bids)
     with pytest.raises(PlanError, match="has no column 'what'"):
         bids.join(bids, on=["what"])
