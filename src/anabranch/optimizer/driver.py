@@ -15,7 +15,7 @@ from anabranch.optimizer.join_order import reorder_joins
 from anabranch.optimizer.leaves import cut_off, leaf_for
 from anabranch.optimizer.normalizer import Normalizer, Step, loses_points
 from anabranch.optimizer.rebuilding import rebuilt
-from anabranch.optimizer.rules import ALTERNATIVES, ROOTS, RULES, Rule
+from anabranch.optimizer.rules import ALTERNATIVES, EVERYWHERE, ROOTS, RULES, Rule
 from anabranch.optimizer.statistics import Statistics
 from anabranch.optimizer.window_placement import push_windows_to_share
 
@@ -132,7 +132,7 @@ def _candidates(
         yield from _candidate("reorder_joins", before, reorder_joins(before, model), plan, interner)
     for rule in alternatives:
         for before in nodes:
-            if not isinstance(before, ROOTS.get(rule, (Node,))):
+            if not isinstance(before, ROOTS.get(rule, EVERYWHERE)):
                 continue
             yield from _candidate(rule.__name__, before, rule(before), plan, interner)
     known = {id(node) for node in nodes}

@@ -9,12 +9,9 @@ from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
-from anabranch.algebra.forms.coalesce import Coalesce
-from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
@@ -80,11 +77,14 @@ Rule: TypeAlias = Callable[[Node], Node | None]
 Roots: TypeAlias = tuple[type[Node], ...]
 """The operators that a rule rewrites: of all others it gives None."""
 
+EVERYWHERE: Final[Roots] = (Node,)
+"""For rules that ask an operator for its traits, and for those that are not in the table."""
+
 _ALWAYS: Final[Mapping[Rule, Roots]] = {
     flatten_unions: (Union,),
     drop_now_window: (TimeWindow,),
     drop_needless_retiming: (Granularity, Shift, AlterLifetime),
-    drop_needless_cuts: (Split, Aggregation, Coalesce, Distinct, SetOperation, TopK),
+    drop_needless_cuts: EVERYWHERE,
     drop_identity_map: (Map,),
     simplify_predicate: (Filter, Join),
     merge_filters: (Filter,),
@@ -125,7 +125,7 @@ _ALWAYS: Final[Mapping[Rule, Roots]] = {
     compare_with_extreme: (Join,),
     factor_join_out_of_union: (Union,),
     drop_unused_aggregates: (Map,),
-    prune_columns: (Aggregation, ApplyModule, Join, Map),
+    prune_columns: EVERYWHERE,
 }
 
 _BY_COST: Final[Mapping[Rule, Roots]] = {
@@ -148,4 +148,4 @@ ROOTS: Final[Mapping[Rule, Roots]] = {**_ALWAYS, **_BY_COST}
 @cache
 def rules_at(kind: type[Node], rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """Those of some rules, in order, that may apply to operators of a kind."""
-    return tuple(rule for rule in rules if issubclass(kind, ROOTS.get(rule, (Node,))))
+    return tuple(rule for rule in rules if issubclass(kind, ROOTS.get(rule, EVERYWHERE)))
