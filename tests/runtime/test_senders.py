@@ -185,8 +185,9 @@ def test_rows_of_another_schema_are_refused_where_they_arrive(sharded: Make) -> 
     other = compile_plan(aggregate(SOURCE, ("v",), "n", "s"))
     job = replace(runner.job, plan=replace(other, outputs=runner.job.plan.outputs))
     sent = _sent_by(job, chunk(["a"], [1], points=False))
-    with pytest.raises(EngineError, match="do not have the columns that it declares"):
+    with pytest.raises(EngineError, match="do not have the columns that it declares") as refused:
         runner.step({}, sent=sent)
+    assert refused.value.where.startswith("stage 0-aggregate, edge 0 from source S: ")
 
 
 def _sent_by(job: Any, batch: EventBatch) -> list[pa.RecordBatch]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from anabranch.runtime.sinks.sinks import (
     MemorySink,
     ShardResult,
     StreamFileSink,
+    rows_of_shards,
 )
 from anabranch.runtime.sources.files.log_folder import LogFolder, write_part
 from anabranch.runtime.store.folder import Folder
@@ -197,3 +199,13 @@ def test_columns_named_like_times_are_refused_where_they_would_collide() -> None
 def test_results_go_to_one_place() -> None:
     with pytest.raises(PlanError, match="exactly one output"):
         choose_sink("x", print)
+
+
+def test_a_shard_with_other_columns_than_the_output_is_refused() -> None:
+    good, other = shipped(FIRST, SECOND)
+    assert other.rows is not None
+    wrong = replace(other, rows=other.rows.append_column("key1", pa.array([1])))
+    where = "output 0, from shard 1: key1 int64 instead of nothing"
+    with pytest.raises(EngineError, match="do not have the columns that it declares") as refused:
+        rows_of_shards([good, wrong], SCHEMA)
+    assert refused.value.where == where

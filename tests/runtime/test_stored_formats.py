@@ -10,10 +10,12 @@ import pytest
 
 from anabranch.errors import EngineError
 from anabranch.kernels.contract.command import Command
+from anabranch.model.clock import MICROSECONDS
 from anabranch.model.record import plain, record
 from anabranch.runtime.query.quarantine import FailedWindow
 from anabranch.runtime.sources.files.copy_book import PlannedCopy
-from anabranch.runtime.sources.files.log_folder import LogEntry, LogFolder
+from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_records import LogAbout, LogEntry
 from anabranch.runtime.sources.files.lost_copies import LostCopy
 from anabranch.runtime.sources.files.planned_batch import (
     PlannedBase,
@@ -24,6 +26,7 @@ from anabranch.runtime.sources.files.planned_batch import (
 from anabranch.runtime.sources.files.reader import FileSplit
 from anabranch.runtime.sources.files.units import Position
 from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.query_record import QueryRecord, read_query_record
 from anabranch.runtime.store.state_store import CopyState, Manifest, RunFile, ShardStore
 
 MANIFEST = (
@@ -58,6 +61,11 @@ LOG_ENTRY = (
     '{"format":1,"batch":3,"stable":5,"files":[{"name":"part-000003-000.parquet","rows":1,'
     '"bytes":1626}]}'
 )
+LOG_ABOUT = '{"format":1,"query":"q","timestamps":false,"schema":"/////w=="}'
+LATER_LOG_ABOUT = (
+    '{"format":1,"query":"q","timestamps":true,"chronon":1000,"schema":"/////w==",'
+    '"home":"/out/_checkpoint","since":7}'
+)
 LOST = (
     '{"split":["/in/a/part-000001-000.parquet",0,-1,1,null,null,0],'
     '"problem":"cannot read the file"}'
@@ -66,6 +74,20 @@ COMMAND = '{"verb":"resume","source":"s","value":null}'
 QUARANTINED = (
     '{"batch":4,"stage":"1-apply","shard":1,"module":"m","reason":"no","window":["0","10"],'
     '"group":null,"event":"","events":[{"values":"(1)","start":"1","end":"2"}],"count":1}'
+)
+
+QUERY = (
+    '{"format":5,"plan":"e5cebf47d398d8fb","timestamps":false,"clocks":{"S":{"timestamps":false},'
+    '"T":{"timestamps":false}},"operators":{"0-distinct":["Distinct"],"1-distinct":["Distinct"]},'
+    '"tables":[],"sources":{"S":true,"T":false},"copies":[],'
+    '"query":"00000000000000000000000000000000","shards":3,'
+    '"layout":{"stages":{"0-distinct":{"folder":"0-distinct","fingerprint":"fd9c7a109d3b2ff4",'
+    '"since":0,"identity":"","forms":[{"operator":"MultiplicityKernel","version":1,'
+    '"layout":"4b9f6dfdc528d504"}]},"1-distinct":{"folder":"1-distinct",'
+    '"fingerprint":"30e14e6bf81353e6","since":0,"identity":"",'
+    '"forms":[{"operator":"MultiplicityKernel","version":1,"layout":"4b9f6dfdc528d504"}]}},'
+    '"outputs":[{"folder":"out","fingerprint":"30e14e6bf81353e6","since":0,'
+    '"identity":"00000000000000000000000000000000","forms":[]}]},"routed":true,"epoch":0}'
 )
 
 
@@ -77,9 +99,12 @@ QUARANTINED = (
         (PlannedBatch, PLAIN_ENTRY),
         (PlannedBase, BASE),
         (LogEntry, LOG_ENTRY),
+        (LogAbout, LOG_ABOUT),
+        (LogAbout, LATER_LOG_ABOUT),
         (LostCopy, LOST),
         (Command, COMMAND),
         (FailedWindow, QUARANTINED),
+        (QueryRecord, QUERY),
     ],
 )
 def test_what_was_written_is_read_and_written_as_it_was(kind: type[Any], text: str) -> None:
@@ -133,3 +158,19 @@ def test_a_manifest_with_a_key_that_nobody_knows_is_refused(tmp_path: Path) -> N
     folder.write_json("0.json", {**json.loads(MANIFEST), "colour": "red"})
     with pytest.raises(EngineError, match="'colour' is a key that this version does not know"):
         ShardStore(folder=folder).newest_before(1)
+
+
+def test_a_checkpoint_of_an_earlier_format_says_less(tmp_path: Path) -> None:
+    content = {"format": 1, "plan": "p", "query": "q", "shards": 2, "timestamps": True}
+    Folder.at(str(tmp_path)).write_json("query.json", {**content, "operators": {"0-join": []}})
+    found = read_query_record(str(tmp_path))
+    assert found is not None
+    assert (found.layout, found.routed, found.epoch) == (None, False, 0)
+    assert found.folders() == {"0-join": "0-join"}
+    assert found.source_clocks() == {"": MICROSECONDS}
+
+
+def test_a_checkpoint_without_its_shards_is_refused(tmp_path: Path) -> None:
+    Folder.at(str(tmp_path)).write_json("query.json", {"format": 5, "query": "q"})
+    with pytest.raises(EngineError, match="a QueryRecord cannot be read: 'shards' is missing"):
+        read_query_record(str(tmp_path))

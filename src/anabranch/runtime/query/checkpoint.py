@@ -7,30 +7,31 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Final, final
+from typing import IO, final
 
-from anabranch.errors import EngineError, PlanError
+from anabranch.errors import PlanError
 from anabranch.kernels.contract.kernel import Stateful
 from anabranch.kernels.plan.compile import PhysicalPlan, Stage, tables_of
 from anabranch.kernels.plan.identity import plan_fingerprint
-from anabranch.model.clock import INTEGERS, Clock, clock_of_log, log_of_clock
+from anabranch.model.clock import INTEGERS, Clock, log_of_clock
 from anabranch.runtime.query.rescale import Rescale, refuse_unfinished, rescaled, sweep_unfinished
 from anabranch.runtime.store.control import source_clocks
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import (
-    StateLayout,
     changed_layout,
     first_layout,
     refuse_other_forms,
     same_layout,
 )
 from anabranch.runtime.store.phases import reached
-
-_FORMAT: Final = 5
-"""Since 4, sums of floats are kept in exact digits; since 5, plans are known by signatures."""
-_ABOUT: Final = "query.json"
+from anabranch.runtime.store.query_record import (
+    FORMAT,
+    QueryRecord,
+    read_query_record,
+    write_query_record,
+)
 
 
 @final
@@ -64,50 +65,21 @@ class Facts:
         return next(iter(self.clocks.values()), INTEGERS)
 
 
-def _clocks(about: Mapping[str, Any]) -> dict[str, Clock]:
-    """How the sources of a query count time; a checkpoint of before says it of all at once."""
-    if "clocks" in about:
-        return {name: clock_of_log(each) for name, each in about["clocks"].items()}
-    usual = {"timestamps": about.get("timestamps", False)}
-    return {name: clock_of_log(usual) for name in about.get("sources", {"": True})}
-
-
 def read_facts(path: str) -> Facts | None:
     """What the checkpoint in a folder says; None if there is none."""
-    about = read_about(path)
+    about = read_query_record(path)
     if about is None:
         return None
     return Facts(
-        query=about["query"],
-        shards=about["shards"],
-        clocks=_clocks(about),
-        operators=about.get("operators", {}),
-        tables=about.get("tables", ()),
-        sources=about.get("sources", {}),
-        copies=about.get("copies", ()),
-        folders=(
-            {name: home["folder"] for name, home in about["layout"]["stages"].items()}
-            if "layout" in about
-            else {name: name for name in about.get("operators", ())}
-        ),
+        query=about.query,
+        shards=about.shards,
+        clocks=about.source_clocks(),
+        operators=about.operators,
+        tables=about.tables,
+        sources=about.sources,
+        copies=about.copies,
+        folders=about.folders(),
     )
-
-
-def read_about(path: str) -> dict[str, Any] | None:
-    """What a checkpoint says, as it is written; None if there is none.
-
-    Raises:
-        EngineError: It was written by a later version.
-    """
-    about: dict[str, Any] | None = Folder.at(path).read_json(_ABOUT)
-    if about is not None and about["format"] > _FORMAT:
-        raise EngineError(
-            f"a checkpoint of format {about['format']}, this version reads formats up to {_FORMAT}",
-            where=path,
-            hint="continue the query with the version of Anabranch that wrote its checkpoint, or a "
-            "later one",
-        )
-    return about
 
 
 @final
@@ -151,117 +123,126 @@ class Checkpoint:
         self._lock: IO[bytes] | None = self._locked()
         folder = Folder.at(self.path)
         try:
-            about = read_about(self.path)
-            self.fresh = about is None
-            if about is not None and not about.get("routed") and older is not None:
+            known = read_query_record(self.path)
+            self.fresh = known is None
+            if known is not None and not known.routed and older is not None:
                 self.plan = older()
-            about = self._about(folder, about, shards, frames, changed=changed, reshard=reshard)
+            about = self._about(folder, known, shards, frames, changed=changed, reshard=reshard)
         except BaseException:
             self.close()
             raise
-        self.query: str = about["query"]
-        self.shards: int = about["shards"]
-        self.layout = StateLayout.of_json(about["layout"])
+        assert about.layout is not None
+        self.query = about.query
+        self.shards = about.shards
+        self.layout = about.layout
         for each in (folder, Folder.at(self.plans), *self.outs):
             each.sweep()
 
     def _about(
         self,
         folder: Folder,
-        known: dict[str, Any] | None,
+        known: QueryRecord | None,
         shards: int,
         frames: Collection[str],
         *,
         changed: bool,
         reshard: bool,
-    ) -> dict[str, Any]:
+    ) -> QueryRecord:
         """What is written down about the query, brought up to date."""
-        plan, state = self.plan, Folder.at(self.state)
-        now: dict[str, Any] = {
-            "format": _FORMAT,
-            "plan": plan_fingerprint(plan),
-            "timestamps": any(source.timestamps for source in plan.sources.values()),
-            "clocks": {name: log_of_clock(clock) for name, clock in source_clocks(plan).items()},
-            "operators": {stage.name: _remembering(stage) for stage in plan.stages},
-            "tables": sorted(tables_of(plan)),
-            "sources": {name: name not in frames for name in plan.sources},
-            "copies": [name for name, source in plan.sources.items() if source.copies],
-        }
-        if known is None:
-            query = uuid.uuid4().hex
-            layout = first_layout(plan, query)
-            about = {**now, "query": query, "shards": shards, "layout": layout.to_json()}
-            about |= {"routed": True, "epoch": 0}
-        elif known["plan"] == now["plan"]:
-            # One of the first format has all its state where a new query has it.
-            layout = first_layout(plan, known["query"])
-            if "layout" in known:
-                layout = same_layout(StateLayout.of_json(known["layout"]), plan)
-            refuse_other_forms(layout, plan, where=self.path)
-            sources = {**known.get("sources", {}), **now["sources"]}
-            about = {**known, **now, "sources": sources, "layout": layout.to_json()}
-        elif not changed or "layout" not in known:
-            if known["format"] < _FORMAT:
-                raise PlanError(
-                    "the checkpoint belongs to another query, or to this one as an earlier version "
-                    "of Anabranch ran it",
-                    where=f"{self.path}: format {known['format']}, now {_FORMAT}",
-                    hint="before format 5, a checkpoint said in another way which query it belongs "
-                    "to: resume the query with the version of Anabranch that wrote the checkpoint, "
-                    "or start it with a new checkpoint (and a new output folder)",
-                )
-            raise PlanError(
-                "the checkpoint belongs to another query",
-                where=self.path,
-                hint="a changed query needs a new checkpoint (and a new output folder); queries "
-                "started with start_all or --all can be declared as changed",
-            )
-        else:
-            self._refuse_other_frames(known["sources"], now["sources"])
-            before = StateLayout.of_json(known["layout"])
-            layout = changed_layout(
-                before,
-                plan,
-                known["query"],
-                known=known["sources"],
-                batch=self.next_batch,
-            )
-            refuse_other_forms(layout, plan, where=self.path)
-            sources = {**known["sources"], **now["sources"]}
-            about = {**known, **now, "sources": sources, "layout": layout.to_json()}
+        state = Folder.at(self.state)
+        about = self._now(known, shards, frames, changed=changed)
         # Whoever should have done that may have been interrupted.
-        for name in about.pop("left", ()):
+        for name in about.left:
             state.drop(name)
-        sweep_unfinished(state, about.get("epoch", 0))
-        if reshard and about["shards"] != shards:
+        sweep_unfinished(state, about.epoch)
+        about = replace(about, left=())
+        if reshard and about.shards != shards:
             about = self._resharded(about, shards)
-        left = _folders(known) - _folders(about)
-        if left:
-            about["left"] = sorted(left)
+        left = _state_folders(known) - _state_folders(about)
+        about = replace(about, left=tuple(sorted(left)))
         if about != known:
-            folder.write_json(_ABOUT, about)
+            write_query_record(folder, about)
             reached("written down", self.next_batch)
         for name in left:
             state.drop(name)
         return about
 
-    def _resharded(self, about: dict[str, Any], shards: int) -> dict[str, Any]:
+    def _now(
+        self, known: QueryRecord | None, shards: int, frames: Collection[str], *, changed: bool
+    ) -> QueryRecord:
+        """What is to be said of the plan, and the layout that it gets.
+
+        Raises:
+            PlanError: The checkpoint belongs to another query.
+        """
+        plan = self.plan
+        sources = {name: name not in frames for name in plan.sources}
+        query = uuid.uuid4().hex if known is None else known.query
+        now = QueryRecord(
+            plan=plan_fingerprint(plan),
+            timestamps=any(source.timestamps for source in plan.sources.values()),
+            clocks={name: log_of_clock(clock) for name, clock in source_clocks(plan).items()},
+            operators={stage.name: _remembering(stage) for stage in plan.stages},
+            tables=tuple(sorted(tables_of(plan))),
+            sources=sources if known is None else {**known.sources, **sources},
+            copies=tuple(name for name, source in plan.sources.items() if source.copies),
+            query=query,
+            shards=shards if known is None else known.shards,
+            routed=True if known is None else known.routed,
+            epoch=0 if known is None else known.epoch,
+            left=() if known is None else known.left,
+        )
+        if known is None:
+            return replace(now, layout=first_layout(plan, query))
+        if known.plan == now.plan:
+            # One of the first format has all its state where a new query has it.
+            layout = first_layout(plan, query)
+            if known.layout is not None:
+                layout = same_layout(known.layout, plan)
+        elif changed and known.layout is not None:
+            self._refuse_other_frames(known.sources, sources)
+            layout = changed_layout(
+                known.layout, plan, query, known=known.sources, batch=self.next_batch
+            )
+        else:
+            raise self._other_query(known)
+        refuse_other_forms(layout, plan, where=self.path)
+        return replace(now, layout=layout)
+
+    def _other_query(self, known: QueryRecord) -> PlanError:
+        if known.format < FORMAT:
+            return PlanError(
+                "the checkpoint belongs to another query, or to this one as an earlier version "
+                "of Anabranch ran it",
+                where=f"{self.path}: format {known.format}, now {FORMAT}",
+                hint="before format 5, a checkpoint said in another way which query it belongs "
+                "to: resume the query with the version of Anabranch that wrote the checkpoint, "
+                "or start it with a new checkpoint (and a new output folder)",
+            )
+        return PlanError(
+            "the checkpoint belongs to another query",
+            where=self.path,
+            hint="a changed query needs a new checkpoint (and a new output folder); queries "
+            "started with start_all or --all can be declared as changed",
+        )
+
+    def _resharded(self, about: QueryRecord, shards: int) -> QueryRecord:
         """The state for another number of shards, which counts when `query.json` says so."""
-        before, batch = about["shards"], self.next_batch
-        if not about.get("routed"):
+        batch = self.next_batch
+        if not about.routed:
             raise PlanError(
-                f"the number of shards of this query is fixed: {before}",
+                f"the number of shards of this query is fixed: {about.shards}",
                 where=self.path,
                 hint="it began with a version of Anabranch whose state does not tell where keys "
                 "belong; leave the number out, or start the query with a new checkpoint",
             )
         if str(batch) in Folder.at(f"{self.spark}/offsets").names():
             refuse_unfinished(self.plan, self.path)
-        epoch = about["epoch"] + 1
-        change = Rescale(before=before, after=shards, batch=batch, epoch=epoch)
-        layout = StateLayout.of_json(about["layout"])
-        layout = rescaled(self.plan, layout, Folder.at(self.state), change)
-        return {**about, "shards": shards, "epoch": epoch, "layout": layout.to_json()}
+        epoch = about.epoch + 1
+        change = Rescale(before=about.shards, after=shards, batch=batch, epoch=epoch)
+        assert about.layout is not None
+        layout = rescaled(self.plan, about.layout, Folder.at(self.state), change)
+        return replace(about, shards=shards, epoch=epoch, layout=layout)
 
     def _refuse_other_frames(self, before: Mapping[str, bool], now: Mapping[str, bool]) -> None:
         """Spark counts its own sources, and wants the same ones again."""
@@ -341,14 +322,15 @@ class Checkpoint:
         return lock
 
 
-def _folders(about: Mapping[str, Any] | None) -> set[str]:
-    """The folders of the state."""
-    homes = about["layout"]["stages"] if about is not None and "layout" in about else {}
-    return {home["folder"] for home in homes.values()}
+def _state_folders(about: QueryRecord | None) -> set[str]:
+    """The folders of the state, as far as a layout tells."""
+    if about is None or about.layout is None:
+        return set()
+    return {home.folder for home in about.layout.stages.values()}
 
 
-def _remembering(stage: Stage) -> list[str]:
-    return [kernel.label for kernel in stage.kernels if isinstance(kernel, Stateful)]
+def _remembering(stage: Stage) -> tuple[str, ...]:
+    return tuple(kernel.label for kernel in stage.kernels if isinstance(kernel, Stateful))
 
 
 def _absolute(path: str) -> str:

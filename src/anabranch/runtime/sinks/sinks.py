@@ -12,7 +12,8 @@ from typing import IO, Literal, TypeAlias, final
 import pyarrow as pa
 
 from anabranch.errors import AnabranchError, EngineError, OperatorError, PlanError
-from anabranch.kernels.contract.packed_events import unpack_events
+from anabranch.kernels.contract.packed_events import packed_schema, unpack_events
+from anabranch.kernels.contract.prepared import check_prepared
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.files.line_writer import element_lines, stable_line
@@ -321,10 +322,16 @@ def promised_before(batch: int, begin: Begin, results: Sequence[ShardResult]) ->
 
 
 def rows_of_shards(results: Sequence[ShardResult], schema: pa.Schema) -> EventBatch:
-    """The rows of all shards, in one order."""
-    parts = [
-        unpack_events(result.rows, schema, BEGINNING)
-        for result in results
-        if result.rows is not None
-    ]
+    """The rows of all shards, in one order.
+
+    Raises:
+        EngineError: A shard has sent other columns than those of the output.
+    """
+    declared = packed_schema(schema)
+    parts = []
+    for result in results:
+        if result.rows is not None:
+            where = f"output {result.head.output}, from shard {result.shard}"
+            rows = check_prepared(result.rows, declared, where)
+            parts.append(unpack_events(rows, schema, BEGINNING))
     return ordered(EventBatch.concat(parts)) if parts else EventBatch.empty(schema)

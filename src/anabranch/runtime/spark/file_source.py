@@ -10,7 +10,7 @@ import hashlib
 import pickle
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -101,6 +101,29 @@ class FileDataSource(DataSource):
         return FileReader(self.options["folder"], self.options["job"])
 
 
+Offset: TypeAlias = dict[str, int]
+"""An offset as Spark keeps it in its checkpoint: the number of an entry of the plan."""
+
+
+def _offset(entry: int) -> Offset:
+    return {"entry": entry}
+
+
+def _entry(offset: Offset) -> int:
+    """The entry that an offset stands for.
+
+    Raises:
+        EngineError: Spark's checkpoint is not ours.
+    """
+    if offset.keys() != {"entry"}:
+        raise EngineError(
+            f"{offset} is not an offset of the file source",
+            where="Spark's part of the checkpoint",
+            hint="restore the checkpoint from a copy, or start the query with a new checkpoint",
+        )
+    return offset["entry"]
+
+
 class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets count planned batches; see `FilePlanner`."""
 
@@ -119,17 +142,17 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner = self._job.planner()
         return self._planner
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initialOffset(self) -> Offset:  # noqa: N802
         """Nothing is planned yet."""
-        return {"entry": 0}
+        return _offset(0)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Plan one more batch, if there is something new."""
         limited = not isinstance(limit, ReadAllAvailable)
-        latest = self._plan().latest(start["entry"], limited=limited)
-        if latest > start["entry"]:
+        latest = self._plan().latest(_entry(start), limited=limited)
+        if latest > _entry(start):
             reached("planned", latest - 1)
-        return {"entry": latest}
+        return _offset(latest)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """That there is a limit; the planner knows which."""
@@ -139,14 +162,14 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What comes from now on does not count."""
         self._plan().freeze()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """One partition per part of a source."""
-        parts = self._plan().parts(start["entry"], end["entry"])
+        parts = self._plan().parts(_entry(start), _entry(end))
         return [InputPartition(part) for part in parts]
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: Offset) -> None:
         """Forget plans that are not needed any more."""
-        self._plan().commit(end["entry"])
+        self._plan().commit(_entry(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and pack one part."""

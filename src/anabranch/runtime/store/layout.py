@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, final
+from dataclasses import dataclass, field
+from typing import final
 
 from anabranch.errors import PlanError
 from anabranch.kernels.plan.address import Address
@@ -37,16 +37,6 @@ class Home:
     identity: str = ""
     forms: tuple[StateForm, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return {**asdict(self), "forms": [asdict(form) for form in self.forms]}
-
-    @staticmethod
-    def of_json(content: Mapping[str, Any]) -> Home:
-        """From plain values."""
-        forms = tuple(StateForm(**form) for form in content.get("forms", ()))
-        return Home(**{**content, "forms": forms})
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -55,21 +45,6 @@ class StateLayout:
 
     stages: Mapping[str, Home] = field(default_factory=dict)
     outputs: tuple[Home, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
-            "stages": {name: home.to_json() for name, home in self.stages.items()},
-            "outputs": [home.to_json() for home in self.outputs],
-        }
-
-    @staticmethod
-    def of_json(content: Mapping[str, Any]) -> StateLayout:
-        """From plain values."""
-        return StateLayout(
-            {name: Home.of_json(home) for name, home in content["stages"].items()},
-            tuple(Home.of_json(home) for home in content["outputs"]),
-        )
 
 
 def first_layout(plan: PhysicalPlan, query: str) -> StateLayout:

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.contract.kernel import Arrived
-from anabranch.kernels.contract.packed_events import pack_events
+from anabranch.kernels.contract.packed_events import pack_events, packed_schema
+from anabranch.kernels.contract.prepared import check_prepared
 from anabranch.kernels.plan.address import Address
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
@@ -210,7 +211,9 @@ def _deliver(
             files.append(write_part(out, batch, shard, output, clock=job.clocks[number]))
         reached("part written", batch)
     elif len(output) and delivery != "nothing":
-        rows = pack_events(output)
+        stage = job.plan.stages[job.plan.outputs[number]]
+        where = f"stage {stage.name}, output {number}"
+        rows = check_prepared(pack_events(output), packed_schema(stage.schema), where)
     said = OutputHead(
         output=number,
         stable=head.stable,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import glob
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import pyarrow as pa
 
-from anabranch.errors import StreamError
-from anabranch.model.clock import Clock, clock_of_log
+from anabranch.errors import EngineError, StreamError
+from anabranch.model.clock import Clock
 from anabranch.model.files.stream_parquet import describe_parquet, plain_type
 from anabranch.runtime.sources.files.listing import (
     ABOUT,
@@ -22,6 +21,7 @@ from anabranch.runtime.sources.files.listing import (
     is_log_folder,
     is_visible,
 )
+from anabranch.runtime.sources.files.log_records import LogAbout, log_about
 from anabranch.runtime.sources.files.units import log_size
 from anabranch.runtime.sources.spec import FileForm
 
@@ -71,13 +71,8 @@ def measure(path: Path) -> Measured:
     """
     if path.is_dir():
         about = _about(path)
-        since = about.get("since")
-        return Measured(
-            form="log",
-            size=log_size(path),
-            identity=f"log {about.get('query')}",
-            since=None if since is None else int(since),
-        )
+        identity = f"log {about.query}"
+        return Measured(form="log", size=log_size(path), identity=identity, since=about.since)
     status = path.stat()
     form: FileForm = "parquet" if form_of(path) == "parquet" else "lines"
     whole = form == "parquet" or is_compressed(path)
@@ -99,12 +94,8 @@ def form_of_copy(path: Path, form: FileForm) -> tuple[pa.Schema, Clock] | None:
         return describe_parquet(path)
     if form != "log":
         return None
-    try:
-        about = _about(path)
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
-        return schema, clock_of_log(about)
-    except (KeyError, TypeError, ValueError, pa.ArrowInvalid) as problem:
-        raise _unclear(path, problem) from None
+    about = _about(path)
+    return about.payload, about.clock
 
 
 def misfit(found: tuple[pa.Schema, Clock] | None, schema: pa.Schema, clock: Clock) -> str:
@@ -128,20 +119,20 @@ def misfit(found: tuple[pa.Schema, Clock] | None, schema: pa.Schema, clock: Cloc
     return f"it has a column '{extra[0]}' that the stream does not have" if extra else ""
 
 
-def _about(path: Path) -> dict[str, Any]:
+def _about(path: Path) -> LogAbout:
+    file = path / LOG / ABOUT
     try:
-        about = json.loads((path / LOG / ABOUT).read_bytes())
+        return log_about(json.loads(file.read_bytes()), str(file))
     except ValueError as problem:
-        raise _unclear(path, problem) from None
-    if not isinstance(about, dict):
-        raise _unclear(path, TypeError("not an object"))
-    return about
+        raise _unclear(path, str(problem)) from None
+    except EngineError as problem:
+        raise _unclear(path, problem.what) from None
 
 
-def _unclear(path: Path, problem: Exception) -> StreamError:
+def _unclear(path: Path, problem: str) -> StreamError:
     return StreamError(
         "the description in the log is damaged",
-        where=f"{path / LOG / ABOUT}: {str(problem)[:120]}",
+        where=f"{path / LOG / ABOUT}: {problem[:120]}",
         hint="let the query that writes the log write it again",
     )
 

@@ -2,62 +2,27 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, final
+from typing import final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch, no_rows
-from anabranch.model.clock import Clock, clock_of_log, log_of_clock
+from anabranch.model.clock import Clock
 from anabranch.model.files.stream_parquet import write_parquet
-from anabranch.model.record import plain, record
+from anabranch.model.record import plain
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.messages.heads import LogFile
 from anabranch.runtime.sources.files.listing import ABOUT, LOG
+from anabranch.runtime.sources.files.log_records import LogAbout, LogEntry, log_about, log_entry
 from anabranch.runtime.sources.rows import arrivals_of
 from anabranch.runtime.sources.spec import ELEMENTS
 from anabranch.runtime.store.folder import Folder
-
-_FORMAT: Final = 1
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEntry:
-    """What a batch has put out, as it is in `_log/<batch>.json`.
-
-    Attributes:
-        format: The version of the file.
-        batch: The number of the batch.
-        stable: The stable point behind it.
-        files: Its element files, in their order.
-    """
-
-    format: int = _FORMAT
-    batch: int
-    stable: int
-    files: tuple[LogFile, ...] = ()
-
-    @property
-    def rows(self) -> int:
-        """How many elements it has, stable points aside."""
-        return sum(file.rows for file in self.files)
-
-
-def log_entry(content: object, where: str) -> LogEntry:
-    """The entry in what a file of the log holds.
-
-    Raises:
-        EngineError: It holds something else.
-    """
-    hint = "restore the log from a copy, or run the query again into a new folder"
-    return record(LogEntry, content, where=where, hint=hint)
 
 
 def write_part(
@@ -99,11 +64,11 @@ class LogFolder:
         Raises:
             PlanError: The folder is the log of another query, or holds something else.
         """
-        about = self._log.read_json(ABOUT)
+        about = self._about()
         Folder.at(self.path).sweep()
         self._log.sweep()
         if about is not None:
-            if about["query"] != query:
+            if about.query != query:
                 raise PlanError(
                     "the folder is the log of another query",
                     where=self.path,
@@ -116,13 +81,8 @@ class LogFolder:
                 where=self.path,
                 hint="choose a new folder for the output",
             )
-        encoded = base64.b64encode(schema.serialize()).decode()
-        content = {"format": _FORMAT, "query": query, **log_of_clock(clock), "schema": encoded}
-        if home:
-            content["home"] = home
-        if since is not None:
-            content["since"] = since
-        self._log.write_json(ABOUT, content, seal=False)
+        about = LogAbout.of(schema, query=query, clock=clock, since=since, home=home)
+        self._log.write_json(ABOUT, plain(about), seal=False)
 
     def exists(self) -> bool:
         """Whether the folder is a log already."""
@@ -141,21 +101,19 @@ class LogFolder:
 
     def home(self) -> str | None:
         """The checkpoint of the query that writes it, if that is known."""
-        about = self._log.read_json(ABOUT) or {}
-        home: str | None = about.get("home")
-        return home
+        about = self._about()
+        return None if about is None else about.home or None
 
     def about(self) -> tuple[pa.Schema, Clock]:
         """The payload columns, and how the log counts time."""
-        about = self._log.read_json(ABOUT)
+        about = self._about()
         if about is None:
             raise StreamError(
                 "not a log folder",
                 where=self.path,
                 hint="a log folder is what a query with to='<folder>' writes",
             )
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
-        return schema, clock_of_log(about)
+        return about.payload, about.clock
 
     def entries(self) -> list[LogEntry]:
         """What is committed, in order."""
@@ -180,6 +138,10 @@ class LogFolder:
             parts = [self._read_part(file, schema) for file in entry.files]
             rows = EventBatch.concat([EventBatch.empty(schema), *parts])
             yield rows.with_stable(Time(entry.stable))
+
+    def _about(self) -> LogAbout | None:
+        content = self._log.read_json(ABOUT)
+        return None if content is None else log_about(content, f"{self.path}/{LOG}/{ABOUT}")
 
     def _entry(self, batch: int) -> LogEntry | None:
         content = self._log.read_json(f"{batch}.json")

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from anabranch.errors import StreamError
 from anabranch.runtime.sources.files.listing import LOG, is_compressed
-from anabranch.runtime.sources.files.log_folder import log_entry
+from anabranch.runtime.sources.files.log_records import log_entry
 from anabranch.runtime.sources.files.parquet_times import StartStatistics
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit
 from anabranch.runtime.sources.spec import FileForm, Shape

@@ -1,0 +1,114 @@
+"""The two kinds of files in the folder `_log` of a log: what the stream is, and what a batch is."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import Final, final
+
+import pyarrow as pa
+
+from anabranch.errors import EngineError
+from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
+from anabranch.model.record import OMITTED, record
+from anabranch.runtime.messages.heads import LogFile
+
+_FORMAT: Final = 1
+_HINT: Final = "restore the log from a copy, or run the query again into a new folder"
+_USUAL: Final = -1
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogAbout:
+    """What a log is, as it is in `_log/stream.json`.
+
+    Attributes:
+        format: The version of the file.
+        query: The identity of the query that writes the log.
+        timestamps: Whether its times are microseconds since 1970.
+        chronon: How long a chronon is, in microseconds, where that is not the usual length.
+        schema: The payload columns, as base64 of an Arrow schema.
+        home: The checkpoint of the query.
+        since: It has all events that end there or later; None: all events.
+    """
+
+    format: int = _FORMAT
+    query: str
+    timestamps: bool
+    chronon: int | None = field(default=_USUAL, metadata=OMITTED)
+    schema: str
+    home: str = field(default="", metadata=OMITTED)
+    since: int | None = field(default=None, metadata=OMITTED)
+
+    @staticmethod
+    def of(
+        schema: pa.Schema, *, query: str, clock: Clock, since: int | None, home: str
+    ) -> LogAbout:
+        """What a new log says of itself."""
+        return LogAbout(
+            query=query,
+            timestamps=clock.timestamps,
+            chronon=_USUAL if clock.is_usual else clock.chronon,
+            schema=base64.b64encode(schema.serialize()).decode(),
+            home=home,
+            since=since,
+        )
+
+    @property
+    def payload(self) -> pa.Schema:
+        """The payload columns."""
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
+
+    @property
+    def clock(self) -> Clock:
+        """How the log counts time."""
+        usual = MICROSECONDS if self.timestamps else INTEGERS
+        return usual if self.chronon == _USUAL else Clock(self.chronon, usual.timestamps)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """What a batch has put out, as it is in `_log/<batch>.json`.
+
+    Attributes:
+        format: The version of the file.
+        batch: The number of the batch.
+        stable: The stable point behind it.
+        files: Its element files, in their order.
+    """
+
+    format: int = _FORMAT
+    batch: int
+    stable: int
+    files: tuple[LogFile, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many elements it has, stable points aside."""
+        return sum(file.rows for file in self.files)
+
+
+def log_about(content: object, where: str) -> LogAbout:
+    """What a log is, out of the content of its file.
+
+    Raises:
+        EngineError: It is something else.
+    """
+    about = record(LogAbout, content, where=where, hint=_HINT)
+    try:
+        _ = about.payload
+    except (ValueError, pa.ArrowException) as problem:
+        what = "a LogAbout cannot be read: 'schema' is not an Arrow schema"
+        raise EngineError(what, where=f"{where}: {str(problem)[:120]}", hint=_HINT) from None
+    return about
+
+
+def log_entry(content: object, where: str) -> LogEntry:
+    """An entry of a log, out of the content of its file.
+
+    Raises:
+        EngineError: It is something else.
+    """
+    return record(LogEntry, content, where=where, hint=_HINT)
