@@ -28,10 +28,11 @@ import anabranch as ab
 from anabranch.errors import PlanError
 from anabranch.kernels.contract.kernel import Stateful
 from anabranch.planning import plan_queries
-from anabranch.runtime.query.checkpoint import Checkpoint, read_about
+from anabranch.runtime.query.checkpoint import Checkpoint
 from anabranch.runtime.query.state_view import view_state
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.query_record import read_query_record
 
 GIVEN: dict[str, Any] = json.loads(INPUT.read_text())
 RIGHT: dict[str, Any] = json.loads(ANSWERS.read_text())
@@ -48,12 +49,11 @@ def stored(tmp_path: Path) -> Path:
 def test_the_stored_checkpoint_has_every_operator_with_state(stored: Path) -> None:
     found = set()
     for name in ("checkpoint", "final"):
-        about = read_about(str(stored / name)) or {}
-        found |= {
-            form["operator"]
-            for home in about["layout"]["stages"].values()
-            for form in home["forms"]
-        }
+        about = read_query_record(str(stored / name))
+        assert about is not None
+        assert about.layout is not None
+        homes = about.layout.stages.values()
+        found |= {form.operator for home in homes for form in home.forms}
         facts, shards = view_state(str(stored / name), check=True)
         assert facts.shards == 2
         assert {each.batch for each in shards} == {BEFORE - 1}
@@ -104,7 +104,9 @@ def test_the_stored_checkpoint_is_resumed_with_the_right_answers(
         run(engine, stored, ends=True)
     assert {name: shown(log(stored, name)) for name in RIGHT} == RIGHT
     for name in ("checkpoint", "final"):
-        assert (read_about(str(stored / name)) or {})["shards"] == 2
+        about = read_query_record(str(stored / name))
+        assert about is not None
+        assert about.shards == 2
     for name in RIGHT:
         assert len(LogFolder(str(stored / "out" / name)).entries()) > BEFORE
 
