@@ -68,7 +68,7 @@ def record(kind: type[RecordT], content: object, *, where: str, hint: str = REPO
     """
     try:
         found: RecordT = _codec_of(kind).read(content)
-    except _MisfitError as problem:
+    except _UnreadableError as problem:
         raise EngineError(
             f"a {kind.__name__} cannot be read: {problem}", where=where, hint=hint
         ) from None
@@ -94,7 +94,7 @@ def record_of_text(kind: type[RecordT], text: str, *, where: str, hint: str = RE
     return record(kind, content, where=where, hint=hint)
 
 
-class _MisfitError(Exception):
+class _UnreadableError(Exception):
     """What is wrong, and by which keys one gets there, outermost first."""
 
     def __init__(self, problem: str, path: str = "") -> None:
@@ -105,21 +105,21 @@ class _MisfitError(Exception):
     def __str__(self) -> str:
         return f"'{self.path}' {self.problem}" if self.path else f"it {self.problem}"
 
-    def inside(self, key: object) -> _MisfitError:
+    def inside(self, key: object) -> _UnreadableError:
         """The same, seen from one level further out."""
-        return _MisfitError(self.problem, f"{key}.{self.path}" if self.path else str(key))
+        return _UnreadableError(self.problem, f"{key}.{self.path}" if self.path else str(key))
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Codec:
-    """How values of a type are written and read; both raise nothing but `_MisfitError`."""
+class _FieldCodec:
+    """How values of a type are written and read; both raise nothing but `_UnreadableError`."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
 
 
-def _codec_of(kind: Any) -> _Codec:
+def _codec_of(kind: Any) -> _FieldCodec:
     return _codec(kind)
 
 
@@ -128,16 +128,16 @@ def _as_it_is(value: Any) -> Any:
 
 
 @cache
-def _codec(kind: Any) -> _Codec:
+def _codec(kind: Any) -> _FieldCodec:
     """The codec of a type; there are as many as there are types of fields."""
     kind = getattr(kind, "__supertype__", kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is object:
-        return _Codec(_as_it_is, _as_it_is)
+        return _FieldCodec(_as_it_is, _as_it_is)
     if kind in _PLAIN:
-        return _Codec(_as_it_is, _checked(kind, _PLAIN[kind]))
+        return _FieldCodec(_as_it_is, _checked(kind, _PLAIN[kind]))
     if origin is Literal:
-        return _Codec(_as_it_is, _one_of(arguments))
+        return _FieldCodec(_as_it_is, _one_of(arguments))
     if origin in (UnionType, Union):
         return _optional(arguments)
     if origin is tuple:
@@ -163,7 +163,7 @@ def _checked(kind: type, wanted: str) -> Callable[[Any], Any]:
 
     def read(value: Any) -> Any:
         if type(value) not in kinds:
-            raise _MisfitError(f"is {value!r}, not {wanted}"[:200])
+            raise _UnreadableError(f"is {value!r}, not {wanted}"[:200])
         return value
 
     return read
@@ -172,43 +172,43 @@ def _checked(kind: type, wanted: str) -> Callable[[Any], Any]:
 def _one_of(known: tuple[Any, ...]) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         if value not in known:
-            raise _MisfitError(f"is {value!r}, not one of {', '.join(map(repr, known))}"[:200])
+            raise _UnreadableError(f"is {value!r}, not one of {', '.join(map(repr, known))}"[:200])
         return value
 
     return read
 
 
-def _optional(arguments: tuple[Any, ...]) -> _Codec:
+def _optional(arguments: tuple[Any, ...]) -> _FieldCodec:
     others = [each for each in arguments if each is not NoneType]
     assert len(others) == 1 < len(arguments), f"which of {arguments} it is, nobody could tell"
     inner = _codec(others[0])
-    return _Codec(
+    return _FieldCodec(
         lambda value: None if value is None else inner.write(value),
         lambda value: None if value is None else inner.read(value),
     )
 
 
-def _tuple(arguments: tuple[Any, ...]) -> _Codec:
+def _tuple(arguments: tuple[Any, ...]) -> _FieldCodec:
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         inner = _codec(arguments[0])
 
         def read_all(value: Any) -> Any:
             return tuple(_read(inner, n, each) for n, each in enumerate(_listed(value)))
 
-        return _Codec(lambda value: [inner.write(each) for each in value], read_all)
+        return _FieldCodec(lambda value: [inner.write(each) for each in value], read_all)
     codecs = [_codec(each) for each in arguments]
 
     def read(value: Any) -> Any:
         if len(_listed(value)) != len(codecs):
-            raise _MisfitError(f"has {len(value)} entries, not {len(codecs)}")
+            raise _UnreadableError(f"has {len(value)} entries, not {len(codecs)}")
         return tuple(_read(codec, n, each) for n, (codec, each) in enumerate(zip(codecs, value)))
 
-    return _Codec(
+    return _FieldCodec(
         lambda value: [codec.write(each) for codec, each in zip(codecs, value, strict=True)], read
     )
 
 
-def _mapping(key: Any, kind: Any) -> _Codec:
+def _mapping(key: Any, kind: Any) -> _FieldCodec:
     inner = _codec(kind)
 
     def read(value: Any) -> Any:
@@ -218,14 +218,14 @@ def _mapping(key: Any, kind: Any) -> _Codec:
     def write(value: Any) -> Any:
         return {str(name): inner.write(each) for name, each in value.items()}
 
-    return _Codec(write, read)
+    return _FieldCodec(write, read)
 
 
 def _key(kind: Any, name: str) -> Any:
     if kind is str:
         return name
     if not name.isdecimal():
-        raise _MisfitError("is not a number", name)
+        raise _UnreadableError("is not a number", name)
     return int(name)
 
 
@@ -235,7 +235,7 @@ class _Part:
     """A field of a record; without a default it must not be missing."""
 
     name: str
-    codec: _Codec
+    codec: _FieldCodec
     default: Callable[[], Any] | None
     omitted: bool
 
@@ -257,7 +257,7 @@ def _default(one: Field[Any]) -> Callable[[], Any] | None:
     return None if one.default_factory is MISSING else one.default_factory
 
 
-def _object(kind: Any) -> _Codec:
+def _object(kind: Any) -> _FieldCodec:
     parts = _parts(kind)
     known = {part.name for part in parts}
 
@@ -272,19 +272,19 @@ def _object(kind: Any) -> _Codec:
     def read(value: Any) -> Any:
         unknown = _keyed(value).keys() - known
         if unknown:
-            raise _MisfitError("is a key that this version does not know", min(unknown))
+            raise _UnreadableError("is a key that this version does not know", min(unknown))
         given = {}
         for part in parts:
             if part.name in value:
                 given[part.name] = _read(part.codec, part.name, value[part.name])
             elif part.default is None:
-                raise _MisfitError("is missing", part.name)
+                raise _UnreadableError("is missing", part.name)
         return kind(**given)
 
-    return _Codec(write, read)
+    return _FieldCodec(write, read)
 
 
-def _row(kind: Any) -> _Codec:
+def _row(kind: Any) -> _FieldCodec:
     parts = _parts(kind)
     always = [part for part in parts if not part.omitted]
     needed = sum(part.default is None for part in parts)
@@ -296,27 +296,27 @@ def _row(kind: Any) -> _Codec:
 
     def read(value: Any) -> Any:
         if not needed <= len(_listed(value)) <= len(parts):
-            raise _MisfitError(f"has {len(value)} entries, not {needed} to {len(parts)}")
+            raise _UnreadableError(f"has {len(value)} entries, not {needed} to {len(parts)}")
         given = zip(parts, value)
         return kind(**{part.name: _read(part.codec, part.name, each) for part, each in given})
 
-    return _Codec(write, read)
+    return _FieldCodec(write, read)
 
 
-def _read(codec: _Codec, key: object, value: Any) -> Any:
+def _read(codec: _FieldCodec, key: object, value: Any) -> Any:
     try:
         return codec.read(value)
-    except _MisfitError as problem:
+    except _UnreadableError as problem:
         raise problem.inside(key) from None
 
 
 def _listed(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise _MisfitError(f"is {value!r}, not a list"[:200])
+        raise _UnreadableError(f"is {value!r}, not a list"[:200])
     return value
 
 
 def _keyed(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _MisfitError(f"is {value!r}, not an object with keys"[:200])
+        raise _UnreadableError(f"is {value!r}, not an object with keys"[:200])
     return value
