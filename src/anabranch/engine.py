@@ -52,7 +52,7 @@ FUNCTION_OF_USER: Final = Option(name="function", kind=FUNCTION, nullable=False)
 
 
 class Engine(Declares):
-    """Makes streams out of files and DataFrames, and runs queries over them on Spark.
+    """Makes streams from files and DataFrames, and runs queries over them on Spark.
 
     Spark starts when it is first needed. As a context manager the engine stops, at the end of the
     block, the runs and the Spark that it has started.
@@ -114,7 +114,7 @@ class Engine(Declares):
         return local_session(self._cores, self._settings)
 
     def sql(self, text: str, *, name: str | None = None) -> Any:
-        """Run the statements of a script; the last one gives the result.
+        """Run the statements of a script, and return the result of the last one.
 
         Args:
             text: Statements, separated by semicolons.
@@ -125,7 +125,7 @@ class Engine(Declares):
             all others None.
 
         Raises:
-            QueryError: A statement is wrong; the message points at the place.
+            QueryError: A statement is wrong; the message shows its position.
         """
         result = None
         for statement in read_statements(text, name):
@@ -133,7 +133,7 @@ class Engine(Declares):
         return result
 
     def script(self, text: str, *, name: str | None = None) -> list[Stream]:
-        """Run the statements of a script and give all its queries, in order."""
+        """Run the statements of a script and return all its queries, in order."""
         queries = []
         for statement in read_statements(text, name):
             result = self._execute(statement)
@@ -142,7 +142,7 @@ class Engine(Declares):
         return queries
 
     def register_source(self, name: str, function: Connect) -> None:
-        """Let `SOURCE name(...)` call a function that gives a path or a DataFrame."""
+        """Let `SOURCE name(...)` call a function that returns a path or a DataFrame."""
         NAME_OF_FUNCTION.checked(name, where="register_source(...)")
         FUNCTION_OF_USER.checked(function, where=f"register_source('{name}', ...)")
         self._registry.connectors[name.lower()] = function
@@ -156,16 +156,16 @@ class Engine(Declares):
     ) -> None:
         """Let queries of this engine call a module or a function by its name.
 
-        Streams that are there already know it, too. Queries that run keep what they began with.
+        Existing streams can call it, too. Running queries keep the module that they began with.
 
         Args:
-            module: What `@uda`, `@udo` or `@udf` has made, or a class derived from `Aggregate`,
+            module: The result of `@uda`, `@udo` or `@udf`, or a class derived from `Aggregate`,
                 `Operator` and so on.
-            name: What queries call it; case does not count. None: by its own name.
-            replace: It takes the place of another one of this name.
+            name: Its name in queries; case does not matter. None: its own name.
+            replace: Replace an existing one of this name.
 
         Raises:
-            PlanError: It is nothing of the kind, or the name is taken, or is none.
+            PlanError: It is not a module, or the name is taken or not valid.
         """
         self._registry.register(module, name, replace=replace)
 
@@ -173,12 +173,12 @@ class Engine(Declares):
         """Let queries of this engine call all modules and functions of a Python file.
 
         Args:
-            path: The file; what `@uda`, `@udo` and `@udf` have made in it, and classes derived from
+            path: The file, with results of `@uda`, `@udo` and `@udf` and classes derived from
                 `Aggregate`, `Operator` and so on.
-            replace: They take the place of others of their names.
+            replace: Replace existing ones of the same names.
 
         Raises:
-            OperatorError: The file cannot be read or run, or has none.
+            OperatorError: The file cannot be read or run, or has no modules.
             PlanError: A name is taken.
         """
         for each in modules_in(path):
@@ -253,26 +253,26 @@ class Engine(Declares):
     ) -> list[Run]:
         """Run several queries as one query of Spark; what they have in common runs once.
 
-        They share every batch and one checkpoint, and so they stop and go on together.
+        They share every batch and one checkpoint, and so they stop and resume together.
 
         Args:
-            queries: The queries, as `script` gives them.
+            queries: The queries, as `script` returns them.
             to: A folder, where every query writes a log folder under its own name; or a list with
-                a place for each, as for `Stream.start`.
+                an output for each, as for `Stream.start`.
             emit: As for `Stream.start`, like all that follow.
-            checkpoint: The folder they live in; None: `_checkpoint` in the folder, or beside the
-                first of several places.
+            checkpoint: The folder for their state; None: `_checkpoint` in the folder, or beside
+                the first of several outputs.
             trigger: The time between two batches.
-            available_now: Process what is there, then end.
-            allow_unbounded: Accept windows without bound.
-            changed: The queries may be others than those the checkpoint was left with. What is the
-                same in them goes on; what is new begins with the next batch, which must be over
-                sources that are never corrected, or that are new as well.
+            available_now: Process the present input, then end.
+            allow_unbounded: Accept unbounded windows.
+            changed: The queries may differ from those of the checkpoint. Queries that are the same
+                resume; new ones begin with the next batch, and must be over sources that are
+                never corrected, or that are also new.
             plan: As for `Stream.start`.
 
         Raises:
-            PlanError: There are no queries, or not as many places; or something new would need
-                what came before.
+            PlanError: There are no queries, or not as many outputs; or a new query would need
+                earlier rows.
         """
         check_run(
             "start_all",
@@ -318,9 +318,9 @@ class Engine(Declares):
         return explain_stages(planned.physical, unlike([query.name for query in queries]))
 
     def serve_metrics(self, port: int = 0, *, host: str = "127.0.0.1") -> int:
-        """Serve what all runs do for Prometheus, at `/metrics`, until the engine stops.
+        """Serve the metrics of all runs for Prometheus, at `/metrics`, until the engine stops.
 
-        Gives the port, which is any that is free where 0 is asked for.
+        Returns the port; port 0 chooses a free one.
         """
         check_run("serve_metrics", port=port, host=host)
         from anabranch.runtime.query.prometheus import serve_metrics
@@ -330,7 +330,7 @@ class Engine(Declares):
         return port
 
     def stop(self) -> None:
-        """Stop what this engine has started."""
+        """Stop the runs and the Spark that this engine has started."""
         self._host.stop()
 
     def __enter__(self) -> Engine:

@@ -41,7 +41,7 @@ S = TypeVar("S", bound="Fluent")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fluent(Retiming):
-    """A plan and where its sources come from; expressions are SQL text over the columns at hand."""
+    """A plan and where its sources come from; expressions are SQL strings over its columns."""
 
     node: Node
     sources: Mapping[str, Any]
@@ -66,9 +66,9 @@ class Fluent(Retiming):
     def window(
         self: S, size: Span, slide: Span | None = None, *, columns: Columns | None = None
     ) -> S:
-        """Hold every row for `size`; with `slide` answers change only every so often.
+        """Hold every row for `size`; with `slide` answers change only at every slide.
 
-        With `columns=("window_start", "window_end")` every row says which window shows it.
+        With `columns=("window_start", "window_end")` every row has the bounds of its window.
         """
         clock = clock_of(self.node)
         step = CHRONON if slide is None else clock.duration(slide)
@@ -78,11 +78,11 @@ class Fluent(Retiming):
     def session_window(
         self: S, gap: Span, *, by: str | Sequence[str] = (), columns: Columns | None = None
     ) -> S:
-        """Hold every row for its session, which ends when nothing comes for as long as `gap`.
+        """Hold every row for its session, which ends after `gap` without rows.
 
         Args:
             gap: Rows that are less than this apart are in one session.
-            by: Columns or expressions; every group has sessions of its own.
+            by: Columns or expressions; every group has its own sessions.
             columns: Names for two columns with the bounds of the session.
         """
         node = SessionWindow(
@@ -104,10 +104,10 @@ class Fluent(Retiming):
         """Hold the last rows, of all or of each group.
 
         Args:
-            rows: How many; `unbounded` forgets none.
-            slide: Answers change only with every so many rows.
+            rows: The number of rows; `unbounded` keeps all.
+            slide: The number of rows after which answers change.
             by: Columns or expressions; every group has its own last rows.
-            order_by: What orders rows of one instant. Without it two of them are an error.
+            order_by: The order of rows of one instant. Without it two of them are an error.
         """
         node = CountWindow(
             input=self.node,
@@ -140,7 +140,7 @@ class Fluent(Retiming):
         return GroupedStream(stream=self, keys=()).agg(**aggregates)
 
     def union(self: S, *others: S) -> S:
-        """Put streams with the same columns together."""
+        """Combine streams with the same columns."""
         node = Union(inputs=(self.node, *(other.node for other in others)))
         return self._with(node, *others)
 
@@ -153,18 +153,18 @@ class Fluent(Retiming):
         lag: Span | None = None,
         divergence: str = "warn",
     ) -> S:
-        """One right stream out of copies that differ in order, revisions, plan or progress.
+        """One right stream from copies that differ in order, revisions, plan or progress.
 
         Args:
             *others: The other copies. Without any, this is a source of copies.
-            case: What is taken for granted of every copy: `r0` (only inserts, in strict order),
+            case: What holds for every copy: `r0` (only inserts, in strict order),
                 `r1`, `r2`, `r3` (any order, no two events of one payload and start) or `r4`
-                (anything). None: what is known of them. More than is known is checked.
-            inserts: When an event leaves: `first`, `leading`, `half_frozen`, or `quorum(2)`,
+                (anything). None: what is declared of them. More than that is checked.
+            inserts: When an event is written: `first`, `leading`, `half_frozen`, or `quorum(2)`,
                 `quorum(50%)`.
-            adjusts: When a changed end leaves: `lazy`, `eager` or `leading`.
+            adjusts: When a changed end is written: `lazy`, `eager` or `leading`.
             lag: How far the output stays behind the copy that is settled furthest.
-            divergence: What becomes of a copy that contradicts what is settled: `warn`,
+            divergence: The policy for a copy that contradicts what is settled: `warn`,
                 `quarantine` or `fail`.
         """
         every = (self, *others)
@@ -199,11 +199,11 @@ class Fluent(Retiming):
         Args:
             other: The right side: a stream or a relation.
             on: The condition (`"itemID = auction AND price > reserve"`), or the names of columns
-                that both sides have and that must be equal; they are there once in the result.
-                None: everything meets everything.
+                that both sides have and that must be equal; they appear once in the result.
+                None: all pairs match.
             how: `inner`; `left`, `right`, `full` (with NULLs where there is no partner); `semi`
                 (left rows that have a partner), `anti` (those that have none).
-            suffix: What is put behind names of the right side that the left one has, too.
+            suffix: Appended to names of the right side that the left side also has.
             broadcast: The side that is small enough to be sent to every shard.
         """
         node = plan_join(
@@ -236,7 +236,7 @@ class Fluent(Retiming):
             on: The columns that both sides have and that must be equal.
             how: `inner`, or `left` with NULLs where there is no version yet.
             strict: Only rows before the instant count.
-            suffix: What is put behind names of the right side that the left one has, too.
+            suffix: Appended to names of the right side that the left side also has.
 
         Raises:
             PlanError: A side has rows that hold for longer than an instant, or a column is missing.
@@ -251,7 +251,7 @@ class Fluent(Retiming):
         return self._with(Distinct(input=self.node))
 
     def difference(self: S, other: S, *, strict: bool = False) -> S:
-        """Take the rows of another stream away, copy by copy; `strict`: all copies at once."""
+        """Remove the rows of another stream, copy by copy; `strict`: all copies at once."""
         return self._set_operation("strict difference" if strict else "difference", other)
 
     def intersection(self: S, other: S) -> S:
@@ -302,8 +302,8 @@ class GroupedStream(Generic[S]):
     def agg(self, **aggregates: str | ModuleCall) -> S:
         """Aggregate every group of every snapshot: `agg(highest="MAX(price)")`.
 
-        Aggregates of users stand beside others: by name, `agg(mid="quantile(price, 0.5)")`, or as
-        `ab.call` makes them.
+        Aggregates of users can be used beside others: by name, `agg(mid="quantile(price, 0.5)")`,
+        or as `ab.call` makes them.
         """
         wanted, modules = aggregates.values(), self.stream.modules
         if any(not isinstance(each, str) or calls_module(each, modules) for each in wanted):
@@ -336,5 +336,5 @@ def _listed(texts: str | Sequence[str]) -> Sequence[str]:
 
 
 def merge(first: S, *others: S, **options: Any) -> S:
-    """One right stream out of copies that differ; options as for `Stream.merge`."""
+    """One right stream from copies that differ; options as for `Stream.merge`."""
     return first.merge(*others, **options)

@@ -34,7 +34,7 @@ class Retiming(Windowing):
         return self._with(Split(input=self.node, length=clock_of(self.node).duration(length)))
 
     def istream(self: R) -> R:
-        """A point wherever a row comes to hold."""
+        """A point wherever a row begins to hold."""
         return self._with(ToStream(input=self.node, kind="insertions"))
 
     def dstream(self: R, *, anchor: Anchor = "last_valid") -> R:
@@ -46,18 +46,18 @@ class Retiming(Windowing):
         return self._with(ToStream(input=self.node, kind="snapshots"))
 
     def to_signed(self: R, column: str = SIGN) -> R:
-        """Changes in place of lifetimes: points with +1 where a row comes, -1 where it goes."""
+        """Changes in place of lifetimes: points with +1 where a row begins, -1 where it ends."""
         return self._with(ToSigned(input=self.node, column=column))
 
     def from_signed(self: R, column: str = SIGN) -> R:
-        """Lifetimes out of points with a sign."""
+        """Lifetimes from points with a sign."""
         return self._with(FromSigned(input=self.node, column=column))
 
     def cleanse(self: R, *, cut: bool = True) -> R:
-        """Only what is settled, in order of start, never taken back.
+        """Only settled events, in order of start, never corrected.
 
-        With `cut` lifetimes are cut where the stable point stands; without it they leave whole,
-        and one that has no end yet holds back everything behind it.
+        With `cut` lifetimes are cut at the stable point; without it they are written whole, and
+        an event without an end holds back everything after it.
         """
         return self._with(Cleanse(input=self.node, cut=cut))
 

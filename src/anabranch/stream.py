@@ -28,9 +28,9 @@ from anabranch.windowed import Span
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stream(Fluent):
-    """A stream, or a query over streams: every method gives a new one.
+    """A stream, or a query over streams: every method returns a new one.
 
-    Expressions are SQL text over the columns at hand.
+    Expressions are SQL strings over the columns of the stream.
     """
 
     host: Host
@@ -40,12 +40,12 @@ class Stream(Fluent):
 
     @property
     def modules(self) -> Mapping[str, Template]:
-        """Modules that can be called by name: those that the engine knows."""
+        """Modules that can be called by name: those of the engine."""
         return self.host.modules
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where the answer is hardly what was meant; empty for a query as it should be.
+        """Notes on an answer that is hardly intended; empty if there is none.
 
         `start` and `run_local` log them once, to `logging.getLogger("anabranch.notes")`.
         """
@@ -117,15 +117,15 @@ class Stream(Fluent):
             to: `<file>.jsonl` for a stream file, another path for a log folder, `delta:<path>` for
                 a Delta table, `postgresql://...` for a table there, `Messages` for a queue, `-`
                 for JSON lines on standard output, `memory` (the default without `foreach`) for a
-                table in this process, `nothing` to see how fast it goes.
-            foreach: A function that gets the elements of each batch and its number.
-            emit: `speculative`: best answers, corrected later; `final`: only what stays;
+                table in this process, `nothing` to measure the query alone.
+            foreach: A function that receives the elements of each batch and its number.
+            emit: `speculative`: best answers, corrected later; `final`: only final results;
                 `watermark`: of windows of the time axis only those that have ended.
-            checkpoint: The folder the query lives in; it goes on from there when it is started
+            checkpoint: The folder for its state; it resumes from there when it is started
                 again. None: beside the output, or one that ends with the run.
-            trigger: The time between two batches; None: as fast as it goes.
-            available_now: Process what is there, then end.
-            allow_unbounded: Accept a window without bound below an operator that remembers.
+            trigger: The time between two batches; None: as fast as possible.
+            available_now: Process the present input, then end.
+            allow_unbounded: Accept an unbounded window below an operator that keeps state.
             share: Where a query of this engine runs that computes part of this one and writes a
                 log folder, read that log. The query then goes no further than the other one.
             plan: `as-written` switches the optimizer off: operators run in the order in which they
@@ -197,7 +197,7 @@ class Stream(Fluent):
         allow_unbounded: bool = False,
         plan: PlanChoice = "optimized",
     ) -> LocalRun:
-        """Run the query in this process, without Spark, over everything its files have."""
+        """Run the query in this process, without Spark, over the present content of its files."""
         check_run(
             "run_local",
             to=to,

@@ -58,7 +58,7 @@ class Windowing:
         return self.windows(window, **options)
 
     def tumbling(self: W, size: Span, *, offset: Span = 0, **options: Any) -> WindowedStream[W]:
-        """Windows of `size`, one behind the other; options are those of `windows`."""
+        """Windows of `size`, one after the other; options are those of `windows`."""
         clock = clock_of(self.node)
         return self.windows(tumbling(clock.duration(size), clock.distance(offset)), **options)
 
@@ -69,7 +69,7 @@ class Windowing:
     def count_windows(
         self: W, count: int, *, by_end: bool = False, **options: Any
     ) -> WindowedStream[W]:
-        """From each start of a row a window over so many different starts, or ends.
+        """From each start of a row a window over a number of different starts, or ends.
 
         Options are those of `windows`.
         """
@@ -91,19 +91,19 @@ class Windowing:
         open_windows: bool = False,
         errors: Errors = "fail",
     ) -> WindowedStream[W]:
-        """Windows of the time axis, for modules to answer for.
+        """Windows of the time axis, for modules to compute results of.
 
         Args:
-            window: Which windows there are.
-            by: Columns or expressions; every group has windows of its own.
+            window: The kind of windows.
+            by: Columns or expressions; every group has its own windows.
             columns: Names for two columns with the bounds of the window.
-            clip: What modules do not see of lifetimes: what is before the window (`left`), after
-                it (`right`), both (`full`) or nothing (`none`).
-            timestamps: When results hold: as long as the window (`align`); as the module says
-                (`unchanged`); of that what is in the window (`clip`); as the module says, which
-                promises to change nothing before what came (`time_bound`).
-            empty: Windows without rows are answered for, too.
-            open_windows: Windows that have not ended are answered for, too.
+            clip: The part of lifetimes that is hidden from modules: before the window (`left`),
+                after it (`right`), both (`full`) or nothing (`none`).
+            timestamps: The lifetimes of results: that of the window (`align`); what the module
+                returns (`unchanged`); the part of it in the window (`clip`); what a module
+                returns that promises that an event changes no earlier result (`time_bound`).
+            empty: Windows without rows have results, too.
+            open_windows: Windows that have not ended have results, too.
             errors: If a module fails: `fail`, `skip` the window, or `quarantine` its events.
         """
         keys = [by] if isinstance(by, str) else by
@@ -126,7 +126,7 @@ class Windowing:
 @final
 @dataclass(frozen=True, slots=True)
 class ModuleCall:
-    """A module with what it shall be applied to; `call` makes one."""
+    """A module with its arguments; `call` makes one."""
 
     module: Template | type | str
     arguments: tuple[Any, ...]
@@ -141,7 +141,7 @@ def call(module: Template | type | str, *arguments: Any, **parameters: Any) -> M
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WindowedStream(Generic[W]):
-    """A stream and its windows, on the way to what modules say of them.
+    """A stream and its windows, to which modules are applied.
 
     Registered modules are methods: `windows.quantile("price", q=0.9)`.
     """
@@ -156,12 +156,12 @@ class WindowedStream(Generic[W]):
         name: str | Sequence[str] | None = None,
         **parameters: Any,
     ) -> W:
-        """What one module says of every window.
+        """The result of one module for every window.
 
         Args:
             module: The module, or the name of one that is registered.
             *arguments: As many columns or expressions as it takes; then parameters.
-            name: The column of the result, or several; None: as the module says.
+            name: The column of the result, or several; None: as the module declares.
             **parameters: Parameters by name.
 
         Raises:

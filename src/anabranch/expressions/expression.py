@@ -63,7 +63,7 @@ class Expression:
             "constant": "follows from the text",
             "spark_only": "who computes it",
             "may_fail": "follows from the text",
-            "functions": "named in the text; a query goes on with a changed function",
+            "functions": "named in the text; a query resumes with a changed function",
         },
     )
 

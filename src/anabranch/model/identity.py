@@ -92,7 +92,7 @@ def identity_of(value: object) -> Identity:
     if isinstance(found, Identity):
         return found
     raise EngineError(
-        f"a {type(value).__name__} has no identity, and a plan cannot be told from others by it",
+        f"a {type(value).__name__} has no identity, so plans with it cannot be compared",
         where=repr(value),
         hint="declare one: `identity: ClassVar[Identity] = Identity(...)`",
     )

@@ -118,8 +118,8 @@ class Code(ABC):
 class Module:
     """A user's aggregate or operator, bound: types of arguments known, parameters given.
 
-    Two of them are equal, and plans say the same of them, whatever their code and version: what
-    was begun with one version goes on with the next.
+    Two of them are equal, and plans say the same of them, whatever their code and version: a
+    query that began with one version resumes with the next.
 
     Attributes:
         name: What queries call it.
@@ -159,7 +159,7 @@ class Module:
         ignored={
             "properties": "promises of the author, who may add to them",
             "version": "states say which version left them, and are migrated",
-            "code": "what was begun with one version goes on with the next",
+            "code": "a query that began with one version resumes with the next",
         },
     )
 

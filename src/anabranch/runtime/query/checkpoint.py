@@ -215,8 +215,8 @@ class Checkpoint:
                 "the checkpoint belongs to another query, or to this one as an earlier version "
                 "of Anabranch ran it",
                 where=f"{self.path}: format {known.format}, now {FORMAT}",
-                hint="before format 5, a checkpoint said in another way which query it belongs "
-                "to: resume the query with the version of Anabranch that wrote the checkpoint, "
+                hint="before format 5, a checkpoint identified its query in another way: "
+                "resume the query with the version of Anabranch that wrote the checkpoint, "
                 "or start it with a new checkpoint (and a new output folder)",
             )
         return PlanError(

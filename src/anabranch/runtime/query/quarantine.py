@@ -101,7 +101,7 @@ class Quarantine:
         for name in sorted(names, key=lambda name: int(name.removesuffix(".jsonl"))):
             data = self._folder.read(name) or b""
             where = f"{self._folder.path}/{name}"
-            hint = "remove the file: nobody reads it but people"
+            hint = "remove the file: queries do not need it"
             found += [
                 record_of_text(FailedWindow, line, where=where, hint=hint)
                 for line in data.decode().splitlines()
