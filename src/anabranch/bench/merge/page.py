@@ -22,36 +22,40 @@ ROWS: Final[Mapping[str, tuple[str, str]]] = {
         "Output over disorder",
         "Three copies, each with its own provisional ends: the more disorder, the more of them "
         "(36% adjusts at 50%, as published). Of several adjusts of an event in a batch only the "
-        "last leaves, merge or not; so the verdict compares with one copy in the same batches, of "
+        "last is written, merge or "
+        "not; so the verdict compares with one copy in the same batches, of "
         "10 elements, and not with the adjusts it sends. The published adjusts come from an "
-        "aggregate, which revises one event often. Here an event that is revised at all is so "
-        "four times, to random ends. Where an event is revised once, or all its revisions fall "
+        "aggregate, which revises one event often. Here an event that is revised is revised four "
+        "times, to random ends. Where an event is revised once, or all its revisions fall "
         "into one batch, there is nothing for a merge to leave out.",
     ),
     "lag": (
         "Throughput over lag",
-        "Two of three inputs are late. The published merge forgets what is settled, and drops what "
-        "comes late. This one remembers it until the slowest input has passed, so that a copy that "
-        "contradicts what is settled is noticed. Less than a tenth more is not a rise.",
+        "Two of three inputs are late. The published merge drops settled events and late "
+        "elements. This one keeps "
+        "settled events until the slowest input has passed, so that a copy that "
+        "contradicts them is noticed. An increase of less than a tenth does not count as "
+        "a rise.",
     ),
     "stables": (
         "Memory and throughput over stable points",
         "An ordered stream, in batches of 2,000 elements. Of all stable points in a batch only the "
-        "largest counts, so that there is at most one sweep per batch, however many there are; and "
-        "the fewer there are, the more is remembered and looked through.",
+        "largest counts, so that there is at most one sweep per batch, however many there are; "
+        "and the fewer there are, the more state is kept and scanned.",
     ),
     "cleanse": (
         "Order first, or merge as it comes",
         "Half of the elements are out of order, 36% are adjusts, one in a thousand is a stable "
-        "point. `C+R1` holds back every input until its events are settled, lets them go in order, "
-        "and merges that by R1. Latency is from the start of an event to its insert, in seconds of "
+        "point. `C+R1` holds back every input until its events are settled, emits them in order, "
+        "and "
+        "merges them by R1. Latency is from the start of an event to its insert, in seconds of "
         "the stream, in batches of twenty elements, of which each covers about 130 s.",
     ),
     "bursty": (
         "Bursts",
         "Four copies of 5,000 elements per second in simulated time. With a probability of 0.3 to "
-        "0.5% a copy stops for about 20 ms, then sends what has piled up. The merge gets what has "
-        "come every 50 ms.",
+        "0.5% a copy stops for about 20 ms, then sends the accumulated elements. The merge reads "
+        "every 50 ms.",
     ),
     "congestion": (
         "Congestion",
@@ -59,9 +63,9 @@ ROWS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "feedback": (
         "Plans that take turns",
-        "Two plans of one query, each slow where the other is fast, with 9 switches. What an "
-        "element costs them is simulated as published; the merge is real. With feedback, a plan "
-        "leaves out what ends before the stable point of the merge.",
+        "Two plans of one query, each slow where the other is fast, with 9 switches. The cost of "
+        "an element is simulated as published; the merge is real. With "
+        "feedback, a plan skips events that end before the stable point of the merge.",
     ),
 }
 """For every row: the heading and what was measured."""
@@ -109,7 +113,7 @@ anabranch bench merge --json --plots docs/benchmarks/merge
 
 The data are those of [`anabranch generate lmerge`](../cli.md#generate-lmerge): events with a
 number and a text of 1000 bytes, 10,000 of them live. Times are CPU seconds of one process on a
-machine that did other work too. What counts as holding is decided by thresholds of ours (in
+machine that did other work too. What counts as holding is decided by our own thresholds (in
 `bench/merge/sweeps.py` and its neighbours); the costs of the plans that take turns are simulated.
 
 ## What holds
@@ -131,9 +135,10 @@ adjusts.
 | --- | --- | --- | --- |"""
 
 _AFTER_KERNEL: Final = """
-R0 and R1 do not look at payloads. R2, R3 and R4 read every byte once, to hash it; a payload is
-copied when an event leaves, and once more if it has to be remembered. With long texts that is bound
-by the memory of the machine, which others use too: R2 had from 4.5M to 5.3M in different runs."""
+R0 and R1 do not read payloads. R2, R3 and R4 read every byte once, to hash it; a payload is
+copied when an event is written, and once more if it has to be kept. With long texts that is bound
+by the memory bandwidth of the machine, which other processes use, too: R2 had from 4.5M to 5.3M in
+different runs."""
 
 _SPARK: Final = """
 On Spark with one core, from Parquet files of three copies to the log of results (text of 16
