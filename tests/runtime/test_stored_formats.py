@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.runtime.heads import COMMANDS, COUNTS, NAMES, STAGE_COUNTERS, TIMES
 
 from anabranch.errors import EngineError
 from anabranch.kernels.contract.command import Command
 from anabranch.model.clock import MICROSECONDS
 from anabranch.model.record import plain, record
 from anabranch.runtime.query.quarantine import FailedWindow
+from anabranch.runtime.sinks.sinks import OutputFile, OutputSize
 from anabranch.runtime.sources.files.copy_book import PlannedCopy
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.sources.files.log_records import LogAbout, LogEntry
@@ -25,9 +29,16 @@ from anabranch.runtime.sources.files.planned_batch import (
 )
 from anabranch.runtime.sources.files.reader import FileSplit
 from anabranch.runtime.sources.files.units import Position
+from anabranch.runtime.store.control import SettledCommand
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.query_record import QueryRecord, read_query_record
-from anabranch.runtime.store.state_store import CopyState, Manifest, RunFile, ShardStore
+from anabranch.runtime.store.state_store import (
+    CopyState,
+    Manifest,
+    RunFile,
+    ShardStore,
+    StoredTrace,
+)
 
 MANIFEST = (
     '{"format":1,"batch":2,"kernels":[{"stable":-9223372036854775808,"runs":{"events":'
@@ -71,6 +82,7 @@ LOST = (
     '"problem":"cannot read the file"}'
 )
 COMMAND = '{"verb":"resume","source":"s","value":null}'
+TAKEN = '{"content":{"verb":"resume","source":"s","value":null},"entry":7}'
 QUARANTINED = (
     '{"batch":4,"stage":"1-apply","shard":1,"module":"m","reason":"no","window":["0","10"],'
     '"group":null,"event":"","events":[{"values":"(1)","start":"1","end":"2"}],"count":1}'
@@ -105,11 +117,67 @@ QUERY = (
         (Command, COMMAND),
         (FailedWindow, QUARANTINED),
         (QueryRecord, QUERY),
+        (OutputFile, '{"path":"/out.jsonl"}'),
+        (OutputSize, '{"size":70,"stable":5}'),
+        (SettledCommand, TAKEN),
+        (SettledCommand, '{"content":"{","why":"not a command"}'),
     ],
 )
 def test_what_was_written_is_read_and_written_as_it_was(kind: type[Any], text: str) -> None:
     found = record(kind, json.loads(text), where="a file")
     assert json.dumps(plain(found), separators=(",", ":")) == text
+
+
+_SPLITS = st.builds(
+    FileSplit,
+    NAMES,
+    COUNTS,
+    COUNTS,
+    COUNTS,
+    st.none() | TIMES,
+    st.none() | TIMES,
+    st.none() | COUNTS,
+    st.lists(st.tuples(NAMES, st.none() | NAMES), max_size=2).map(tuple),
+    st.sampled_from(["", "delete", "feed"]),
+    st.none() | TIMES,
+)
+_POSITIONS = st.dictionaries(NAMES, st.builds(Position, COUNTS, COUNTS), max_size=2)
+_PLANNED = st.builds(PlannedCopy, COUNTS, st.none() | NAMES, NAMES, st.booleans())
+_INPUTS = st.dictionaries(NAMES, st.dictionaries(NAMES, _PLANNED, max_size=2), max_size=2)
+_ENTRIES = st.builds(
+    PlannedBatch,
+    parts=st.dictionaries(
+        NAMES, st.lists(st.lists(_SPLITS, max_size=2).map(tuple), max_size=2).map(tuple), max_size=2
+    ),
+    after=st.dictionaries(NAMES, _POSITIONS, max_size=2),
+    ended=st.lists(NAMES, max_size=2).map(tuple),
+    control=st.dictionaries(NAMES, COMMANDS, max_size=2),
+    stamp=COUNTS,
+    inputs=_INPUTS,
+    restarts=st.dictionaries(NAMES, st.lists(COUNTS, max_size=2).map(tuple), max_size=2),
+    announced=st.lists(COMMANDS, max_size=2).map(tuple),
+    passed=st.dictionaries(NAMES, COUNTS, max_size=2),
+)
+_RUNS = st.lists(st.builds(RunFile, NAMES, COUNTS, COUNTS, COUNTS), max_size=2).map(tuple)
+_MANIFESTS = st.builds(
+    Manifest,
+    batch=COUNTS,
+    kernels=st.lists(
+        st.builds(StoredTrace, TIMES, st.dictionaries(NAMES, _RUNS, max_size=2)), max_size=2
+    ).map(tuple),
+    sources=st.dictionaries(NAMES, TIMES, max_size=2),
+    silent=st.dictionaries(NAMES, COUNTS, max_size=2),
+    copies=st.dictionaries(
+        NAMES, st.dictionaries(COUNTS, st.builds(CopyState, NAMES, TIMES, NAMES), max_size=2)
+    ),
+    interest=TIMES,
+    counters=st.none() | STAGE_COUNTERS,
+)
+
+
+@given(st.one_of(_ENTRIES, _MANIFESTS))
+def test_what_is_written_is_read_again(written: PlannedBatch | Manifest) -> None:
+    assert record(type(written), json.loads(json.dumps(plain(written))), where="here") == written
 
 
 def test_a_manifest_of_0_1_says_what_it_said(tmp_path: Path) -> None:

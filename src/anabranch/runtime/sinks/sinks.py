@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal, TypeAlias, final
+from typing import IO, Final, Literal, TypeAlias, final
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.files.line_writer import element_lines, stable_line
 from anabranch.model.files.stream_file import read_batches
+from anabranch.model.record import RecordT, plain, record
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.elements.elements import element_schema, element_table
 from anabranch.runtime.elements.exchange import from_blob
@@ -32,6 +33,9 @@ Keep: TypeAlias = Literal["log", "current", "history"]
 
 Callback: TypeAlias = Callable[[pa.Table, int], object]
 """A user's function: the elements of a batch, and its number."""
+
+
+_DAMAGED: Final = "restore the checkpoint from a copy, or start the query with a new checkpoint"
 
 
 @final
@@ -141,6 +145,23 @@ class LogSink(Sink):
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """The file that a query writes to, as its checkpoint remembers it."""
+
+    path: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class OutputSize:
+    """How long the file is after a batch, and the stable point in it."""
+
+    size: int = 0
+    stable: int = BEGINNING
+
+
+@final
 class StreamFileSink(Sink):
     """One growing file of JSON lines.
 
@@ -160,7 +181,7 @@ class StreamFileSink(Sink):
         """Create the file, or take it up."""
         self._schema, self._clock = begin.schema, begin.clock
         self._first = begin.first
-        begun = self._sizes.read_json("file.json")
+        begun = self._read(OutputFile, "file.json")
         if begun is None:
             if self.path.exists() and self.path.stat().st_size:
                 raise PlanError(
@@ -169,11 +190,11 @@ class StreamFileSink(Sink):
                     hint="choose a new file, or continue with the checkpoint of the query that "
                     "wrote it",
                 )
-            self._sizes.write_json("file.json", {"path": str(self.path)})
-        elif begun["path"] != str(self.path):
+            self._sizes.write_json("file.json", plain(OutputFile(str(self.path))))
+        elif begun.path != str(self.path):
             raise PlanError(
                 "the query wrote to another file before",
-                where=f"then {begun['path']}, now {self.path}",
+                where=f"then {begun.path}, now {self.path}",
                 hint="use the same file, or a new checkpoint",
             )
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -181,25 +202,30 @@ class StreamFileSink(Sink):
 
     def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
         """Cut the file back to the batches before, then append."""
-        before = {"size": 0, "stable": int(BEGINNING)}
+        before: OutputSize | None = OutputSize()
         if batch > self._first:
-            before = self._sizes.read_json(f"{batch - 1}.json") or {}
-        if not before or self.path.stat().st_size < before["size"]:
+            before = self._read(OutputSize, f"{batch - 1}.json")
+        if before is None or self.path.stat().st_size < before.size:
             raise EngineError(
                 "the output file was changed since the query wrote it",
                 where=str(self.path),
                 hint="restore the file, or start the query with a new checkpoint and a new file",
             )
         data = element_lines(rows_of_shards(results, self._schema), clock=self._clock)
-        if stable > before["stable"]:
+        if stable > before.stable:
             data += stable_line(stable, clock=self._clock)
         with self.path.open("r+b") as file:
-            file.truncate(before["size"])
-            file.seek(before["size"])
+            file.truncate(before.size)
+            file.seek(before.size)
             file.write(data)
-        after = {"size": before["size"] + len(data), "stable": max(int(stable), before["stable"])}
-        self._sizes.write_json(f"{batch}.json", after)
+        after = OutputSize(before.size + len(data), max(int(stable), before.stable))
+        self._sizes.write_json(f"{batch}.json", plain(after))
         self._sizes.remove(f"{batch - 3}.json")
+
+    def _read(self, kind: type[RecordT], name: str) -> RecordT | None:
+        content = self._sizes.read_json(name)
+        where = f"{self._sizes.path}/{name}"
+        return None if content is None else record(kind, content, where=where, hint=_DAMAGED)
 
     def batches(self) -> list[EventBatch]:
         """What the file says."""

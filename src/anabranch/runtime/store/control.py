@@ -17,7 +17,7 @@ from anabranch.errors import PlanError
 from anabranch.kernels.contract.command import VERBS, Command
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.model.clock import MICROSECONDS, Clock
-from anabranch.model.record import plain
+from anabranch.model.record import OMITTED, plain, record
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.runtime.store.folder import Folder
 
@@ -108,6 +108,20 @@ class CommandStatus:
 
 
 @final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledCommand:
+    """A command that waits no longer, as it is in the folders `taken` and `refused`.
+
+    `content` is the command, or the text of a file that is none; `entry` is the entry of the plan
+    that has it, `why` the reason why none has.
+    """
+
+    content: object
+    entry: int | None = field(default=None, metadata=OMITTED)
+    why: str = field(default="", metadata=OMITTED)
+
+
+@final
 @dataclass(frozen=True, slots=True)
 class ControlFolder:
     """The commands of a query, those to come and those that were."""
@@ -137,15 +151,15 @@ class ControlFolder:
             return command_of(content, sources, copies)
         except Exception as problem:  # noqa: BLE001 (anybody can put anything here)
             raw = (self.folder.read(f"{name}.json") or b"").decode(errors="replace")
-            note = {"content": raw[:1000], "why": str(problem)[:500]}
-            self.folder.child(_REFUSED).write_json(f"{name}.json", note)
-            self.folder.remove(f"{name}.json")
+            self._settle(_REFUSED, name, SettledCommand(content=raw[:1000], why=str(problem)[:500]))
             return None
 
     def take(self, name: str, command: Command, entry: int) -> None:
         """A command is in the plan: it waits no longer."""
-        content = {"content": plain(command), "entry": entry}
-        self.folder.child(_TAKEN).write_json(f"{name}.json", content)
+        self._settle(_TAKEN, name, SettledCommand(content=plain(command), entry=entry))
+
+    def _settle(self, status: str, name: str, settled: SettledCommand) -> None:
+        self.folder.child(status).write_json(f"{name}.json", plain(settled))
         self.folder.remove(f"{name}.json")
 
     def notes(self) -> list[CommandStatus]:
@@ -157,15 +171,12 @@ class ControlFolder:
         for status in (_TAKEN, _REFUSED):
             folder = self.folder.child(status)
             for name in folder.names():
-                content = folder.read_json(name) or {}
+                hint = "remove the file: nobody reads it but people"
+                where = f"{folder.path}/{name}"
+                settled = record(SettledCommand, folder.read_json(name), where=where, hint=hint)
+                stem = name.removesuffix(".json")
                 found.append(
-                    CommandStatus(
-                        name.removesuffix(".json"),
-                        status,
-                        content.get("content"),
-                        content.get("entry"),
-                        content.get("why", ""),
-                    )
+                    CommandStatus(stem, status, settled.content, settled.entry, settled.why)
                 )
         return sorted(found, key=lambda note: note.name)
 
