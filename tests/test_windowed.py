@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import anabranch as ab
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
@@ -40,8 +40,8 @@ def bids(engine: ab.Engine, tmp_path: Any) -> ab.Stream:
     return stream
 
 
-def node_of(stream: ab.Stream) -> ApplyModule:
-    assert isinstance(stream.node, ApplyModule)
+def node_of(stream: ab.Stream) -> ApplyOperator:
+    assert isinstance(stream.node, ApplyOperator)
     return stream.node
 
 
@@ -177,7 +177,7 @@ def test_a_registered_module_goes_before_a_built_in_in_windows(
 ) -> None:
     engine.register(HELD, name="sum")
     query = engine.sql("SELECT sum(price) AS s FROM Bid GROUP BY TUMBLING(5)")
-    (node,) = [each for each in query.node.walk() if isinstance(each, ApplyModule)]
-    assert node.calls[0].module.name == "held"
+    (node,) = [each for each in query.node.walk() if isinstance(each, ApplyOperator)]
+    assert node.calls[0].operator.name == "held"
     plain = engine.sql("SELECT sum(price) AS s FROM Bid")
-    assert not any(isinstance(each, ApplyModule) for each in plain.node.walk())
+    assert not any(isinstance(each, ApplyOperator) for each in plain.node.walk())

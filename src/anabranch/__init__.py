@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anabranch.algebra.modules.module import Event, Window
+    from anabranch.algebra.modules.user_operator import Event, Window
     from anabranch.engine import Engine, GroupedStream, LocalRun, Run, Stream
     from anabranch.errors import (
         AnabranchError,
@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "anabranch.algebra.modules.module": ("Event", "Window"),
+    "anabranch.algebra.modules.user_operator": ("Event", "Window"),
     "anabranch.engine": ("Engine", "GroupedStream", "LocalRun", "Run", "Stream"),
     "anabranch.errors": (
         "AnabranchError",

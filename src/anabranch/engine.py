@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from anabranch.algebra.modules.module import Template
+from anabranch.algebra.modules.user_operator import Template
 from anabranch.declaring import Declares
 from anabranch.errors import PlanError
 from anabranch.expressions.scalar_function import ScalarFunction
@@ -42,7 +42,7 @@ from anabranch.runtime.spark.source_functions import Connect, connect, describe_
 from anabranch.runtime.store.state_store import KEEP
 from anabranch.stream import Query, Stream
 from anabranch.targets import PathText, Target, targets_of, unlike
-from anabranch.userops.module_files import modules_in
+from anabranch.userops.operator_files import operators_in
 from anabranch.windowed import Span
 
 __all__ = ["Engine", "GroupedStream", "LocalRun", "Query", "Run", "Stream"]
@@ -181,7 +181,7 @@ class Engine(Declares):
             OperatorError: The file cannot be read or run, or has no modules.
             PlanError: A name is taken.
         """
-        for each in modules_in(path):
+        for each in operators_in(path):
             self._registry.register(each, replace=replace)
 
     @property

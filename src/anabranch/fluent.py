@@ -17,7 +17,7 @@ from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.join import JoinKind, Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.merge import Case, Merge, MergePolicy
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
@@ -30,11 +30,11 @@ from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
 from anabranch.expressions.scalar_function import Functions
 from anabranch.language.fragments.join import plan_asof_join, plan_join
-from anabranch.language.fragments.module import calls_module
+from anabranch.language.fragments.operator_call import calls_operator
 from anabranch.language.fragments.order import parse_order
 from anabranch.language.text.aggregate_text import parse_aggregate, parse_column
 from anabranch.retiming import Retiming
-from anabranch.windowed import ModuleCall, Span
+from anabranch.windowed import OperatorCall, Span
 
 S = TypeVar("S", bound="Fluent")
 
@@ -135,7 +135,7 @@ class Fluent(Retiming):
         parsed = tuple(self._column(text) for text in keys)
         return GroupedStream(stream=self, keys=parsed)
 
-    def agg(self: S, **aggregates: str | ModuleCall) -> S:
+    def agg(self: S, **aggregates: str | OperatorCall) -> S:
         """Aggregate every snapshot as a whole: `agg(n="COUNT(*)", top="MAX(price)")`."""
         return GroupedStream(stream=self, keys=()).agg(**aggregates)
 
@@ -299,15 +299,15 @@ class GroupedStream(Generic[S]):
     stream: S
     keys: tuple[tuple[str, Expression], ...]
 
-    def agg(self, **aggregates: str | ModuleCall) -> S:
+    def agg(self, **aggregates: str | OperatorCall) -> S:
         """Aggregate every group of every snapshot: `agg(highest="MAX(price)")`.
 
         Aggregates of users can be used beside others: by name, `agg(mid="quantile(price, 0.5)")`,
         or as `ab.call` makes them.
         """
         wanted, modules = aggregates.values(), self.stream.modules
-        if any(not isinstance(each, str) or calls_module(each, modules) for each in wanted):
-            return self._by_modules(aggregates)
+        if any(not isinstance(each, str) or calls_operator(each, modules) for each in wanted):
+            return self._by_operators(aggregates)
         schema, parse = self.stream.schema, self.stream._parse
         calls = tuple(
             (name, parse_aggregate(str(text), schema, parse)) for name, text in aggregates.items()
@@ -315,13 +315,13 @@ class GroupedStream(Generic[S]):
         node = Aggregation(input=self.stream.node, group_by=self.keys, aggregates=calls)
         return self.stream._with(node)
 
-    def _by_modules(self, aggregates: Mapping[str, str | ModuleCall]) -> S:
+    def _by_operators(self, aggregates: Mapping[str, str | OperatorCall]) -> S:
         """Between two changes of a group its snapshots are all the same: these are asked about."""
         windows = self.stream.snapshot_windows(open_windows=True)
         windows = replace(windows, options={**windows.options, "group_by": self.keys})
         made = windows.agg(**aggregates)
-        assert isinstance(made.node, ApplyModule)
-        seeing = [call.module.name for call in made.node.calls if call.module.time_sensitive]
+        assert isinstance(made.node, ApplyOperator)
+        seeing = [call.operator.name for call in made.node.calls if call.operator.time_sensitive]
         if seeing:
             raise PlanError(
                 f"{seeing[0]} reads times, and there is no window",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from anabranch.algebra.modules.module import Template
+from anabranch.algebra.modules.user_operator import Template
 from anabranch.runs import Runs
 from anabranch.runtime.store.state_store import KEEP
 

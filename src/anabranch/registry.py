@@ -14,7 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.algebra.analysis.edges import as_edges
-from anabranch.algebra.modules.module import Template
+from anabranch.algebra.modules.user_operator import Template
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.errors import AnabranchError, PlanError
@@ -24,7 +24,7 @@ from anabranch.language.bind.select import bind_query
 from anabranch.language.names.catalog import Catalog, CatalogEntry
 from anabranch.language.names.catalog_tables import describe_entry, show_entries
 from anabranch.language.names.context import Context
-from anabranch.language.names.modules import Modules, show_functions
+from anabranch.language.names.operators import OperatorCatalog, show_functions
 from anabranch.language.text.axis_dialect import AXIS_WINDOWS
 from anabranch.language.text.script import Script
 from anabranch.language.text.statements import (
@@ -42,7 +42,7 @@ from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.declare.declared_in_sql import checked_durations, declared_in_sql
 from anabranch.runtime.sources.files.delta_table import DELTA
 from anabranch.runtime.spark.source_functions import Connect
-from anabranch.userops.bases import module_of
+from anabranch.userops.bases import operator_of
 from anabranch.userops.library import default_library
 
 MODULE_NAME: Final = Option(name="name", kind=NAME)
@@ -62,7 +62,7 @@ class Registry:
         self.connectors: dict[str, Connect] = {}
         self._taken: set[str] = set()
         library = default_library if modules is None else lambda: modules
-        self.modules = Modules(library, self._scalars)
+        self.modules = OperatorCatalog(library, self._scalars)
 
     @property
     def catalog(self) -> Catalog:
@@ -251,7 +251,7 @@ class Registry:
         """
         if name is not None:
             MODULE_NAME.checked(name, where="Engine.register(...)")
-        module = module_of(module)
+        module = operator_of(module)
         if not isinstance(module, Template | ScalarFunction):
             raise PlanError(
                 f"{module!r} cannot be registered",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from anabranch.algebra.forms.cleanse import Cleanse
-from anabranch.algebra.modules.module import Template
+from anabranch.algebra.modules.user_operator import Template
 from anabranch.errors import PlanError
 from anabranch.fluent import Fluent
 from anabranch.host import Host

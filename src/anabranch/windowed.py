@@ -8,7 +8,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, Generic, TypeAlias, TypeVar, final
 
-from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
 from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
@@ -18,15 +18,15 @@ from anabranch.algebra.modules.axis_window import (
     Snapshot,
     tumbling,
 )
-from anabranch.algebra.modules.module import Module, Template
 from anabranch.algebra.modules.results import Clip, Errors, Timestamps
+from anabranch.algebra.modules.user_operator import Template, UserOperator
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.window_columns import Columns
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
-from anabranch.language.fragments.module import parse_module_call
+from anabranch.language.fragments.operator_call import parse_operator_call
 from anabranch.language.text.aggregate_text import parse_column
-from anabranch.userops.bases import module_of
+from anabranch.userops.bases import operator_of
 
 Span: TypeAlias = str | int | timedelta
 """A duration: `"10 minutes"`, a timedelta, or for whole numbers as times a number of chronons."""
@@ -125,17 +125,17 @@ class Windowing:
 
 @final
 @dataclass(frozen=True, slots=True)
-class ModuleCall:
+class OperatorCall:
     """A module with its arguments; `call` makes one."""
 
-    module: Template | type | str
+    operator: Template | type | str
     arguments: tuple[Any, ...]
     parameters: tuple[tuple[str, Any], ...]
 
 
-def call(module: Template | type | str, *arguments: Any, **parameters: Any) -> ModuleCall:
+def call(module: Template | type | str, *arguments: Any, **parameters: Any) -> OperatorCall:
     """A module for `agg`: `agg(high=call(quantile, "price", q=0.9), n="COUNT(*)")`."""
-    return ModuleCall(module, arguments, tuple(parameters.items()))
+    return OperatorCall(module, arguments, tuple(parameters.items()))
 
 
 @final
@@ -168,16 +168,16 @@ class WindowedStream(Generic[W]):
             QueryError: Arguments or parameters do not fit; the hint shows the signature.
             PlanError: There is no such module.
         """
-        bound, values = self._bound(ModuleCall(module, arguments, tuple(parameters.items())))
+        bound, values = self._bound(OperatorCall(module, arguments, tuple(parameters.items())))
         given = [name] if isinstance(name, str) else name
         return self._applied([Call(bound, values, tuple(given or bound.gives.names))])
 
-    def agg(self, **aggregates: str | ModuleCall) -> W:
+    def agg(self, **aggregates: str | OperatorCall) -> W:
         """Several aggregates, one row per window: `agg(n="COUNT(*)", mid="median(price)")`."""
         calls: list[Call] = []
         for name, wanted in aggregates.items():
             if isinstance(wanted, str):
-                bound, values = parse_module_call(wanted, self.stream.node, self.stream.modules)
+                bound, values = parse_operator_call(wanted, self.stream.node, self.stream.modules)
             else:
                 bound, values = self._bound(wanted)
             calls.append(Call(bound, values, (name,)))
@@ -201,8 +201,8 @@ class WindowedStream(Generic[W]):
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *self.stream.modules})
 
-    def _bound(self, wanted: ModuleCall) -> tuple[Module, tuple[Expression, ...]]:
-        template = module_of(wanted.module)
+    def _bound(self, wanted: OperatorCall) -> tuple[UserOperator, tuple[Expression, ...]]:
+        template = operator_of(wanted.operator)
         if isinstance(template, str):
             found = self.stream.modules.get(template.lower())
             if found is None:
@@ -232,5 +232,5 @@ class WindowedStream(Generic[W]):
         return template.bind(kinds, rest, dict(wanted.parameters), clock), values
 
     def _applied(self, calls: Sequence[Call]) -> W:
-        node = ApplyModule.over(self.stream.node, calls=tuple(calls), **self.options)
+        node = ApplyOperator.over(self.stream.node, calls=tuple(calls), **self.options)
         return self.stream._with(node)

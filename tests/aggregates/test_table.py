@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from anabranch.aggregates.call import AggregateCall
 from anabranch.aggregates.table import FORMS, FUNCTIONS, SQL_NAMES, how_to_write
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.modules.builtin import VALUE, builtin_module
-from anabranch.algebra.modules.module import WINDOW
+from anabranch.algebra.modules.builtin import VALUE, builtin_operator
+from anabranch.algebra.modules.user_operator import WINDOW
 from anabranch.algebra.source import Source
 from anabranch.expressions.expression import Expression
 from anabranch.language.text.aggregate_text import parse_aggregate
@@ -90,7 +90,7 @@ def test_windows_mean_what_the_declaration_says(
     kind = call.argument.type
     values = pa.array([value for _, value in rows], pa.int64()).cast(kind)
     events = pa.table({WINDOW: pa.array([n for n, _ in rows], pa.int64()), VALUE: values})
-    module, _ = builtin_module(call)
+    module, _ = builtin_operator(call)
     found = {
         row[WINDOW]: row[call.function] for row in module.code.compute_frame(events).to_pylist()
     }

@@ -11,7 +11,7 @@ from tests.language.modules import FOLLOWED_BY, HELD, MEDIAN, Small
 from anabranch.algebra.analysis.ended_windows import only_ended
 from anabranch.algebra.analysis.liveliness import cleanup, liveliness, warning
 from anabranch.algebra.filter import Filter
-from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
 from anabranch.algebra.modules.axis_window import tumbling
 from anabranch.algebra.modules.event_identity import events_in_words
 from anabranch.algebra.source import Source
@@ -33,11 +33,11 @@ SOME_EVENT = (
 )
 
 
-def windows(module: Small, over: Source = EVENTS, **options: Any) -> ApplyModule:
+def windows(module: Small, over: Source = EVENTS, **options: Any) -> ApplyOperator:
     value = Expression.column("value", SCHEMA)
     bound = module.bind([value.type], [], {})
     calls = (Call(bound, (value,), tuple(bound.gives.names)),)
-    return ApplyModule(input=over, window=tumbling(Duration(5)), calls=calls, **options)
+    return ApplyOperator(input=over, window=tumbling(Duration(5)), calls=calls, **options)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from tests.e2e import module_shapes as shapes
 
 from anabranch import LogicalStream, write_stream
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.engine import Engine, Stream
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER
@@ -169,7 +169,7 @@ def test_every_window_and_shape_on_spark(engine: Engine, tmp_path: Path) -> None
     last = runs[0].metrics()[-1]
     assert last["batch"] == len(batches) - 1
     assert sum(stage["state_rows"] for stage in last["stages"].values()) == 0
-    nodes = [query.node for query in every if isinstance(query.node, ApplyModule)]
+    nodes = [query.node for query in every if isinstance(query.node, ApplyOperator)]
     seen = Counter(type(node.window).__name__ for node in nodes)
     assert len(seen) == 5
     assert batches[0].stable == BEGINNING

@@ -6,10 +6,10 @@ import pytest
 from tests.kernels.module_told import assert_told
 from tests.kernels.modules import PLAIN
 from tests.kernels.plans import SOURCE
-from tests.kernels.test_apply_module import BOUNDS, call
+from tests.kernels.test_apply_operator import BOUNDS, call
 from tests.kernels.test_module_failures import stream
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
@@ -45,7 +45,7 @@ CASES: dict[str, tuple[AxisWindow, tuple[tuple[int, int, int], ...], str]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_windows_hold_what_the_table_says(case: str) -> None:
     window, events, wanted = CASES[case]
-    node = ApplyModule(input=SOURCE, window=window, calls=(call(PLAIN),), columns=BOUNDS)
+    node = ApplyOperator(input=SOURCE, window=window, calls=(call(PLAIN),), columns=BOUNDS)
     came = stream(*((value, start, start, end) for value, start, end in events), FOREVER)
     for size in (1, 2, 9):
         assert_told(node, came.in_batches_of(size))
@@ -57,7 +57,7 @@ def test_windows_hold_what_the_table_says(case: str) -> None:
 
 def test_an_event_that_is_cut_twice_has_the_history_of_the_table() -> None:
     came = stream((1, 1, 1, FOREVER), (1, 1, FOREVER, 10), (1, 1, 10, 5), (2, 4, 4, 9), FOREVER)
-    node = ApplyModule(input=SOURCE, window=Snapshot(), calls=(call(PLAIN),))
+    node = ApplyOperator(input=SOURCE, window=Snapshot(), calls=(call(PLAIN),))
     assert_told(node, came.in_batches_of(1))
     left = LocalRunner(node).step({"S": came.batches()[0]})
     found = sorted(

@@ -31,7 +31,7 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.merge import Merge, MergePolicy
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
@@ -41,7 +41,7 @@ from anabranch.algebra.modules.axis_window import (
     Snapshot,
 )
 from anabranch.algebra.modules.call import Call
-from anabranch.algebra.modules.module import Module
+from anabranch.algebra.modules.user_operator import UserOperator
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
@@ -121,9 +121,9 @@ def join(kind: JoinKind, text: str | None, right: Node | None = None, **more: An
     return Join(kind=kind, left=ASKS, right=other, predicate=predicate, **more)
 
 
-def windows(window: AxisWindow, module: Module = PLAIN, **more: Any) -> Node:
+def windows(window: AxisWindow, module: UserOperator = PLAIN, **more: Any) -> Node:
     call = Call(module, (of("item", BIDS),), ("said",))
-    return ApplyModule.over(BIDS, window=window, calls=(call,), **more)
+    return ApplyOperator.over(BIDS, window=window, calls=(call,), **more)
 
 
 def window(over: Node, **more: Any) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from anabranch.algebra.modules.apply_module import ApplyModule, Call, Lifetimed
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call, Lifetimed
 from anabranch.expressions.expression import Expression
 from anabranch.kernels.plan.compile import compile_plan
 from anabranch.kernels.plan.local_runner import LocalRunner
@@ -21,7 +21,7 @@ _BOUNDS = ("from_here", "to_there")
 
 
 def told(
-    node: ApplyModule, events: Sequence[Lifetimed], stable: int, seen: int, settled: int
+    node: ApplyOperator, events: Sequence[Lifetimed], stable: int, seen: int, settled: int
 ) -> list[Lifetimed]:
     """What is told while time goes on: windows with events that have ended, or begun if wanted.
 
@@ -50,7 +50,7 @@ def told(
     return [((*said[:width], *said[width + 2 :]), start, end) for said, start, end in found]
 
 
-def assert_told(node: ApplyModule, batches: Sequence[EventBatch]) -> LocalRunner:
+def assert_told(node: ApplyOperator, batches: Sequence[EventBatch]) -> LocalRunner:
     """Run a plan; after every batch exactly that is there what has to be, and all is legal."""
     runner = LocalRunner(node)
     name = next(iter(runner.plan.sources))
@@ -92,7 +92,7 @@ def _moves(batch: EventBatch) -> list[Move]:
 
 
 def on_shards(
-    node: ApplyModule, batches: Sequence[EventBatch], shards: int
+    node: ApplyOperator, batches: Sequence[EventBatch], shards: int
 ) -> Iterator[EventBatch]:
     """What leaves, if groups are shared out; as settled as the least settled shard."""
     (stage,) = compile_plan(node).stages

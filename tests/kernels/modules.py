@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 import anabranch as ab
-from anabranch.algebra.modules.module import Code, Module, Result, Row, Window
+from anabranch.algebra.modules.user_operator import Code, Result, Row, UserOperator, Window
 
 V = pa.int64()
 TEXT = pa.schema([("said", pa.string())])
@@ -221,8 +221,8 @@ def of_polars(events: pl.DataFrame) -> pl.DataFrame:
     return events.group_by("window").agg(value=pl.len().cast(pl.Int64))
 
 
-def module(name: str, code: Code, **options: Any) -> Module:
-    return Module(
+def module(name: str, code: Code, **options: Any) -> UserOperator:
+    return UserOperator(
         **{
             "name": name,
             "kind": "uda",

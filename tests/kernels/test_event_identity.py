@@ -18,7 +18,7 @@ from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
 from anabranch.algebra.modules.axis_window import CountByEnd, CountByStart, Hopping, tumbling
 from anabranch.algebra.modules.event_identity import (
     events_in_words,
@@ -35,7 +35,7 @@ from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
-from anabranch.language.fragments.module import parse_module_call
+from anabranch.language.fragments.operator_call import parse_operator_call
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER, Duration, Time
 from anabranch.optimizer.driver import optimize
@@ -43,7 +43,7 @@ from anabranch.testing import PhysicalStream, assert_agrees, batchings, insert, 
 from anabranch.userops.library import default_library
 from tests.kernels.modules import AGGREGATES, PLAIN, STARTS, TIMED
 from tests.kernels.plans import SCHEMA, aggregate, groups
-from tests.kernels.test_apply_module import has_few_windows, windows
+from tests.kernels.test_apply_operator import has_few_windows, windows
 
 BOUNDS = ("window_start", "window_end")
 POINTS = Source(name="S", schema=SCHEMA, only_points=True)
@@ -65,10 +65,10 @@ def chosen(over: Node, **columns: str) -> Map:
     return Map(input=over, columns=tuple(parsed))
 
 
-def per_window(over: Node, **options: Any) -> ApplyModule:
+def per_window(over: Node, **options: Any) -> ApplyOperator:
     call = Call(PLAIN, (Expression.parse("v", over.schema),), ("said",))
     given: dict[str, Any] = {"window": tumbling(Duration(3)), "calls": (call,), **options}
-    return ApplyModule.over(over, **given)
+    return ApplyOperator.over(over, **given)
 
 
 def means(over: Node, by: tuple[str, ...] = ()) -> Map:
@@ -114,10 +114,10 @@ SNAPSHOTS: dict[str, Node] = {
 
 
 @st.composite
-def modules(draw: st.DrawFn, over: Node) -> ApplyModule:
+def modules(draw: st.DrawFn, over: Node) -> ApplyOperator:
     some = draw(st.sampled_from(AGGREGATES))
     argument = Expression.parse("v", over.schema)
-    return ApplyModule.over(
+    return ApplyOperator.over(
         over,
         window=draw(windows()),
         calls=(Call(some, (argument,), ("said",)),),
@@ -207,16 +207,16 @@ def test_four_means_of_which_three_are_equal_are_four_events(how: str) -> None:
     assert last == [7.5]
 
 
-def _average(over: Node, column: str, name: str, **options: Any) -> ApplyModule:
-    module, arguments = parse_module_call(f"avg({column})", over, default_library())
-    return ApplyModule.over(over, calls=(Call(module, arguments, (name,)),), **options)
+def _average(over: Node, column: str, name: str, **options: Any) -> ApplyOperator:
+    module, arguments = parse_operator_call(f"avg({column})", over, default_library())
+    return ApplyOperator.over(over, calls=(Call(module, arguments, (name,)),), **options)
 
 
 @pytest.mark.parametrize("window", [CountByStart(2), CountByEnd(2)], ids=str)
 def test_a_time_bound_does_not_go_with_windows_that_count(window: Any) -> None:
     call = Call(STARTS, (V,), ("said",))
     with pytest.raises(PlanError, match="time_bound") as raised:
-        ApplyModule(input=POINTS, window=window, calls=(call,), timestamps="time_bound")
+        ApplyOperator(input=POINTS, window=window, calls=(call,), timestamps="time_bound")
     assert "'unchanged'" in str(raised.value)
 
 
@@ -225,7 +225,7 @@ def test_rows_are_edges_also_when_equal() -> None:
     row = [insert("a", v, 0.5, start=t, end=t + 1) for v, t in ((7, 0), (7, 2), (9, 5), (0, 10))]
     held = rows(1, ("k",))
     call = Call(TIMED, (V,), ("said",))
-    node = ApplyModule.over(held, window=tumbling(Duration(100)), calls=(call,), clip="full")
+    node = ApplyOperator.over(held, window=tumbling(Duration(100)), calls=(call,), clip="full")
     left = assert_agrees(node, PhysicalStream(SCHEMA, (*row, stable(200))), batch_size=1)
     said = [text for batch in left for text in batch.payload.column("said").to_pylist()]
     assert node.input == held

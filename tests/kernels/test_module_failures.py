@@ -13,10 +13,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import AxisWindow, Session, Snapshot, tumbling
-from anabranch.algebra.modules.module import Code, Module, Result, Row, Window
 from anabranch.algebra.modules.results import Errors
+from anabranch.algebra.modules.user_operator import Code, Result, Row, UserOperator, Window
 from anabranch.errors import OperatorError
 from anabranch.expressions.expression import Expression
 from anabranch.kernels.plan.local_runner import LocalRunner
@@ -27,7 +27,7 @@ from anabranch.testing.physical import Element, KitStable, Move, PhysicalStream
 from tests.kernels.module_told import assert_told
 from tests.kernels.modules import Adding, Framed, Listing, module
 from tests.kernels.plans import SCHEMA, SOURCE
-from tests.kernels.test_apply_module import call, has_few_windows
+from tests.kernels.test_apply_operator import call, has_few_windows
 
 BAD = 3
 TENS = tumbling(Duration(10))
@@ -42,10 +42,10 @@ def stream(*rows: tuple[int, int, int, int] | int) -> PhysicalStream:
     return PhysicalStream(SCHEMA, tuple(elements))
 
 
-def node(of: Module, window: AxisWindow = TENS, **options: Any) -> ApplyModule:
+def node(of: UserOperator, window: AxisWindow = TENS, **options: Any) -> ApplyOperator:
     key = (("k", Expression.parse("k", SCHEMA)),)
     given: dict[str, Any] = {"group_by": key, **options}
-    return ApplyModule(input=SOURCE, window=window, calls=(call(of),), **given)
+    return ApplyOperator(input=SOURCE, window=window, calls=(call(of),), **given)
 
 
 class Raising(Listing):
@@ -120,7 +120,7 @@ def backwards(window: Window) -> list[Any]:
 
 
 TIMED_OPERATOR: dict[str, Any] = {"kind": "udo", "time_sensitive": True, "own_times": True}
-FAILING: dict[str, tuple[Module, dict[str, Any], str]] = {
+FAILING: dict[str, tuple[UserOperator, dict[str, Any], str]] = {
     "raises": (module("m", Raising()), {}, "m raised ValueError: 3 is bad"),
     "a table raises": (module("m", RaisingFrame(), frame="arrow"), {}, "m raised ValueError: 3"),
     "a table lacks a column": (module("m", LosingFrame(), frame="arrow"), {}, "one column 'said'"),
@@ -269,7 +269,7 @@ class MoodyFinish(Adding):
     ],
     ids=["aggregate", "operator", "table", "states"],
 )
-def test_a_module_that_is_not_deterministic_is_found_out(moody: Module) -> None:
+def test_a_module_that_is_not_deterministic_is_found_out(moody: UserOperator) -> None:
     batch = stream((1, 1, 1, 2), 30).batches()[0]
     with pytest.raises(OperatorError, match="m is not deterministic") as caught:
         LocalRunner(node(moody)).step({"S": batch})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
@@ -19,7 +19,7 @@ from anabranch.algebra.modules.axis_window import (
     Snapshot,
     tumbling,
 )
-from anabranch.algebra.modules.module import Module
+from anabranch.algebra.modules.user_operator import UserOperator
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.time import FOREVER, Duration
 from tests.kernels.modules import (
@@ -31,7 +31,7 @@ from tests.kernels.modules import (
     TIMED_ADDING,
 )
 from tests.kernels.plans import SOURCE
-from tests.kernels.test_apply_module import call
+from tests.kernels.test_apply_operator import call
 from tests.kernels.test_module_failures import stream
 
 TENS = tumbling(Duration(10))
@@ -44,16 +44,16 @@ SHORT = ((1, 3, 3, 6),)
 
 
 def after(
-    of: Module, window: AxisWindow, rows: Any, stable: int, **options: Any
+    of: UserOperator, window: AxisWindow, rows: Any, stable: int, **options: Any
 ) -> tuple[LocalRunner, int]:
     """What runs after a batch and a promise, and how far its output is settled."""
-    node = ApplyModule(input=SOURCE, window=window, calls=(call(of),), **options)
+    node = ApplyOperator(input=SOURCE, window=window, calls=(call(of),), **options)
     runner = LocalRunner(node)
     runner.step({"S": stream(*rows).batches()[0]})
     return runner, int(runner.step({"S": stream(stable).batches()[0]}).stable)
 
 
-def settled(of: Module, window: AxisWindow, rows: Any, stable: int, **options: Any) -> int:
+def settled(of: UserOperator, window: AxisWindow, rows: Any, stable: int, **options: Any) -> int:
     return after(of, window, rows, stable, **options)[1]
 
 
@@ -86,7 +86,7 @@ def held(runner: LocalRunner, name: str) -> int:
     ],
 )
 def test_without_times_windows_that_end_after_the_stable_point_hold_back(
-    of: Module, clip: str, window: AxisWindow, rows: Any, stable: int, wanted: int
+    of: UserOperator, clip: str, window: AxisWindow, rows: Any, stable: int, wanted: int
 ) -> None:
     assert settled(of, window, rows, stable, clip=clip) == wanted
 
@@ -113,7 +113,7 @@ def test_without_times_windows_that_end_after_the_stable_point_hold_back(
     ],
 )
 def test_with_ends_seen_windows_with_an_event_that_is_live_hold_back(
-    of: Module, clip: str, window: AxisWindow, rows: Any, stable: int, wanted: int
+    of: UserOperator, clip: str, window: AxisWindow, rows: Any, stable: int, wanted: int
 ) -> None:
     assert settled(of, window, rows, stable, clip=clip) == wanted
 
@@ -167,7 +167,7 @@ def test_a_window_that_has_ended_is_forgotten_with_its_events() -> None:
 
 
 @pytest.mark.parametrize("of", [TIMED, TIMED_ADDING])
-def test_where_ends_are_seen_a_window_is_kept_for_its_live_events(of: Module) -> None:
+def test_where_ends_are_seen_a_window_is_kept_for_its_live_events(of: UserOperator) -> None:
     runner, _ = after(of, TENS, LONG, 25)
     assert held(runner, "events") == 1
     assert held(runner, "answers") == 2
@@ -178,7 +178,7 @@ def test_where_ends_are_seen_a_window_is_kept_for_its_live_events(of: Module) ->
 @pytest.mark.parametrize("window", [TENS, Snapshot(), Session(Duration(3))])
 @pytest.mark.parametrize("of", [TIMED, TIMED_ADDING])
 def test_an_event_that_is_cut_short_does_not_keep_its_windows(
-    of: Module, window: AxisWindow
+    of: UserOperator, window: AxisWindow
 ) -> None:
     rows = ((1, 3, 3, FOREVER), (1, 3, FOREVER, 5))
     runner, line = after(of, window, rows, 40)

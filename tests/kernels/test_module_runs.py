@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import Hopping, Session, tumbling
-from anabranch.algebra.modules.module import Result, Window
+from anabranch.algebra.modules.user_operator import Result, Window
 from anabranch.errors import OperatorError
 from anabranch.expressions.expression import Expression
-from anabranch.kernels.modules.module_windows import read_state
+from anabranch.kernels.modules.operator_windows import read_state
 from anabranch.kernels.modules.state import encode_state, version_of
 from anabranch.kernels.plan.compile import Emission
 from anabranch.kernels.plan.local_runner import LocalRunner
@@ -34,7 +34,7 @@ from anabranch.testing.physical import (
 from tests.kernels.module_told import assert_told, on_shards
 from tests.kernels.modules import ADDING, PLAIN, TIMED, TIMED_ADDING, Adding, module
 from tests.kernels.plans import SCHEMA, SOURCE
-from tests.kernels.test_apply_module import call, has_few_windows, nodes
+from tests.kernels.test_apply_operator import call, has_few_windows, nodes
 from tests.kernels.test_module_failures import stream
 
 KEY = (("k", Expression.parse("k", SCHEMA)),)
@@ -46,14 +46,14 @@ PER_RUN = settings(
 @pytest.mark.usefixtures("eagerness")
 @PER_RUN
 @given(nodes(SOURCE), streams(SCHEMA).flatmap(batchings))
-def test_runs_are_merged_at_any_moment(node: ApplyModule, came: list[EventBatch]) -> None:
+def test_runs_are_merged_at_any_moment(node: ApplyOperator, came: list[EventBatch]) -> None:
     assume(has_few_windows(node, came))
     assert_told(node, came)
 
 
 @given(nodes(SOURCE), streams(SCHEMA).flatmap(batchings), st.integers(2, 4))
 def test_results_do_not_depend_on_the_number_of_shards(
-    node: ApplyModule, came: list[EventBatch], shards: int
+    node: ApplyOperator, came: list[EventBatch], shards: int
 ) -> None:
     assume(node.group_by and has_few_windows(node, came))
     state = PhysicalState.empty()
@@ -70,7 +70,7 @@ def test_results_do_not_depend_on_the_number_of_shards(
 
 
 @given(nodes(SOURCE), streams(SCHEMA))
-def test_one_element_per_batch_or_all_at_once(node: ApplyModule, came: PhysicalStream) -> None:
+def test_one_element_per_batch_or_all_at_once(node: ApplyOperator, came: PhysicalStream) -> None:
     assume(has_few_windows(node, came.batches()))
     assert_told(node, came.in_batches_of(1))
     assert_told(node, came.batches())
@@ -79,7 +79,7 @@ def test_one_element_per_batch_or_all_at_once(node: ApplyModule, came: PhysicalS
 @pytest.mark.parametrize("emit", ["final", "watermark"])
 @given(nodes(SOURCE), streams(SCHEMA).flatmap(batchings))
 def test_other_emissions_are_exact_where_they_are_settled(
-    emit: Emission, node: ApplyModule, came: list[EventBatch]
+    emit: Emission, node: ApplyOperator, came: list[EventBatch]
 ) -> None:
     assume(has_few_windows(node, came))
     left = assert_agrees(node, came, emit=emit)
@@ -100,13 +100,13 @@ class Second(Adding):
         return [((f"second {sorted(state)}",), None, None)]
 
 
-def versions(code: Adding, version: int) -> ApplyModule:
+def versions(code: Adding, version: int) -> ApplyOperator:
     adding = module("adding", code, incremental=True, version=version)
     window = tumbling(Duration(10))
-    return ApplyModule(input=SOURCE, window=window, calls=(call(adding),), group_by=KEY)
+    return ApplyOperator(input=SOURCE, window=window, calls=(call(adding),), group_by=KEY)
 
 
-def follow(before: ApplyModule, after: ApplyModule) -> EventBatch:
+def follow(before: ApplyOperator, after: ApplyOperator) -> EventBatch:
     """What the second says that goes on with what the first left."""
     first, second = LocalRunner(before), LocalRunner(after)
     first.step({"S": stream((1, 1, 1, 2)).batches()[0]})
@@ -135,20 +135,20 @@ def test_the_version_of_a_state_is_known_before_it_is_read() -> None:
 
 
 def test_what_never_ends_is_looked_at_as_far_as_what_states_have_swallowed() -> None:
-    node = ApplyModule(input=SOURCE, window=tumbling(Duration(5)), calls=(call(ADDING),))
+    node = ApplyOperator(input=SOURCE, window=tumbling(Duration(5)), calls=(call(ADDING),))
     came = stream((1, 0, 0, FOREVER), (2, 5, 5, 6), 0, FOREVER)
     assert_told(node, came.in_batches_of(1))
 
 
 def test_a_session_can_grow_from_an_end_where_the_promise_stands() -> None:
-    node = ApplyModule(input=SOURCE, window=Session(Duration(1)), calls=(call(ADDING),))
+    node = ApplyOperator(input=SOURCE, window=Session(Duration(1)), calls=(call(ADDING),))
     came = stream((1, 0, 0, 5), (2, 1, 1, 3), 5, (1, 0, 5, 8), FOREVER)
     assert_told(node, came.in_batches_of(1))
 
 
 @pytest.mark.parametrize("of", [PLAIN, TIMED, ADDING, TIMED_ADDING])
 def test_a_window_with_an_event_that_has_ended_is_not_empty(of: Any) -> None:
-    node = ApplyModule(input=SOURCE, window=tumbling(Duration(10)), calls=(call(of),), empty=True)
+    node = ApplyOperator(input=SOURCE, window=tumbling(Duration(10)), calls=(call(of),), empty=True)
     for rows in (((1, 1, 1, 2), 5, 10, 40, FOREVER), ((1, 1, 1, 2), 5, (1, 25, 25, 26), FOREVER)):
         assert_told(node, stream(*rows).in_batches_of(1))
 
@@ -156,7 +156,7 @@ def test_a_window_with_an_event_that_has_ended_is_not_empty(of: Any) -> None:
 @pytest.mark.parametrize("of", [PLAIN, TIMED, ADDING, TIMED_ADDING])
 def test_empty_windows_near_the_end_of_time(of: Any) -> None:
     end = int(FOREVER)
-    node = ApplyModule(input=SOURCE, window=tumbling(Duration(2)), calls=(call(of),), empty=True)
+    node = ApplyOperator(input=SOURCE, window=tumbling(Duration(2)), calls=(call(of),), empty=True)
     came = stream((1, end - 6, end - 6, end), (2, end - 6, end - 6, end - 1), FOREVER)
     assert_told(node, came.batches())
     hopping = replace(node, window=Hopping(Duration(3), Duration(1)))
@@ -168,7 +168,7 @@ def test_empty_windows_near_the_end_of_time(of: Any) -> None:
 
 @pytest.mark.usefixtures("eagerness")
 def test_windows_near_the_ends_of_time_are_counted_one_by_one() -> None:
-    node = ApplyModule(input=SOURCE, window=tumbling(Duration(4)), calls=(call(PLAIN),))
+    node = ApplyOperator(input=SOURCE, window=tumbling(Duration(4)), calls=(call(PLAIN),))
     for start in (int(FOREVER) - 9, int(BEGINNING) + 1):
         came = stream((1, start, start, start + 7), (2, start + 2, start + 2, start + 3), FOREVER)
         assert_told(node, came.in_batches_of(1))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
@@ -19,7 +19,7 @@ from anabranch.algebra.modules.axis_window import (
     Snapshot,
     tumbling,
 )
-from anabranch.algebra.modules.module import Module
+from anabranch.algebra.modules.user_operator import UserOperator
 from anabranch.expressions.expression import Expression
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Duration
@@ -27,7 +27,7 @@ from anabranch.testing import batchings, streams
 from tests.kernels.module_told import assert_told
 from tests.kernels.modules import AGGREGATES, FRAMES, OPERATORS, STARTS
 from tests.kernels.plans import SCHEMA, SOURCE
-from tests.kernels.test_apply_module import call, has_few_windows
+from tests.kernels.test_apply_operator import call, has_few_windows
 
 WINDOWS: dict[str, AxisWindow] = {
     "hopping": Hopping(Duration(5), Duration(2), 1),
@@ -43,7 +43,7 @@ FEW = settings(max_examples=max(settings().max_examples // 12, 1))
 """Streams per window and shape; each goes through all clips and timestamps."""
 
 
-def policies(window: AxisWindow, module: Module) -> list[dict[str, Any]]:
+def policies(window: AxisWindow, module: UserOperator) -> list[dict[str, Any]]:
     """All clips and timestamps that a module can have in a window."""
     timestamps = ["align"]
     if module.own_times:
@@ -67,7 +67,7 @@ def test_a_module_answers_in_every_window(window: str, shape: str, data: st.Data
         options["empty"] = data.draw(st.booleans())
     group_by = tuple((key, Expression.parse(key, SCHEMA)) for key in keys)
     for policy in policies(WINDOWS[window], SHAPES[shape]):
-        node = ApplyModule(
+        node = ApplyOperator(
             input=SOURCE,
             window=WINDOWS[window],
             calls=(call(SHAPES[shape]),),

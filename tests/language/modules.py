@@ -9,7 +9,14 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from anabranch.algebra.modules.module import Code, Kind, Module, Result, Template, Window
+from anabranch.algebra.modules.user_operator import (
+    Code,
+    Kind,
+    Result,
+    Template,
+    UserOperator,
+    Window,
+)
 from anabranch.errors import QueryError
 from anabranch.model.clock import ANY_CLOCK, Clock
 
@@ -71,7 +78,7 @@ class Small(Template):
         given: Sequence[Any],
         named: Mapping[str, Any],
         clock: Clock = ANY_CLOCK,
-    ) -> Module:
+    ) -> UserOperator:
         del clock
         hint = f"it is {self.signature}"
         if len(types) != self.arity or len(given) > len(self.defaults):
@@ -84,7 +91,7 @@ class Small(Template):
             if name.lower() not in parameters:
                 raise QueryError(f"{self.name} has no parameter '{name}'", hint=hint)
             parameters[name.lower()] = value
-        return Module(
+        return UserOperator(
             name=self.name,
             kind=self.kind,
             takes=tuple(zip(self.columns, types)),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
 from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
@@ -36,9 +36,9 @@ BID, SENSOR = SOURCES[0], SOURCES[3]
 MINUTE = 60_000_000
 
 
-def node_of(text: str) -> ApplyModule:
+def node_of(text: str) -> ApplyOperator:
     """The only node of windows in a query."""
-    (found,) = [each for each in plan(text).walk() if isinstance(each, ApplyModule)]
+    (found,) = [each for each in plan(text).walk() if isinstance(each, ApplyOperator)]
     return found
 
 
@@ -59,7 +59,7 @@ def test_a_window_in_group_by_lets_modules_answer() -> None:
     assert isinstance(found, Map)
     assert found.schema.names == ["itemID", "median(bid_price)"]
     module = MEDIAN.bind([column("bid_price").type], [], {})
-    assert found.input == ApplyModule(
+    assert found.input == ApplyOperator(
         input=BID,
         window=Hopping(Duration(10 * MINUTE), Duration(MINUTE)),
         calls=(Call(module, (column("bid_price"),), ("median",)),),
@@ -194,7 +194,7 @@ def test_columns_of_the_stream_go_before_bounds() -> None:
 
 def test_without_aggregates_it_is_asked_which_groups_there_are() -> None:
     node = node_of("SELECT itemID FROM Bid GROUP BY itemID, SESSION('5d')")
-    assert [call.module.name for call in node.calls] == ["count"]
+    assert [call.operator.name for call in node.calls] == ["count"]
 
 
 def test_windows_say_what_their_definition_says() -> None:
@@ -214,7 +214,7 @@ def test_rows_of_windows_can_be_ordered_and_bounded() -> None:
     )
     assert isinstance(found, Map)
     assert isinstance(found.input, TopK)
-    assert isinstance(found.input.input, ApplyModule)
+    assert isinstance(found.input.input, ApplyOperator)
 
 
 def test_a_rank_in_a_nested_query_is_over_windows() -> None:
@@ -224,7 +224,7 @@ def test_a_rank_in_a_nested_query_is_over_windows() -> None:
         "GROUP BY itemID, TUMBLING('5d')) WHERE n <= 2"
     )
     (top,) = [each for each in found.walk() if isinstance(each, TopK)]
-    assert isinstance(top.input, ApplyModule)
+    assert isinstance(top.input, ApplyOperator)
     assert top.input.columns is not None
 
 
@@ -247,7 +247,7 @@ def test_a_query_can_be_bound_again() -> None:
 
 def test_without_a_window_a_built_in_keeps_its_name() -> None:
     shown = plan("SELECT MEDIAN(bid_price) AS m FROM Bid WINDOW(RANGE '5d')")
-    assert not any(isinstance(each, ApplyModule) for each in shown.walk())
+    assert not any(isinstance(each, ApplyOperator) for each in shown.walk())
 
 
 def test_a_module_in_from_is_a_stream() -> None:
@@ -264,7 +264,7 @@ def test_a_module_in_from_is_a_stream() -> None:
         "then_at",
         "bid_price",
     ]
-    (node,) = [each for each in found.walk() if isinstance(each, ApplyModule)]
+    (node,) = [each for each in found.walk() if isinstance(each, ApplyOperator)]
     bound = FOLLOWED_BY.bind([column("place", SENSOR).type], ["x", "y"], {})
     assert node.calls == (Call(bound, (column("place", SENSOR),), ("first_at", "then_at")),)
     assert node.group_by == (("id", column("id", SENSOR)),)
@@ -283,7 +283,7 @@ def test_a_module_in_from_takes_queries_and_other_modules() -> None:
         "SELECT * FROM quantile(median(Bid, bid_price, TUMBLING('5d')), median, "
         "TUMBLING('9d'), 0.5)"
     )
-    assert sum(isinstance(each, ApplyModule) for each in nested.walk()) == 2
+    assert sum(isinstance(each, ApplyOperator) for each in nested.walk()) == 2
 
 
 def test_conditions_on_windows_stand_above_them() -> None:

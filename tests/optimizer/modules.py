@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from anabranch.aggregates.call import AggregateCall, Function
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule, Call, Lifetimed
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call, Lifetimed
 from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
@@ -22,8 +22,8 @@ from anabranch.algebra.modules.axis_window import (
     Snapshot,
     tumbling,
 )
-from anabranch.algebra.modules.builtin import builtin_module
-from anabranch.algebra.modules.module import Code, Module, Property, Result, Window
+from anabranch.algebra.modules.builtin import builtin_operator
+from anabranch.algebra.modules.user_operator import Code, Property, Result, UserOperator, Window
 from anabranch.algebra.node import Node
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
@@ -62,7 +62,7 @@ class Telling(Code):
 def telling(over: Node, text: str, *, group_filter: bool = True) -> Call:
     properties: set[Property] = {"deterministic"}
     argument = Expression.parse(text, over.schema)
-    module = Module(
+    module = UserOperator(
         name="told",
         kind="uda",
         takes=(("value", argument.type),),
@@ -76,13 +76,13 @@ def telling(over: Node, text: str, *, group_filter: bool = True) -> Call:
 
 def builtin(over: Node, function: Function, text: str | None, name: str) -> Call:
     argument = None if text is None else Expression.parse(text, over.schema)
-    module, arguments = builtin_module(AggregateCall(function=function, argument=argument))
+    module, arguments = builtin_operator(AggregateCall(function=function, argument=argument))
     return Call(module, arguments, (name,))
 
 
 def told(
     over: Node, window: AxisWindow, *by: str, group_filter: bool = True, **options: Any
-) -> ApplyModule:
+) -> ApplyOperator:
     """What a module that tells everything says of the column v, beside a count and a maximum."""
     calls = (
         telling(over, "v", group_filter=group_filter),
@@ -90,7 +90,7 @@ def told(
         builtin(over, "max", "x", "hi"),
     )
     groups = tuple((name, Expression.parse(name, over.schema)) for name in by)
-    return ApplyModule.over(over, window=window, calls=calls, group_by=groups, **options)
+    return ApplyOperator.over(over, window=window, calls=calls, group_by=groups, **options)
 
 
 def history(node: Node, streams: Histories) -> list[Lifetimed]:
@@ -103,7 +103,7 @@ def history(node: Node, streams: Histories) -> list[Lifetimed]:
         return list(streams[node.name])
     given = [history(each, streams) for each in node.inputs]
     match node:
-        case ApplyModule():
+        case ApplyOperator():
             return node.apply(given[0])
         case Union():
             return [event for each in given for event in each]
@@ -119,7 +119,7 @@ def _alone(event: Lifetimed) -> LogicalStream:
 
 
 def has_modules(node: Node) -> bool:
-    return any(isinstance(each, ApplyModule) for each in node.walk())
+    return any(isinstance(each, ApplyOperator) for each in node.walk())
 
 
 @st.composite

@@ -16,7 +16,7 @@ from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import CountByStart, Hopping, Session, Snapshot, tumbling
 from anabranch.algebra.node import Node
 from anabranch.algebra.shift import Shift
@@ -156,7 +156,7 @@ def test_plans_that_share_what_modules_see_say_the_same(data: st.DataObject) -> 
     streams = data.draw(given_to(*pair))
     for before, after in zip(pair, optimize_together(pair)):
         expected = said(before, streams)
-        if isinstance(before, ApplyModule) and expected is not None:
+        if isinstance(before, ApplyOperator) and expected is not None:
             assert said(after.node, streams) == expected
 
 
@@ -229,7 +229,7 @@ def test_a_condition_on_the_group_moves_below_modules() -> None:
     found = push_filter_below_apply_module(plan)
     assert isinstance(found, Filter)
     assert found.predicate.sql == "n > 1 AND w1 > 5"
-    assert isinstance(found.input, ApplyModule)
+    assert isinstance(found.input, ApplyOperator)
     assert isinstance(found.input.input, Filter)
     assert found.input.input.predicate.sql == "k = 'a'"
 
@@ -257,20 +257,20 @@ def test_a_condition_on_a_computed_group_moves_along() -> None:
     plan = told(S, Snapshot(), "k")
     plan = replace(plan, group_by=(("half", of("v % 2", S)),))
     found = push_filter_below_apply_module(where(plan, "half = 1"))
-    assert isinstance(found, ApplyModule)
+    assert isinstance(found, ApplyOperator)
     assert isinstance(found.input, Filter)
     assert found.input.predicate.sql == "(v % 2) = 1"
 
 
 def test_only_groups_and_arguments_are_read() -> None:
     calls = (builtin(S, "max", "x", "hi"),)
-    plan = ApplyModule.over(S, window=TEN, calls=calls, group_by=(("k", of("k", S)),))
+    plan = ApplyOperator.over(S, window=TEN, calls=calls, group_by=(("k", of("k", S)),))
     found = optimize(plan).node
-    assert isinstance(found, ApplyModule)
+    assert isinstance(found, ApplyOperator)
     assert isinstance(found.input, Map)
     assert found.input.schema.names == ["k", "x"]
     assert needed_columns(plan) == {"S": frozenset({"k", "x"})}
-    assert needed_columns(ApplyModule.over(Coalesce(input=S), window=TEN, calls=calls)) == {
+    assert needed_columns(ApplyOperator.over(Coalesce(input=S), window=TEN, calls=calls)) == {
         "S": None
     }
 
@@ -278,7 +278,7 @@ def test_only_groups_and_arguments_are_read() -> None:
 def test_a_module_that_may_fail_stays_where_failing_leaves_windows_out() -> None:
     plan = select(told(S, TEN, errors="skip"), "n")
     (below,) = optimize(plan).node.inputs
-    assert isinstance(below, ApplyModule)
+    assert isinstance(below, ApplyOperator)
     assert len(below.calls) == 3
 
 
@@ -362,7 +362,7 @@ def test_rows_out_are_windows_with_events() -> None:
 def test_schemas_of_calls_follow_the_input() -> None:
     plan = told(S, TEN, "k")
     found = optimize(where(select(plan, "k", "n"), "n > 0")).node
-    (module,) = [each for each in found.walk() if isinstance(each, ApplyModule)]
+    (module,) = [each for each in found.walk() if isinstance(each, ApplyOperator)]
     for call in module.calls:
         assert all(each.schema == module.input.schema for each in call.arguments)
     assert module.schema.field("n").type == pa.int64()

@@ -28,7 +28,7 @@ from anabranch.algebra.forms.split import Split
 from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
 from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
@@ -37,7 +37,7 @@ from anabranch.algebra.modules.axis_window import (
     Session,
     Snapshot,
 )
-from anabranch.algebra.modules.module import Module
+from anabranch.algebra.modules.user_operator import UserOperator
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.source import Source
@@ -157,10 +157,10 @@ TOGETHER: Final[dict[str, Node]] = {
 """Several operators in a stage, and keys that are gone before the end of it."""
 
 
-def windowed(over: Node, window: AxisWindow, module: Module, **options: Any) -> ApplyModule:
+def windowed(over: Node, window: AxisWindow, module: UserOperator, **options: Any) -> ApplyOperator:
     call = Call(module, (of("v", over),), ("said",))
     by = (("k", of("k", over)),)
-    return ApplyModule(input=over, window=window, calls=(call,), group_by=by, **options)
+    return ApplyOperator(input=over, window=window, calls=(call,), group_by=by, **options)
 
 
 WINDOWED: Final[dict[str, Node]] = {
@@ -384,7 +384,7 @@ def test_windows_on_a_grid_over_lifetimes_keep_their_shards() -> None:
     call = Call(PLAIN, (of("v"),), ("said",))
 
     def plan(over: Node, window: AxisWindow) -> PhysicalPlan:
-        return compile_plan(ApplyModule(input=over, window=window, calls=(call,)))
+        return compile_plan(ApplyOperator(input=over, window=window, calls=(call,)))
 
     change = Rescale(before=2, after=3, batch=1, epoch=1)
     folder = Folder.at("/nowhere")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import anabranch as ab
 from anabranch.testing import check_module
-from anabranch.testing.module_values import unstorable
+from anabranch.testing.operator_values import unstorable
 
 T = TypeVar("T")
 COUNTER = itertools.count()

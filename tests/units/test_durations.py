@@ -15,7 +15,7 @@ from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.merge import Merge
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import Hopping, Session
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
@@ -56,7 +56,7 @@ def found(kind: type[Node], stream: Stream) -> Any:
 
 
 def axis(stream: Stream) -> Any:
-    return found(ApplyModule, stream).window
+    return found(ApplyOperator, stream).window
 
 
 PYTHON: Final[dict[str, Callable[[Stream, Any], int]]] = {
@@ -209,7 +209,7 @@ def test_a_shift_may_go_back(kind: Kind, tmp_path: Path) -> None:
     assert found(Shift, stream.shift("-2 minutes")).by == -120
     assert found(Shift, stream.shift(timedelta(seconds=-2))).by == -2
     assert found(
-        ApplyModule, stream.tumbling("1 minute", offset="-5 s").agg(n="COUNT(*)")
+        ApplyOperator, stream.tumbling("1 minute", offset="-5 s").agg(n="COUNT(*)")
     ).window == (
         Hopping(60, 60, -5)  # type: ignore[arg-type]
     )

@@ -12,9 +12,9 @@ import pytest
 from tests.userops.asking import bound, rows, value
 
 import anabranch as ab
-from anabranch.algebra.modules.module import Template
+from anabranch.algebra.modules.user_operator import Template
 from anabranch.testing import check_module
-from anabranch.userops.bases import module_of
+from anabranch.userops.bases import operator_of
 from anabranch.userops.library import Library
 
 
@@ -79,7 +79,7 @@ def test_a_derived_class_is_a_good_module(module: type) -> None:
 
 
 def test_a_derived_class_has_the_signature_of_a_decorated_one() -> None:
-    assert [module_of(each).signature for each in EVERY] == [
+    assert [operator_of(each).signature for each in EVERY] == [
         "spread(prices DOUBLE) -> DOUBLE",
         "dear(prices DOUBLE, limit DOUBLE => 10.0) -> TABLE(dear DOUBLE)",
         "peaks(value DOUBLE) -> EVENTS(peaks DOUBLE)",
@@ -90,15 +90,15 @@ def test_a_derived_class_has_the_signature_of_a_decorated_one() -> None:
 
 
 def test_options_behind_the_bases_are_those_of_the_decorators() -> None:
-    total = bound(module_of(Total), int)
+    total = bound(operator_of(Total), int)
     assert (total.version, total.incremental, total.removes) == (2, True, True)
     assert "ordered" in total.properties
     assert total.code.can_migrate
     assert total.code.migrate(3, 1) == 31
-    latest = bound(module_of(Latest), int)
+    latest = bound(operator_of(Latest), int)
     assert (latest.removes, latest.time_sensitive, latest.code.can_migrate) == (False, True, False)
-    assert value(bound(module_of(Spread), float), []) is None
-    assert rows(bound(module_of(Above), float, limit=2.0), [1.0, 3.0]) == [(3.0,)]
+    assert value(bound(operator_of(Spread), float), []) is None
+    assert rows(bound(operator_of(Above), float, limit=2.0), [1.0, 3.0]) == [(3.0,)]
 
 
 def test_a_class_can_be_registered_and_is_one_module(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_subclass_of_a_module_inherits_its_options_but_not_its_name() -> None:
         def compute(self, prices: list[float]) -> float:
             return 2 * super().compute(prices)
 
-    wider = module_of(Wider)
+    wider = operator_of(Wider)
     assert wider.name == "wider"
     assert value(bound(wider, float), []) is None
     assert value(bound(wider, float), [1.0, 2.0]) == 2.0

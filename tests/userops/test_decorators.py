@@ -14,8 +14,8 @@ import pytest
 from tests.userops.asking import ask, bound, rows, value
 
 import anabranch as ab
-from anabranch.algebra.modules.module import Template
-from anabranch.algebra.modules.results import ModuleCallError
+from anabranch.algebra.modules.results import OperatorCallError
+from anabranch.algebra.modules.user_operator import Template
 from anabranch.model.time import Duration
 
 T = TypeVar("T")
@@ -331,7 +331,7 @@ def test_add_that_forgets_to_return_is_told_so() -> None:
         def compute(self, state: list[float]) -> int:
             return len(state)
 
-    with pytest.raises(ModuleCallError, match="return the state"):
+    with pytest.raises(OperatorCallError, match="return the state"):
         value(bound(Forgetful, float), [1.0])
 
 
@@ -360,11 +360,11 @@ def test_an_operator_that_gives_no_list_or_wrong_rows_fails() -> None:
     def late(prices: list[float]) -> list[ab.Event[float]]:
         return prices  # type: ignore[return-value]
 
-    with pytest.raises(ModuleCallError, match="not a list of results"):
+    with pytest.raises(OperatorCallError, match="not a list of results"):
         rows(bound(steps, float), [1.0])
-    with pytest.raises(ModuleCallError, match="not a row of before, after"):
+    with pytest.raises(OperatorCallError, match="not a row of before, after"):
         rows(bound(wrong, float), [1.0])
-    with pytest.raises(ModuleCallError, match="which is not an Event"):
+    with pytest.raises(OperatorCallError, match="which is not an Event"):
         rows(bound(late, float), [1.0])
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.userops.asking import ask, bound, rows, value
 
 import anabranch as ab
-from anabranch.algebra.modules.results import ModuleCallError
+from anabranch.algebra.modules.results import OperatorCallError
 
 
 def table(**columns: Any) -> pa.Table:
@@ -110,7 +110,7 @@ def test_wrong_tables_are_refused(given: Any, what: str) -> None:
     def wrong(events: pa.Table) -> Any:
         return given
 
-    with pytest.raises(ModuleCallError, match=what):
+    with pytest.raises(OperatorCallError, match=what):
         value(bound(wrong, float), [1.0])
 
 
@@ -120,7 +120,7 @@ def test_whole_numbers_may_come_as_floats_if_they_are_exact() -> None:
         return table(window=[0], value=[events["price"][0].as_py()])
 
     assert value(bound(some, float), [2.0]) == 2
-    with pytest.raises(ModuleCallError, match="not of type int64"):
+    with pytest.raises(OperatorCallError, match="not of type int64"):
         value(bound(some, float), [2.5])
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import anabranch as ab
-from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
 from anabranch.algebra.modules.axis_window import tumbling
 from anabranch.algebra.source import Source
 from anabranch.expressions.expression import Expression
@@ -25,7 +25,7 @@ def call(name: str, *columns: str, **parameters: object) -> Call:
 
 
 def test_aggregates_of_all_shapes_answer_side_by_side() -> None:
-    node = ApplyModule.over(
+    node = ApplyOperator.over(
         BIDS,
         window=tumbling(Duration(10)),
         calls=(
@@ -45,11 +45,11 @@ def test_aggregates_of_all_shapes_answer_side_by_side() -> None:
 
 
 def test_operators_give_rows_and_lifetimes() -> None:
-    best = ApplyModule.over(
+    best = ApplyOperator.over(
         BIDS, window=tumbling(Duration(10)), calls=(call("best", "item", "price", k=1),)
     )
     assert best.apply(EVENTS) == [((1, "b", 5.0), 0, 10), ((1, "a", 9.0), 10, 20)]
-    pattern = ApplyModule.over(
+    pattern = ApplyOperator.over(
         BIDS,
         window=tumbling(Duration(10)),
         calls=(call("followed_by", "item", first="a", then="b"),),
@@ -64,7 +64,7 @@ def test_a_module_that_fails_is_named_with_its_window() -> None:
         raise ValueError("no thanks")
 
     price = Expression.parse("price", BIDS.schema)
-    node = ApplyModule.over(
+    node = ApplyOperator.over(
         BIDS,
         window=tumbling(Duration(10)),
         calls=(Call(picky.bind([price.type]), (price,), ("picky",)),),

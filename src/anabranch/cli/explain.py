@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anabranch.cli.scripts import Modules, PlanOption, all_queries, last_query, register_modules
+from anabranch.cli.scripts import Modules, PlanOption, all_queries, last_query, register_operators
 
 
 def explain(
@@ -33,7 +33,7 @@ def explain(
     check_flags({"--emit": emit, "--plan": plan})
     options: dict[str, Any] = {"emit": emit, "plan": plan}
     with Engine() as engine:
-        register_modules(engine, modules)
+        register_operators(engine, modules)
         if every:
             typer.echo(engine.explain_all(all_queries(engine, file), **options))
             return

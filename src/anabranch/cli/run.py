@@ -13,7 +13,7 @@ from anabranch.cli.scripts import (
     PlanOption,
     all_queries,
     last_query,
-    register_modules,
+    register_operators,
     tell_notes,
 )
 from anabranch.errors import PlanError
@@ -114,7 +114,7 @@ def run(
     if shards is not None:
         _tell_what_happens()
     with Engine(shards=shards) as own:
-        register_modules(own, modules)
+        register_operators(own, modules)
         options: dict[str, Any] = {"emit": emit, "allow_unbounded": allow_unbounded, "plan": plan}
         if engine == "local":
             query = last_query(own, file, emit)

@@ -37,7 +37,7 @@ PlanOption = Annotated[
 """The option of every command that plans queries."""
 
 
-def register_modules(engine: Engine, files: list[str] | None) -> None:
+def register_operators(engine: Engine, files: list[str] | None) -> None:
     """Let the queries of an engine call what is in Python files."""
     for file in files or ():
         engine.register_file(file)

@@ -14,7 +14,7 @@ from anabranch.algebra.filter import Filter
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import CountByEnd, CountByStart, Hopping
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
@@ -124,8 +124,8 @@ def _cost(node: Node, given: list[Estimate], out: Estimate) -> Cost:
             return join_cost(given[0], given[1], _buckets(node, given), left)
         case Aggregation(group_by=groups):
             return _aggregate_cost(given[0], given[0].values(groups), left)
-        case ApplyModule():
-            return _module_cost(node, given[0], out)
+        case ApplyOperator():
+            return _operator_cost(node, given[0], out)
         case CountWindow(rows=rows, partition_by=groups):
             held = min(rows * given[0].values(groups), streams[0].live + rows)
             return Cost(arriving * (SEND + KEEP) + left * MAKE, held)
@@ -159,7 +159,7 @@ def _aggregate_cost(given: Estimate, groups: float, out: float) -> Cost:
     return Cost(work, min(groups, max(given.stream.live, 1.0)) * held)
 
 
-def _module_cost(node: ApplyModule, given: Estimate, out: Estimate) -> Cost:
+def _operator_cost(node: ApplyOperator, given: Estimate, out: Estimate) -> Cost:
     """Events are sent and kept as long as their windows; modules look at them in each window."""
     stream, rows = given.stream, out.stream
     groups = given.values(node.group_by)

@@ -16,7 +16,7 @@ from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import CountByEnd, CountByStart, Hopping, Session
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.session_window import SessionWindow
@@ -124,7 +124,7 @@ def of_operator(node: Node, given: list[Estimate]) -> Estimate:
             many = one.values(groups)
             stream = characteristics.grouped(one.stream, many)
             return Estimate(stream, _named(groups, one))
-        case ApplyModule(group_by=groups):
+        case ApplyOperator(group_by=groups):
             (one,) = given
             return Estimate(_in_windows(node, one), _named(groups, one))
         case SetOperation(kind="max-union"):
@@ -153,7 +153,7 @@ def _unary(node: Node, one: Estimate) -> Estimate:
     return replace(one, stream=stream)
 
 
-def _in_windows(node: ApplyModule, one: Estimate) -> Characteristics:
+def _in_windows(node: ApplyOperator, one: Estimate) -> Characteristics:
     """One row per window and group; an operator may give any number, on average one."""
     groups = one.values(node.group_by)
     match node.window:

@@ -6,7 +6,7 @@ from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.union import Union
@@ -26,7 +26,7 @@ def facts(node: Node, names: frozenset[str]) -> list[Expression]:
             return [*_about(names, p), *facts(x, names)]
         case Map(input=x, columns=columns):
             return _renamed(x, columns, names, node)
-        case Aggregation(input=x, group_by=columns) | ApplyModule(input=x, group_by=columns):
+        case Aggregation(input=x, group_by=columns) | ApplyOperator(input=x, group_by=columns):
             return _renamed(x, columns, names, node)
         case Join(kind="inner", left=x, right=y, predicate=p):
             asked = [] if p is None else _about(names, p)
@@ -55,7 +55,7 @@ def holds(node: Node, condition: Expression) -> bool:
             return _implies(node.predicate, condition) or _below(node, condition)
         case Map():
             return _computed(node, node.columns, condition)
-        case Aggregation() | ApplyModule():
+        case Aggregation() | ApplyOperator():
             return _computed(node, node.group_by, condition)
         case Union():
             return all(holds(each, condition) for each in node.inputs)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.aggregates.call import AggregateCall
-from anabranch.algebra.modules.apply_module import Call
+from anabranch.algebra.modules.apply_operator import Call
 from anabranch.algebra.node import Node
 from anabranch.expressions.expression import Expression
 from anabranch.expressions.rewriting import rebind

@@ -9,7 +9,7 @@ from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.source import Source
@@ -72,7 +72,7 @@ def _keys(node: Node) -> Keys:
             return _mapped(keys(node.input), node.columns)
         case Aggregation():
             return frozenset({frozenset(name for name, _ in node.group_by)})
-        case ApplyModule():
+        case ApplyOperator():
             return _windows(node)
         case TopK():
             return keys(node.input) | (_parts(node.partition_by) if node.k == 1 else NONE)
@@ -105,7 +105,7 @@ def _parts(partition_by: Columns) -> Keys:
     return NONE if plain is None else frozenset({frozenset(plain.values())})
 
 
-def _windows(node: ApplyModule) -> Keys:
+def _windows(node: ApplyOperator) -> Keys:
     """One row per group and window, where modules are aggregates."""
     groups = frozenset(name for name, _ in node.group_by)
     if not node.one_row:

@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
 from anabranch.algebra.modules.call import call_once, frame_of
-from anabranch.algebra.modules.module import WINDOW, Module, Template, Window
 from anabranch.algebra.modules.results import (
     Clip,
-    ModuleCallError,
+    OperatorCallError,
     Timed,
     Timestamps,
     called,
     settled_results,
 )
+from anabranch.algebra.modules.user_operator import WINDOW, Template, UserOperator, Window
 from anabranch.errors import AnabranchError, QueryError
-from anabranch.testing.module_cases import (
+from anabranch.testing.operator_cases import (
+    CheckCase,
     Events,
-    ModuleCase,
     as_events,
     cases_of,
     certain_cases,
@@ -34,10 +34,10 @@ from anabranch.testing.module_cases import (
     show_events,
     show_window,
 )
-from anabranch.testing.module_values import alike, unstorable
-from anabranch.userops.bases import module_of
+from anabranch.testing.operator_values import alike, unstorable
+from anabranch.userops.bases import operator_of
+from anabranch.userops.decorated_operator import DecoratedOperator
 from anabranch.userops.types import Open, form_of, names_in, resolved
-from anabranch.userops.user_module import UserModule
 
 _TRIED: Final = (pa.int64(), pa.string(), pa.float64())
 """What stands for types that a module leaves open."""
@@ -75,7 +75,7 @@ def check_module(
     Raises:
         AssertionError: It does not; with the smallest events that show it.
     """
-    module, like = module_of(module), module_of(like)
+    module, like = operator_of(module), operator_of(like)
     if not isinstance(module, Template):
         raise AssertionError(f"{module!r} is not a module: decorate it with @ab.uda or @ab.udo")
     for kinds in _argument_types(module, types, events):
@@ -93,12 +93,12 @@ def check_module(
 
 
 def _search(
-    check: Callable[[ModuleCase], None], cases: st.SearchStrategy[ModuleCase], examples: int
+    check: Callable[[CheckCase], None], cases: st.SearchStrategy[CheckCase], examples: int
 ) -> None:
     """Look for a case that fails, and make it small."""
     failures: list[AssertionError] = []
 
-    def tried(case: ModuleCase) -> None:
+    def tried(case: CheckCase) -> None:
         try:
             check(case)
         except AssertionError as failure:
@@ -126,47 +126,47 @@ def _search(
 class _Check:
     """A module, the same after it was sent, and perhaps another that must be like it."""
 
-    module: Module
-    sent: Module
-    like: Module | None
+    operator: UserOperator
+    sent: UserOperator
+    like: UserOperator | None
 
     def empty(self) -> None:
         """Ask about a window without events."""
-        case = ModuleCase(Window(0, 10), (), (), ())
-        if self.module.incremental:
+        case = CheckCase(Window(0, 10), (), (), ())
+        if self.operator.incremental:
             self._state(case)
-        if _can_answer(self.module, ()):
-            self._answers(self.module, case, ())
+        if _can_answer(self.operator, ()):
+            self._answers(self.operator, case, ())
 
-    def all_of(self, case: ModuleCase) -> None:
+    def all_of(self, case: CheckCase) -> None:
         """Everything that one window shows."""
-        if not _can_answer(self.module, case.events):
+        if not _can_answer(self.operator, case.events):
             return
-        first = self._answers(self.module, case, case.events)
-        again = self._answers(self.module, case, case.events)
+        first = self._answers(self.operator, case, case.events)
+        again = self._answers(self.operator, case, case.events)
         self._compare(case, first, again, "returns a different result when it is called again", 0.0)
         sent = self._answers(self.sent, case, case.events)
         self._compare(case, first, sent, "returns a different result in another process", 0.0)
-        if "ordered" not in self.module.properties:
-            order = self._answers(self.module, case, case.permuted)
+        if "ordered" not in self.operator.properties:
+            order = self._answers(self.operator, case, case.permuted)
             what = (
                 "returns a different result for another order of events (or declare ordered=True)"
             )
             self._compare(case, first, order, what)
-        if self.module.incremental:
+        if self.operator.incremental:
             self._piece_by_piece(case, first)
-        if self.module.frame != "python":
+        if self.operator.frame != "python":
             self._beside_others(case, first)
         if self.like is not None and _can_answer(self.like, case.events):
             other = self._answers(self.like, case, case.events)
             self._compare(case, first, other, f"does not return what {self.like.name} returns")
 
-    def _piece_by_piece(self, case: ModuleCase, first: list[Timed]) -> None:
+    def _piece_by_piece(self, case: CheckCase, first: list[Timed]) -> None:
         """Add more than is there, look, and remove it again."""
         begin = self._state(case)
         untouched = copy.deepcopy(begin)
-        more = case.more if self.module.removes else ()
-        ordered = "ordered" in self.module.properties
+        more = case.more if self.operator.removes else ()
+        ordered = "ordered" in self.operator.properties
         state = self._changed(case, begin, more, "add")
         for event in case.events if ordered else case.permuted:
             self._finished(case, state)
@@ -174,7 +174,7 @@ class _Check:
         state = self._changed(case, state, more, "remove")
         what = "returns a different result after events were added and removed again"
         self._compare(case, first, self._finished(case, state), what)
-        if self.module.removes:
+        if self.operator.removes:
             state = self._changed(case, state, case.events, "remove")
             none = self._finished(case, self._state(case))
             what = "keeps a state when all events were removed"
@@ -184,7 +184,7 @@ class _Check:
                 case, "returns a state that was changed; initial must create a new one"
             )
 
-    def _beside_others(self, case: ModuleCase, first: list[Timed]) -> None:
+    def _beside_others(self, case: CheckCase, first: list[Timed]) -> None:
         """Answer for two windows in one table as for each alone."""
         tables, alone = [], []
         for number, events in enumerate((case.events, case.more)):
@@ -192,20 +192,20 @@ class _Check:
                 table = self._table(events, case.window)
                 numbers = pa.array([number] * len(events), pa.int64())
                 tables.append(table.set_column(0, WINDOW, numbers))
-                alone += first if number == 0 else self._answers(self.module, case, events)
+                alone += first if number == 0 else self._answers(self.operator, case, events)
         if not tables:
             return
         together = self._called(
-            case, lambda: self.module.code.compute_frame(pa.concat_tables(tables))
+            case, lambda: self.operator.code.compute_frame(pa.concat_tables(tables))
         )
-        names = self.module.gives.names
+        names = self.operator.gives.names
         rows = list(zip(*(together.column(name).to_pylist() for name in names)))
         wanted = [values for values, _, _ in alone]
         if not alike(rows, wanted, 1e-9):
             what = "returns a different result for a window beside another one in the same table"
             raise self._failure(case, what, rows, wanted)
 
-    def _answers(self, module: Module, case: ModuleCase, events: Events) -> list[Timed]:
+    def _answers(self, module: UserOperator, case: CheckCase, events: Events) -> list[Timed]:
         columns, times = _columns(module, events)
 
         def answer() -> list[Timed]:
@@ -216,32 +216,32 @@ class _Check:
         return found
 
     def _table(self, events: Events, window: Window) -> pa.Table:
-        columns, times = _columns(self.module, events)
-        arrays = [pa.array(each, kind) for each, (_, kind) in zip(columns, self.module.takes)]
-        return frame_of(self.module, arrays, times, window)
+        columns, times = _columns(self.operator, events)
+        arrays = [pa.array(each, kind) for each, (_, kind) in zip(columns, self.operator.takes)]
+        return frame_of(self.operator, arrays, times, window)
 
-    def _state(self, case: ModuleCase) -> Any:
-        state = self._called(case, self.module.code.initial)
+    def _state(self, case: CheckCase) -> Any:
+        state = self._called(case, self.operator.code.initial)
         self._check_state(case, state)
         return state
 
-    def _changed(self, case: ModuleCase, state: Any, events: Events, method: str) -> Any:
-        change = getattr(self.module.code, method)
+    def _changed(self, case: CheckCase, state: Any, events: Events, method: str) -> Any:
+        change = getattr(self.operator.code, method)
         for event in events:
             call = partial(change, state, event.value, event.start, event.end)
             state = self._called(case, call)
         self._check_state(case, state)
         return state
 
-    def _finished(self, case: ModuleCase, state: Any) -> list[Timed]:
+    def _finished(self, case: CheckCase, state: Any) -> list[Timed]:
         def finish() -> list[Timed]:
-            given = list(self.module.code.finish(state, case.window))
-            return settled_results(self.module, given, case.window, _policy(self.module))
+            given = list(self.operator.code.finish(state, case.window))
+            return settled_results(self.operator, given, case.window, _policy(self.operator))
 
         found: list[Timed] = self._called(case, finish)
         return found
 
-    def _check_state(self, case: ModuleCase, state: Any) -> None:
+    def _check_state(self, case: CheckCase, state: Any) -> None:
         strange = unstorable(state)
         if strange is not None:
             raise self._failure(
@@ -251,37 +251,37 @@ class _Check:
             )
 
     def _called(
-        self, case: ModuleCase, call: Callable[[], Any], events: Events | None = None
+        self, case: CheckCase, call: Callable[[], Any], events: Events | None = None
     ) -> Any:
         try:
-            return called(self.module, call)
-        except ModuleCallError as failure:
+            return called(self.operator, call)
+        except OperatorCallError as failure:
             asked = case.events if events is None else events
             hint = "" if asked else "; return None, or declare its result: empty=..."
-            what = failure.reason.removeprefix(f"{self.module.name} ")
+            what = failure.reason.removeprefix(f"{self.operator.name} ")
             raise self._failure(case, f"{what}{hint}") from failure.__cause__
 
     def _compare(
-        self, case: ModuleCase, one: list[Timed], two: list[Timed], what: str, near: float = 1e-9
+        self, case: CheckCase, one: list[Timed], two: list[Timed], what: str, near: float = 1e-9
     ) -> None:
         if not alike(one, two, near):
             raise self._failure(case, what, one, two)
 
-    def _failure(self, case: ModuleCase, what: str, *results: Sequence[Any]) -> AssertionError:
-        lines = [f"module '{self.module.name}' {what}", f"  events: {show_events(case.events)}"]
-        if case.more and self.module.incremental:
+    def _failure(self, case: CheckCase, what: str, *results: Sequence[Any]) -> AssertionError:
+        lines = [f"module '{self.operator.name}' {what}", f"  events: {show_events(case.events)}"]
+        if case.more and self.operator.incremental:
             lines.append(f"  added and removed: {show_events(case.more)}")
         lines.append(f"  window: {show_window(case.window)}")
         lines += [f"  {word}: {each}" for word, each in zip(("once", "then"), results)]
         return AssertionError("\n".join(lines))
 
 
-def _can_answer(module: Module, events: Events) -> bool:
+def _can_answer(module: UserOperator, events: Events) -> bool:
     """Whether it is asked at all: tables do not show windows without events."""
     return bool(events) or module.frame == "python" or module.on_empty is not None
 
 
-def _policy(module: Module) -> Timestamps:
+def _policy(module: UserOperator) -> Timestamps:
     """The policy that shows most of what is wrong with times."""
     return "unchanged" if module.own_times else "align"
 
@@ -292,7 +292,7 @@ def _argument_types(
     """The types to try a module with."""
     if types:
         return [tuple(form_of(kind)[0] for kind in types)]
-    if not isinstance(module, UserModule):
+    if not isinstance(module, DecoratedOperator):
         raise AssertionError(f"give the types to test '{module.name}' with: types=[...]")
     forms = [each.form for each in module.declaration.seen.arguments]
     is_open = [bool(names_in(form)) for form in forms]
@@ -315,9 +315,9 @@ def _allowed(form: Any, kind: pa.DataType) -> pa.DataType:
 
 def _bound(
     module: Any, kinds: Sequence[pa.DataType], parameters: Mapping[str, Any] | None
-) -> Module:
+) -> UserOperator:
     try:
-        bound: Module = module.bind(kinds, (), parameters or {})
+        bound: UserOperator = module.bind(kinds, (), parameters or {})
     except QueryError as problem:
         raise AssertionError(
             f"module '{module.name}' cannot be called with these parameters and types: {problem}\n"
@@ -326,13 +326,13 @@ def _bound(
     return bound
 
 
-def _sent(module: Module) -> Module:
+def _sent(module: UserOperator) -> UserOperator:
     """The module as another process gets it."""
     # Spark's way to send code is loaded only here: the test kit works without it.
     from anabranch.runtime.spark.shipping import packed, unpacked
 
     try:
-        sent: Module = unpacked(packed(module))
+        sent: UserOperator = unpacked(packed(module))
     except AnabranchError:
         raise
     except Exception as problem:
@@ -342,7 +342,9 @@ def _sent(module: Module) -> Module:
     return sent
 
 
-def _columns(module: Module, events: Events) -> tuple[list[list[Any]], tuple[list[int], list[int]]]:
+def _columns(
+    module: UserOperator, events: Events
+) -> tuple[list[list[Any]], tuple[list[int], list[int]]]:
     width = len(module.takes)
     columns = [[copy.deepcopy(each.value[place]) for each in events] for place in range(width)]
     return columns, ([each.start for each in events], [each.end for each in events])

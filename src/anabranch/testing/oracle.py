@@ -14,7 +14,7 @@ from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.split import Split
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule, Lifetimed
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Lifetimed
 from anabranch.algebra.modules.event_identity import keeps_events
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
@@ -58,7 +58,7 @@ def meaning(
     """
     if isinstance(node, Source):
         return node.denote(streams[node.name])
-    if isinstance(node, ApplyModule):
+    if isinstance(node, ApplyOperator):
         events = _events(node.input, streams, histories, stable)
         return LogicalStream.of(node.apply(events, stable))
     return node.denote(*(meaning(each, streams, histories, stable) for each in node.inputs))
@@ -78,7 +78,7 @@ def _events(
     if not keeps_events(node):
         return meaning(node, streams, histories, stable).events()
     match node:
-        case ApplyModule():
+        case ApplyOperator():
             return node.apply(_events(node.input, streams, histories, stable), stable)
         case Split(length=length):
             return _cut(meaning(node, streams, histories, stable), length)

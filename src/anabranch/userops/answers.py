@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any, final
 
-from anabranch.algebra.modules.module import Event, Kind, Result, Row
-from anabranch.algebra.modules.results import ModuleCallError
+from anabranch.algebra.modules.results import OperatorCallError
+from anabranch.algebra.modules.user_operator import Event, Kind, Result, Row
 
 
 @final
@@ -24,7 +24,7 @@ class ResultMaker:
         empty: What it gives where nothing counts, if its author declared that.
     """
 
-    module: str
+    operator: str
     kind: Kind
     names: tuple[str, ...]
     single: bool
@@ -36,8 +36,8 @@ class ResultMaker:
         if self.kind == "uda":
             return [((given,), None, None)]
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-            raise ModuleCallError(
-                f"{self.module} returned {given!r}, which is not a list of results; "
+            raise OperatorCallError(
+                f"{self.operator} returned {given!r}, which is not a list of results; "
                 "return a list, or yield them"
             )
         return self._events(given) if self.own_times else self._rows(given)
@@ -48,7 +48,7 @@ class ResultMaker:
     def _events(self, given: Iterable[Any]) -> Iterator[Result]:
         for each in given:
             if not isinstance(each, Event):
-                raise ModuleCallError(f"{self.module} returned {each!r}, which is not an Event")
+                raise OperatorCallError(f"{self.operator} returned {each!r}, which is not an Event")
             yield self.row(each.value), each.start, each.end
 
     def row(self, given: Any) -> Row:
@@ -66,6 +66,6 @@ class ResultMaker:
                 return tuple(given[name] for name in self.names)
         elif is_dataclass(given) and all(hasattr(given, name) for name in self.names):
             return tuple(getattr(given, name) for name in self.names)
-        raise ModuleCallError(
-            f"{self.module} returned {given!r}, which is not a row of {', '.join(self.names)}"
+        raise OperatorCallError(
+            f"{self.operator} returned {given!r}, which is not a row of {', '.join(self.names)}"
         )

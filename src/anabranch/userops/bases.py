@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
-from anabranch.algebra.modules.module import Kind
+from anabranch.algebra.modules.user_operator import Kind
 from anabranch.errors import PlanError
+from anabranch.userops.decorated_operator import DecoratedOperator
 from anabranch.userops.decorators import Options, declared
-from anabranch.userops.user_module import UserModule
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -23,18 +23,18 @@ class _Base(ABC):
     Types are read from the annotations of `compute` and `add`, parameters from `__init__`.
     """
 
-    module_kind: ClassVar[Kind]
-    module_options: ClassVar[Mapping[str, Any]] = {}
+    operator_kind: ClassVar[Kind]
+    operator_options: ClassVar[Mapping[str, Any]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__()
-        known = {name: value for name, value in cls.module_options.items() if name != "name"}
+        known = {name: value for name, value in cls.operator_options.items() if name != "name"}
         try:
             Options(**options)
         except TypeError as problem:
             text = str(problem).replace("Options.__init__()", f"class {cls.__name__}")
             raise TypeError(text) from None
-        cls.module_options = {**known, **options}
+        cls.operator_options = {**known, **options}
 
 
 class Aggregate(_Base, Generic[R]):
@@ -49,7 +49,7 @@ class Aggregate(_Base, Generic[R]):
     'spread(prices DOUBLE) -> DOUBLE'
     """
 
-    module_kind = "uda"
+    operator_kind = "uda"
 
     @abstractmethod
     def compute(self, *events: Any, **more: Any) -> R | None:
@@ -59,7 +59,7 @@ class Aggregate(_Base, Generic[R]):
 class Operator(_Base, Generic[R]):
     """An operator: `compute` makes any number of rows, or events, out of those of a window."""
 
-    module_kind = "udo"
+    operator_kind = "udo"
 
     @abstractmethod
     def compute(self, *events: Any, **more: Any) -> Iterable[R]:
@@ -74,7 +74,7 @@ class IncrementalAggregate(_Base, Generic[S, R]):
     state that an earlier version left, as this one has it.
     """
 
-    module_kind = "uda"
+    operator_kind = "uda"
 
     @abstractmethod
     def initial(self) -> S:
@@ -92,7 +92,7 @@ class IncrementalAggregate(_Base, Generic[S, R]):
 class IncrementalOperator(_Base, Generic[S, R]):
     """An operator with a state per window; `remove` and `migrate` are optional."""
 
-    module_kind = "udo"
+    operator_kind = "udo"
 
     @abstractmethod
     def initial(self) -> S:
@@ -107,7 +107,7 @@ class IncrementalOperator(_Base, Generic[S, R]):
         """The rows of one window: `compute(self, state)`, or with `window: ab.Window`."""
 
 
-def module_of(found: Any) -> Any:
+def operator_of(found: Any) -> Any:
     """The module that a class stands for; anything else as it is.
 
     Raises:
@@ -117,7 +117,7 @@ def module_of(found: Any) -> Any:
 
 
 @cache  # one class is one module, however often it is registered
-def _declared(target: type[_Base]) -> UserModule[..., Any]:
+def _declared(target: type[_Base]) -> DecoratedOperator[..., Any]:
     missing = sorted(getattr(target, "__abstractmethods__", ()))
     if missing:
         raise PlanError(
@@ -125,8 +125,8 @@ def _declared(target: type[_Base]) -> UserModule[..., Any]:
             where=f"{target.__module__}.{target.__qualname__}",
             hint=f"for example: {_signature(target, missing[0])}",
         )
-    options = Options(**target.module_options)
-    return UserModule(declared(target.module_kind, target, options, {}), target)
+    options = Options(**target.operator_options)
+    return DecoratedOperator(declared(target.operator_kind, target, options, {}), target)
 
 
 def _signature(target: type[_Base], method: str) -> str:

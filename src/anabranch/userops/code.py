@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from anabranch.algebra.modules.module import Code, Result, Row, Window
-from anabranch.algebra.modules.results import ModuleCallError
+from anabranch.algebra.modules.results import OperatorCallError
+from anabranch.algebra.modules.user_operator import Code, Result, Row, Window
 from anabranch.userops.answers import ResultMaker
 from anabranch.userops.definition import Callee
 from anabranch.userops.view import EventView
@@ -66,9 +66,9 @@ class IncrementalCode(Code):
             return state
         changed = getattr(self.callee.target, method)(state, *shown)
         if changed is None and self.initial() is not None:
-            raise ModuleCallError(
-                f"{self.answers.module}.{method} returned None; return the state, also when it was "
-                "changed in place"
+            raise OperatorCallError(
+                f"{self.answers.operator}.{method} returned None; return the state, also when it "
+                "was changed in place"
             )
         return changed
 

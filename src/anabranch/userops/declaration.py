@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, final
 
-from anabranch.algebra.modules.module import Frame, Kind, Property
+from anabranch.algebra.modules.user_operator import Frame, Kind, Property
 from anabranch.errors import PlanError
 from anabranch.userops.definition import Definition
 from anabranch.userops.types import Form, show_form

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, ParamSpec, TypeVar, final, overload
 
-from anabranch.algebra.modules.module import Frame, Kind, Property
-from anabranch.algebra.modules.results import ModuleCallError, typed_values
+from anabranch.algebra.modules.results import OperatorCallError, typed_values
+from anabranch.algebra.modules.user_operator import Frame, Kind, Property
 from anabranch.userops.answers import ResultMaker
 from anabranch.userops.declaration import NOTHING, Argument, Declaration, EventForm, Given
+from anabranch.userops.decorated_operator import DecoratedOperator
 from anabranch.userops.definition import Definition
 from anabranch.userops.frame_code import TIMES, reserved
 from anabranch.userops.reading import AnnotationReader
 from anabranch.userops.types import names_in
-from anabranch.userops.user_module import UserModule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,11 +51,11 @@ class Options:
 
 
 @overload
-def uda(target: Callable[P, R], /) -> UserModule[P, R]: ...
+def uda(target: Callable[P, R], /) -> DecoratedOperator[P, R]: ...
 
 
 @overload
-def uda(**options: Any) -> Callable[[Callable[P, R]], UserModule[P, R]]: ...
+def uda(**options: Any) -> Callable[[Callable[P, R]], DecoratedOperator[P, R]]: ...
 
 
 def uda(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -87,11 +87,11 @@ def uda(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 @overload
-def udo(target: Callable[P, R], /) -> UserModule[P, R]: ...
+def udo(target: Callable[P, R], /) -> DecoratedOperator[P, R]: ...
 
 
 @overload
-def udo(**options: Any) -> Callable[[Callable[P, R]], UserModule[P, R]]: ...
+def udo(**options: Any) -> Callable[[Callable[P, R]], DecoratedOperator[P, R]]: ...
 
 
 def udo(target: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -121,10 +121,10 @@ def _decorator(kind: Kind, target: Callable[..., Any] | None, options: dict[str,
     except TypeError as problem:
         raise TypeError(str(problem).replace("Options.__init__()", kind)) from None
 
-    def decorated(found: Callable[..., Any]) -> UserModule[..., Any]:
-        own = getattr(found, "module_options", {})
+    def decorated(found: Callable[..., Any]) -> DecoratedOperator[..., Any]:
+        own = getattr(found, "operator_options", {})
         of_both = Options(**{**own, **options}) if own else chosen
-        return UserModule(declared(kind, found, of_both, names), found)
+        return DecoratedOperator(declared(kind, found, of_both, names), found)
 
     return decorated if target is None else decorated(target)
 
@@ -292,6 +292,6 @@ def _with_empty(reader: AnnotationReader, found: Declaration, empty: Any) -> Dec
         for value, (_, form) in zip(row, columns):
             if not names_in(form):
                 typed_values([value], form, "empty is")
-    except ModuleCallError as problem:
+    except OperatorCallError as problem:
         raise reader.wrong(problem.reason, "give the result for a window without events") from None
     return replace(found, empty=row)

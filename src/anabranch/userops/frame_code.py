@@ -10,8 +10,8 @@ from typing import Any, Final, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.algebra.modules.module import FRAME_TIMES, WINDOW, Code, Frame
-from anabranch.algebra.modules.results import ModuleCallError, typed_values
+from anabranch.algebra.modules.results import OperatorCallError, typed_values
+from anabranch.algebra.modules.user_operator import FRAME_TIMES, WINDOW, Code, Frame
 from anabranch.errors import PlanError
 from anabranch.userops.answers import ResultMaker
 from anabranch.userops.definition import Callee
@@ -51,9 +51,9 @@ class FrameCode(Code):
         given = self.callee.compute(library.shown(counted), **self.callee.keywords)
         table = library.read(given)
         if not isinstance(table, pa.Table):
-            raise ModuleCallError(
-                f"{self.answers.module} returned a {type(given).__name__}, which is not a table of "
-                f"{self.frame}"
+            raise OperatorCallError(
+                f"{self.answers.operator} returned a {type(given).__name__}, which is not a table "
+                f"of {self.frame}"
             )
         return self._complete(self._typed(table), events, counted)
 
@@ -79,8 +79,8 @@ class FrameCode(Code):
         missing = [each.name for each in wanted if each.name not in table.column_names]
         if missing:
             shown = VALUE if self.answers.kind == "uda" and missing[0] != WINDOW else missing[0]
-            raise ModuleCallError(
-                f"{self.answers.module} returned a table without '{shown}'; it has: "
+            raise OperatorCallError(
+                f"{self.answers.operator} returned a table without '{shown}'; it has: "
                 f"{', '.join(names)}"
             )
         columns = [self._cast(table.column(each.name), each) for each in wanted]
@@ -91,25 +91,25 @@ class FrameCode(Code):
             return column
         # pandas has floats for integers with gaps; such a column is taken if it is exact.
         exact = pa.types.is_floating(column.type) and pa.types.is_integer(wanted.type)
-        who = f"{self.answers.module} returned, in '{wanted.name}',"
+        who = f"{self.answers.operator} returned, in '{wanted.name}',"
         if exact or widens(column.type, wanted.type) or _is_alike(column.type, wanted.type):
             try:
                 return column.cast(wanted.type)
             except pa.ArrowInvalid as problem:
-                raise ModuleCallError(
+                raise OperatorCallError(
                     f"{who} a value that is not of type {wanted.type}: {problem}"
                 ) from None
         if pa.types.is_null(wanted.type) or pa.types.is_nested(wanted.type):
             return typed_values(column.to_pylist(), wanted.type, who)
-        raise ModuleCallError(f"{who} values of the type {column.type}, not {wanted.type}")
+        raise OperatorCallError(f"{who} values of the type {column.type}, not {wanted.type}")
 
     def _complete(self, table: pa.Table, events: pa.Table, counted: pa.Table) -> pa.Table:
         """The results, with those of windows of which it saw nothing but NULLs."""
         asked, answered = counted.column(WINDOW).unique(), table.column(WINDOW)
         strange = answered.filter(pc.invert(pc.is_in(answered, asked)))
         if len(strange) or answered.null_count:
-            raise ModuleCallError(
-                f"{self.answers.module} returned a result for the window number "
+            raise OperatorCallError(
+                f"{self.answers.operator} returned a result for the window number "
                 f"{strange[0] if len(strange) else None}, which is not in its table"
             )
         if self.answers.kind == "uda":
@@ -126,11 +126,11 @@ class FrameCode(Code):
 
     def _check_one_each(self, asked: pa.Array, answered: pa.ChunkedArray) -> None:
         if len(answered.unique()) != len(answered):
-            raise ModuleCallError(f"{self.answers.module} returned two values for one window")
+            raise OperatorCallError(f"{self.answers.operator} returned two values for one window")
         if len(answered) != len(asked):
             missing = asked.filter(pc.invert(pc.is_in(asked, answered.combine_chunks())))
-            raise ModuleCallError(
-                f"{self.answers.module} returned no value for {len(missing)} of {len(asked)} "
+            raise OperatorCallError(
+                f"{self.answers.operator} returned no value for {len(missing)} of {len(asked)} "
                 f"windows"
             )
 

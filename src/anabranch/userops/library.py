@@ -12,9 +12,9 @@ from inspect import isabstract
 from types import ModuleType
 from typing import Any, Final, Protocol, final
 
-from anabranch.algebra.modules.module import Template
+from anabranch.algebra.modules.user_operator import Template
 from anabranch.errors import OperatorError, PlanError, QueryError
-from anabranch.userops.bases import module_of
+from anabranch.userops.bases import operator_of
 from anabranch.userops.shipped.every import SHIPPED
 
 GROUP: Final = "anabranch.modules"
@@ -67,7 +67,7 @@ class Library(Mapping[str, Any]):
         self._register(module, name, replace)
 
     def _register(self, module: Any, name: str | None, replace: bool = False) -> None:
-        module = module_of(module)
+        module = operator_of(module)
         if not isinstance(module, Template) and not isinstance(getattr(module, "name", None), str):
             what = getattr(module, "__name__", repr(module))
             raise PlanError(
@@ -177,11 +177,11 @@ def _templates(offered: Any) -> Iterator[Any]:
             # What it imported from elsewhere is not its own, and half a class is no module yet.
             own = getattr(each, "__module__", None) == offered.__name__
             if own and not name.startswith("_") and not isabstract(each):
-                found = module_of(each)
+                found = operator_of(each)
                 if isinstance(found, Template):
                     yield found
         return
-    offered = module_of(offered)
+    offered = operator_of(offered)
     if isinstance(offered, Template) or not isinstance(offered, Iterable):
         if not isinstance(getattr(offered, "name", None), str):
             raise TypeError(f"{offered!r} is not a module; decorate it with @ab.uda or @ab.udo")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inspect import Parameter as Formal
 from typing import Any, Final, Literal, final, get_args, get_origin
 
-from anabranch.algebra.modules.module import Event, Kind, Window
+from anabranch.algebra.modules.user_operator import Event, Kind, Window
 from anabranch.errors import PlanError
 from anabranch.model.time import Duration
 from anabranch.userops.declaration import (

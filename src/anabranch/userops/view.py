@@ -9,7 +9,7 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from anabranch.algebra.modules.module import Event, Row, Window
+from anabranch.algebra.modules.user_operator import Event, Row, Window
 from anabranch.userops.declaration import EventForm
 from anabranch.userops.types import conversion
 

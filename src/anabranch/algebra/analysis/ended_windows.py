@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
 from anabranch.errors import PlanError
 
@@ -15,7 +15,7 @@ def only_ended(node: Node) -> Node:
     Raises:
         PlanError: It has no such windows.
     """
-    if not any(isinstance(each, ApplyModule) for each in node.walk()):
+    if not any(isinstance(each, ApplyOperator) for each in node.walk()):
         raise PlanError(
             "emission 'watermark' needs a window of the time axis, and the query has none",
             where=node.label,
@@ -28,6 +28,6 @@ def only_ended(node: Node) -> Node:
 def _ended(node: Node) -> Node:
     inputs = tuple(_ended(each) for each in node.inputs)
     found = node if inputs == node.inputs else node.with_inputs(*inputs)
-    if isinstance(found, ApplyModule) and found.open_windows:
+    if isinstance(found, ApplyOperator) and found.open_windows:
         return replace(found, open_windows=False)
     return found

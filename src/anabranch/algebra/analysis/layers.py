@@ -6,7 +6,7 @@ from typing import Final
 
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.set_operation import SetOperation
@@ -90,6 +90,6 @@ def least_length(node: Node) -> int | None:
             return None if None in sides else min(side for side in sides if side is not None)
         case Join(kind="left") | SetOperation(kind="max-union"):
             return least_length(node.left)
-        case ApplyModule(window=Hopping(size=size), timestamps="align"):
+        case ApplyOperator(window=Hopping(size=size), timestamps="align"):
             return size
     return least_length(*node.inputs) if node.traits.keeps_length else None

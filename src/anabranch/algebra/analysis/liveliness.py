@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import Snapshot
 
 _EVERY_EVENT: Final = "; an event is forgotten with the last of its windows"
 
 
-def settles_with_input(node: ApplyModule) -> bool:
+def settles_with_input(node: ApplyOperator) -> bool:
     """Whether all that holds before the stable point is settled, also of windows that go on.
 
     A window between two changes says the same wherever it ends, if modules see values only. So a
@@ -21,7 +21,7 @@ def settles_with_input(node: ApplyModule) -> bool:
     return isinstance(node.window, Snapshot) and shown and not node.time_sensitive
 
 
-def liveliness(node: ApplyModule) -> str:
+def liveliness(node: ApplyOperator) -> str:
     """How far results are settled once the input is, up to a stable point.
 
     The stricter rule counts where several modules answer together.
@@ -44,7 +44,7 @@ def liveliness(node: ApplyModule) -> str:
     )
 
 
-def cleanup(node: ApplyModule) -> str:
+def cleanup(node: ApplyOperator) -> str:
     """When windows and events are forgotten."""
     if node.sees_ends:
         rule = "a window is forgotten when all its events have ended by the stable point"
@@ -53,12 +53,12 @@ def cleanup(node: ApplyModule) -> str:
     return rule + _EVERY_EVENT
 
 
-def warning(node: ApplyModule) -> str | None:
+def warning(node: ApplyOperator) -> str | None:
     """Why windows may have to be kept for long; None where they have not."""
     if not node.sees_ends or node.input.properties.only_points:
         return None
     names = ", ".join(
-        dict.fromkeys(call.module.name for call in node.calls if call.module.time_sensitive)
+        dict.fromkeys(call.operator.name for call in node.calls if call.operator.time_sensitive)
     )
     return (
         f"{names} may see an end that lies after its window: an event with a long lifetime keeps "

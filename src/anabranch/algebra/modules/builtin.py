@@ -1,4 +1,4 @@
-"""The aggregates of the language as modules, so that they answer for windows of the time axis."""
+"""The aggregates of the language in the form of user operators, for windows of the time axis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anabranch.aggregates.function import Parameters
 from anabranch.aggregates.table import FUNCTIONS
 from anabranch.aggregates.value_groups import Ints, ValueGroups
 from anabranch.aggregates.window_lanes import over_windows
-from anabranch.algebra.modules.module import WINDOW, Code, Module, Property
+from anabranch.algebra.modules.user_operator import WINDOW, Code, Property, UserOperator
 from anabranch.expressions.expression import Expression
 
 VALUE: Final = "value"
@@ -23,12 +23,12 @@ VALUE: Final = "value"
 _PROPERTIES: Final[frozenset[Property]] = frozenset({"deterministic", "group_filter"})
 
 
-def builtin_module(call: AggregateCall) -> tuple[Module, tuple[Expression, ...]]:
-    """A built-in aggregate as a module, and what it is applied to.
+def builtin_operator(call: AggregateCall) -> tuple[UserOperator, tuple[Expression, ...]]:
+    """A built-in aggregate as a user operator, and what it is applied to.
 
     >>> price = Expression.column("price", pa.schema([("price", pa.float64())]))
-    >>> module, arguments = builtin_module(AggregateCall(function="max", argument=price))
-    >>> module.label, module.shape, [each.sql for each in arguments]
+    >>> operator, arguments = builtin_operator(AggregateCall(function="max", argument=price))
+    >>> operator.label, operator.shape, [each.sql for each in arguments]
     ('max', 'UDA, on arrow', ['price'])
     """
     kind = pa.null() if call.argument is None else call.argument.type
@@ -37,7 +37,7 @@ def builtin_module(call: AggregateCall) -> tuple[Module, tuple[Expression, ...]]
         "fraction": call.fraction,
         "separator": call.separator,
     }
-    module = Module(
+    operator = UserOperator(
         name=call.function,
         kind="uda",
         takes=() if call.argument is None else ((VALUE, kind),),
@@ -55,7 +55,7 @@ def builtin_module(call: AggregateCall) -> tuple[Module, tuple[Expression, ...]]
             separator=call.separator,
         ),
     )
-    return module, () if call.argument is None else (call.argument,)
+    return operator, () if call.argument is None else (call.argument,)
 
 
 @final

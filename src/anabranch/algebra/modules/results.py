@@ -1,4 +1,4 @@
-"""What a module gave for a window: checked, and put into the columns and times it shall have."""
+"""Results of a user operator for a window: checked, and put into columns and times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from anabranch.algebra.modules.module import Module, Result, Row, Window
+from anabranch.algebra.modules.user_operator import Result, Row, UserOperator, Window
 from anabranch.model.time import BEGINNING, FOREVER, format_time
 
 Clip: TypeAlias = Literal["none", "left", "right", "full"]
@@ -19,8 +19,8 @@ T = TypeVar("T")
 Timed: TypeAlias = tuple[Row, int, int]
 
 
-class ModuleCallError(Exception):
-    """A module did what it must not do, for one window.
+class OperatorCallError(Exception):
+    """A user operator did what it must not do, for one window.
 
     `event` is the number of the event that seems to be the reason.
     """
@@ -31,49 +31,49 @@ class ModuleCallError(Exception):
         self.event = event
 
 
-def called(module: Module, call: Callable[..., T], *given: Any) -> T:
-    """What a module answers; whatever it raises becomes a failure.
+def called(operator: UserOperator, call: Callable[..., T], *given: Any) -> T:
+    """What a user operator answers; whatever it raises becomes a failure.
 
     Raises:
         ModuleCallError: It raised something.
     """
     try:
         return call(*given)
-    except ModuleCallError:
+    except OperatorCallError:
         raise
     except (Exception, SystemExit) as problem:
         what = type(problem).__name__
         message = str(problem).strip().split("\n")[0]
-        raise ModuleCallError(
-            f"{module.name} raised {what}" + (f": {message}" if message else "")
+        raise OperatorCallError(
+            f"{operator.name} raised {what}" + (f": {message}" if message else "")
         ) from problem
 
 
 def settled_results(
-    module: Module, given: Iterable[Result], window: Window, timestamps: Timestamps
+    operator: UserOperator, given: Iterable[Result], window: Window, timestamps: Timestamps
 ) -> list[Timed]:
     """The results of a window with the lifetimes they shall have.
 
     Raises:
         ModuleCallError: A value has the wrong type, or a lifetime is impossible.
     """
-    results: list[Result] = called(module, list, given)
+    results: list[Result] = called(operator, list, given)
     for each in results:
-        if called(module, len, each) != 3:
-            raise ModuleCallError(f"{module.name} returned {each!r}, which is not a result")
-    rows = typed_rows(module, [values for values, _, _ in results])
-    if not module.own_times or timestamps == "align":
+        if called(operator, len, each) != 3:
+            raise OperatorCallError(f"{operator.name} returned {each!r}, which is not a result")
+    rows = typed_rows(operator, [values for values, _, _ in results])
+    if not operator.own_times or timestamps == "align":
         return [(values, window.start, window.end) for values in rows]
     found: list[Timed] = []
     for values, (_, start, end) in zip(rows, results):
-        timed = settled_times(module, start, end, window, timestamps)
+        timed = settled_times(operator, start, end, window, timestamps)
         if timed is not None:
             found.append((values, *timed))
     return found
 
 
 def settled_times(
-    module: Module, start: Any, end: Any, window: Window, timestamps: Timestamps
+    operator: UserOperator, start: Any, end: Any, window: Window, timestamps: Timestamps
 ) -> tuple[int, int] | None:
     """The lifetime that a result shall have; None where nothing is left of it.
 
@@ -82,37 +82,39 @@ def settled_times(
     """
     for time in (start, end):
         if not isinstance(time, int) or isinstance(time, bool) or not BEGINNING <= time <= FOREVER:
-            raise ModuleCallError(f"{module.name} returned an event with the time {time!r}")
+            raise OperatorCallError(f"{operator.name} returned an event with the time {time!r}")
     if start >= end or start == FOREVER:
-        raise ModuleCallError(
-            f"{module.name} returned an event that ends at {format_time(end)}, "
+        raise OperatorCallError(
+            f"{operator.name} returned an event that ends at {format_time(end)}, "
             f"not after its start {format_time(start)}"
         )
     if timestamps == "clip":
         start, end = max(start, window.start), min(end, window.end)
         return (start, end) if start < end else None
     if start < window.start:
-        raise ModuleCallError(
-            f"{module.name} returned an event from {format_time(start)} on, before its window"
+        raise OperatorCallError(
+            f"{operator.name} returned an event from {format_time(start)} on, before its window"
         )
     return start, end
 
 
-def typed_rows(module: Module, rows: Sequence[Any]) -> list[Row]:
+def typed_rows(operator: UserOperator, rows: Sequence[Any]) -> list[Row]:
     """The values as columns of the declared types have them.
 
     Raises:
         ModuleCallError: A row has the wrong number of values, or one has another type.
     """
-    width = len(module.gives)
+    width = len(operator.gives)
     for row in rows:
         if not isinstance(row, tuple) or len(row) != width:
-            raise ModuleCallError(f"{module.name} returned {row!r}, which is not {width} values")
-    if module.kind == "uda" and len(rows) != 1:
-        raise ModuleCallError(f"{module.name} returned {len(rows)} values for one window")
+            raise OperatorCallError(
+                f"{operator.name} returned {row!r}, which is not {width} values"
+            )
+    if operator.kind == "uda" and len(rows) != 1:
+        raise OperatorCallError(f"{operator.name} returned {len(rows)} values for one window")
     columns = [
-        typed_values([row[index] for row in rows], each.type, f"{module.name} returned")
-        for index, each in enumerate(module.gives)
+        typed_values([row[index] for row in rows], each.type, f"{operator.name} returned")
+        for index, each in enumerate(operator.gives)
     ]
     return list(zip(*(column.to_pylist() for column in columns))) if rows else []
 
@@ -129,12 +131,12 @@ def typed_values(values: list[Any], kind: pa.DataType, who: str) -> pa.Array:
         wrong = numbers and isinstance(value, bool)
         wrong |= pa.types.is_integer(kind) and isinstance(value, float)
         if wrong:
-            raise ModuleCallError(f"{who} {value!r}, which is not of type {kind}")
+            raise OperatorCallError(f"{who} {value!r}, which is not of type {kind}")
     try:
         return pa.array(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         wrong_one = next((value for value in values if not _fits(value, kind)), values)
-        raise ModuleCallError(f"{who} {wrong_one!r}, which is not of type {kind}") from None
+        raise OperatorCallError(f"{who} {wrong_one!r}, which is not of type {kind}") from None
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
@@ -146,7 +148,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 
 def clipped(start: int, end: int, window: Window, clip: Clip) -> tuple[int, int]:
-    """A lifetime as a module sees it."""
+    """A lifetime as a user operator sees it."""
     if clip in ("left", "full"):
         start = max(start, window.start)
     if clip in ("right", "full"):

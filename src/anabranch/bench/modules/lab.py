@@ -10,13 +10,13 @@ from typing import Final, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.algebra.source import Source
 from anabranch.bench.rows import draw_rows
 from anabranch.expressions.expression import Expression
 from anabranch.kernels.plan.local_runner import LocalRunner
-from anabranch.language.fragments.module import parse_module_call
+from anabranch.language.fragments.operator_call import parse_operator_call
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Duration, Time
 from anabranch.userops.library import default_library
@@ -107,10 +107,10 @@ def feed(events: int, batch: int, keys: int, per_second: int) -> list[EventBatch
     return batches
 
 
-def plan(shape: str, size: int, hop: int, *, open_windows: bool = False) -> ApplyModule:
+def plan(shape: str, size: int, hop: int, *, open_windows: bool = False) -> ApplyOperator:
     """The mean of `v` per `k`, in one of the shapes."""
-    module, arguments = parse_module_call(f"{SHAPES[shape]}(v)", ROWS, default_library())
-    return ApplyModule.over(
+    module, arguments = parse_operator_call(f"{SHAPES[shape]}(v)", ROWS, default_library())
+    return ApplyOperator.over(
         ROWS,
         window=Hopping(Duration(size), Duration(hop)),
         calls=(Call(module, arguments, ("mean",)),),
@@ -119,7 +119,7 @@ def plan(shape: str, size: int, hop: int, *, open_windows: bool = False) -> Appl
     )
 
 
-def run(node: ApplyModule, batches: Sequence[EventBatch]) -> RunCost:
+def run(node: ApplyOperator, batches: Sequence[EventBatch]) -> RunCost:
     """All batches in the kernel, one behind the other."""
     runner = LocalRunner(node)
     seconds, windows = 0.0, 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Final
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.bench.modules.lab import SECOND, SHAPES, ModulesSize, RunCost, feed, plan, run
 from anabranch.bench.report import Report
 from anabranch.model.batch import EventBatch
@@ -50,7 +50,7 @@ def lengths(report: Report, size: ModulesSize) -> None:
 def _measure(
     report: Report,
     what: str,
-    node: ApplyModule,
+    node: ApplyOperator,
     batches: list[EventBatch],
     size: ModulesSize,
     **about: object,

@@ -13,7 +13,7 @@ import typer
 
 from anabranch import __version__
 from anabranch.cli.queries.entries import state_folder
-from anabranch.cli.scripts import Modules, register_modules
+from anabranch.cli.scripts import Modules, register_operators
 from anabranch.errors import PlanError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def shell(
         if interactive:
             typer.echo(f"anabranch {__version__}, engine {engine}; \\help helps, \\q leaves")
         if modules:
-            register_modules(session.engine, modules)
+            register_operators(session.engine, modules)
         if file is not None:
             session.run_file(file)
         if interactive:

@@ -1,4 +1,4 @@
-"""What a module sees of windows and what it says of them; and whether it says the same again."""
+"""Events of windows as a user operator sees them, its results, and whether it repeats them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.modules.module import Module, Window
-from anabranch.algebra.modules.results import ModuleCallError
+from anabranch.algebra.modules.results import OperatorCallError
+from anabranch.algebra.modules.user_operator import UserOperator, Window
 from anabranch.kernels.columns.grouped import Ints
 from anabranch.model.payload import freeze, show_payload
 from anabranch.model.time import format_time
@@ -20,14 +20,14 @@ from anabranch.model.time import format_time
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowEvents:
-    """What a module sees of some windows: their events, window by window.
+    """What a user operator sees of some windows: their events, window by window.
 
     Attributes:
         start: The start of every window.
         end: The end of every window.
         cuts: Where the events of each window begin among all, and where the last ones end.
         columns: The arguments, one value per event.
-        since: The starts of the events, as the module sees them.
+        since: The starts of the events, as the user operator sees them.
         until: Their ends.
     """
 
@@ -42,7 +42,7 @@ class WindowEvents:
         return len(self.start)
 
     def window(self, number: int) -> Window:
-        """A window, as modules see it."""
+        """A window, as user operators see it."""
         return Window(int(self.start[number]), int(self.end[number]))
 
     def only(self, number: int) -> WindowEvents:
@@ -67,7 +67,7 @@ class WindowEvents:
 @final
 @dataclass(slots=True)
 class OperatorResults:
-    """What a module says: rows of some windows, or why there are none.
+    """What a user operator says: rows of some windows, or why there are none.
 
     Attributes:
         owner: The number of the window of each row.
@@ -81,10 +81,10 @@ class OperatorResults:
     columns: list[pa.Array]
     start: Ints
     end: Ints
-    failures: dict[int, ModuleCallError] = field(default_factory=dict)
+    failures: dict[int, OperatorCallError] = field(default_factory=dict)
 
 
-def compare(module: Module, one: Sequence[Any], two: Sequence[Any]) -> None:
+def compare(operator: UserOperator, one: Sequence[Any], two: Sequence[Any]) -> None:
     """Two answers to one question must be the same.
 
     Raises:
@@ -92,9 +92,9 @@ def compare(module: Module, one: Sequence[Any], two: Sequence[Any]) -> None:
     """
     first, second = freeze(list(one)), freeze(list(two))
     if not _alike(first, second):
-        raise ModuleCallError(
-            f"{module.name} is not deterministic: for the same events it returned {_short(first)}, "
-            f"then {_short(second)}"
+        raise OperatorCallError(
+            f"{operator.name} is not deterministic: for the same events it returned "
+            f"{_short(first)}, then {_short(second)}"
         )
 
 

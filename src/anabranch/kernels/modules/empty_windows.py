@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.kernels.columns.grouped import Ints, is_first
 from anabranch.kernels.contract.column_names import END, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.modules.axis_grid import first_open, windows_over
 from anabranch.kernels.modules.failures import Failures, no_members
-from anabranch.kernels.modules.module_windows import States, ask_all
+from anabranch.kernels.modules.operator_windows import States, ask_all
 from anabranch.kernels.modules.window_answers import WindowResults
 from anabranch.kernels.modules.window_bags import numbers, sorted_rows
 from anabranch.kernels.modules.window_events import WindowLayout, Windows
@@ -24,7 +24,7 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 
 
 def empty_windows(
-    node: ApplyModule,
+    node: ApplyOperator,
     layout: WindowLayout,
     runs: tuple[Sequence[SortedRun], Sequence[SortedRun]],
     frontier: Frontier,
@@ -37,7 +37,7 @@ def empty_windows(
         layout: Its layout.
         runs: The groups that have begun, and the events.
         frontier: How far time has come.
-        failures: Where it is noted that a module failed.
+        failures: Where it is noted that a user operator failed.
 
     Returns:
         The results, and the groups that have begun with this batch.

@@ -1,4 +1,4 @@
-"""Modules that failed for windows: the query fails with them, or reports what happened."""
+"""User operators that failed for windows: the query fails with them, or reports what happened."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Final, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import clock_of
 from anabranch.kernels.columns.grouped import Ints
 from anabranch.kernels.contract.column_names import ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
-from anabranch.kernels.modules.module_windows import Failure
+from anabranch.kernels.modules.operator_windows import Failure
 from anabranch.kernels.modules.window_events import WindowLayout, WindowMembers, Windows, no_pairs
 from anabranch.model.batch import no_rows, take_rows
 from anabranch.model.payload import Payload, payloads, show_payload
@@ -35,9 +35,9 @@ Members = Callable[[Windows], WindowMembers]
 @final
 @dataclass(slots=True, eq=False)
 class Failures:
-    """Reports of the windows of one step that have no results because a module failed."""
+    """Reports of the windows of one step that have no results because a user operator failed."""
 
-    node: ApplyModule
+    node: ApplyOperator
     layout: WindowLayout
     members: Members
     reports: list[dict[str, Any]] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Failures:
         clock = clock_of(self.node.input)
         times = (int(windows.start[index]), int(windows.end[index]))
         report: dict[str, Any] = {
-            "module": failure.module,
+            "module": failure.operator,
             "reason": failure.reason,
             "window": [clock.format(time) for time in times],
             "group": show_payload(group) if self.layout.keys else None,

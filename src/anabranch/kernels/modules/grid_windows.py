@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.kernels.columns.grouped import group_max, group_starts, is_first
 from anabranch.kernels.contract.column_names import END, ID, NEW_STOP, START, STOP, TIME
@@ -36,7 +36,7 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 
 
 def grid_plan(
-    node: ApplyModule,
+    node: ApplyOperator,
     layout: WindowLayout,
     runs: Sequence[SortedRun],
     moves: pa.RecordBatch,
@@ -69,7 +69,7 @@ def grid_plan(
 
 
 def _moved(
-    node: ApplyModule, layout: WindowLayout, moves: pa.RecordBatch, frontier: Frontier
+    node: ApplyOperator, layout: WindowLayout, moves: pa.RecordBatch, frontier: Frontier
 ) -> tuple[WindowMembers, Windows]:
     """What moves take out of windows that had begun, and bring into them."""
     assert isinstance(node.window, Hopping)
@@ -97,12 +97,12 @@ def _moved(
     return concat_members(*parts), Windows(ids[owner], begins, ends)
 
 
-def _has_points(node: ApplyModule) -> bool:
+def _has_points(node: ApplyOperator) -> bool:
     return node.input.properties.only_points
 
 
 def _begun_now(
-    node: ApplyModule,
+    node: ApplyOperator,
     layout: WindowLayout,
     runs: Sequence[SortedRun],
     moves: pa.RecordBatch,
@@ -127,7 +127,7 @@ def _begun_now(
 
 
 def _grid_members(
-    node: ApplyModule, layout: WindowLayout, runs: Sequence[SortedRun], windows: Windows
+    node: ApplyOperator, layout: WindowLayout, runs: Sequence[SortedRun], windows: Windows
 ) -> WindowMembers:
     """The events of some windows: those of windows that overlap are read once."""
     assert isinstance(node.window, Hopping)
@@ -154,7 +154,7 @@ def _grid_members(
 
 
 def grid_line(
-    node: ApplyModule, layout: WindowLayout, runs: Sequence[SortedRun], stable: Time
+    node: ApplyOperator, layout: WindowLayout, runs: Sequence[SortedRun], stable: Time
 ) -> Time:
     """The start of the earliest window of which something may still change."""
     assert isinstance(node.window, Hopping)

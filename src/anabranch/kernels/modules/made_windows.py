@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import CountByStart, Snapshot
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, positions_of
 from anabranch.kernels.contract.column_names import END, TIME, WEND
@@ -35,7 +35,7 @@ from anabranch.model.time import FOREVER, Time
 
 
 def span_plan(
-    node: ApplyModule,
+    node: ApplyOperator,
     layout: WindowLayout,
     runs: tuple[Sequence[SortedRun], Sequence[SortedRun]],
     groups: Ids,
@@ -77,7 +77,7 @@ def span_plan(
 
 
 def _spanned(
-    node: ApplyModule, layout: WindowLayout, runs: Sequence[SortedRun], groups: Ids, line: Ints
+    node: ApplyOperator, layout: WindowLayout, runs: Sequence[SortedRun], groups: Ids, line: Ints
 ) -> tuple[Windows, WindowMembers, pa.RecordBatch]:
     """The windows of groups, the events in them, and rows for the list of windows."""
     rows, group = layout.events.of(runs, groups)
@@ -99,7 +99,7 @@ def _spanned(
 
 
 def _window_rows(
-    node: ApplyModule,
+    node: ApplyOperator,
     layout: WindowLayout,
     groups: Ids,
     spans: Spans,
@@ -141,7 +141,7 @@ def _differ(
     return changed
 
 
-def matters(node: ApplyModule, rows: pa.RecordBatch, line: Ints | int) -> Mask:
+def matters(node: ApplyOperator, rows: pa.RecordBatch, line: Ints | int) -> Mask:
     """Which events may be in windows that begin at the line of their group, or later."""
     times = numbers(rows, TIME if isinstance(node.window, CountByStart) else END)
     return np.asarray(times >= line)
@@ -160,7 +160,7 @@ def lines_of(layout: WindowLayout, runs: Sequence[SortedRun], groups: Ids, stabl
 
 
 def open_since(
-    node: ApplyModule, layout: WindowLayout, runs: Sequence[SortedRun], stable: Time
+    node: ApplyOperator, layout: WindowLayout, runs: Sequence[SortedRun], stable: Time
 ) -> int:
     """The start of the earliest window made by events that may still change, or FOREVER."""
     rows = layout.windows.where(runs, lambda rows: numbers(rows, END) > stable)
@@ -170,7 +170,7 @@ def open_since(
     return int(numbers(rows, TIME)[there].min(initial=FOREVER))
 
 
-def ends_settle(node: ApplyModule) -> bool:
+def ends_settle(node: ApplyOperator) -> bool:
     """Whether what is said of a window is settled up to its end, though that may still move.
 
     If it moves, what was said holds longer, and that is all.

@@ -1,4 +1,4 @@
-"""The states of modules as bytes: plain values only, readable in any process and version."""
+"""The states of user operators as bytes: plain values only, readable in any process and version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLAIN: Final = (str, int, bool, type(None))
 
 
 def encode_state(state: Any, version: int = 1) -> bytes:
-    """A state, and the version of the module that left it.
+    """A state, and the version of the user operator that left it.
 
     >>> decode_state(encode_state((2, 0.5, {"seen": {1, 2}}), 3))
     ((2, 0.5, {'seen': {1, 2}}), 3)

@@ -18,14 +18,14 @@ from typing import final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import clock_of
 from anabranch.kernels.columns.grouped import Ints
 from anabranch.kernels.contract.column_names import ID, ROW, SINCE, TIME, UNTIL, WEND
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.contract.keys import ids_and_checks
 from anabranch.kernels.modules.failures import Failures
-from anabranch.kernels.modules.module_windows import Failure, ResultRows
+from anabranch.kernels.modules.operator_windows import Failure, ResultRows
 from anabranch.kernels.modules.window_bags import numbers
 from anabranch.kernels.modules.window_events import WindowLayout, Windows
 from anabranch.kernels.modules.window_planning import mixed_hash
@@ -76,7 +76,7 @@ def answers_before(
 
 
 def moves(
-    node: ApplyModule, layout: WindowLayout, rows: pa.RecordBatch, *, come: bool
+    node: ApplyOperator, layout: WindowLayout, rows: pa.RecordBatch, *, come: bool
 ) -> EventBatch:
     """Rows of answers as events that come, or go."""
     every = np.repeat(np.arange(rows.num_rows), numbers(rows, COUNT))
@@ -92,7 +92,7 @@ def moves(
 
 
 def within_bounds(
-    node: ApplyModule,
+    node: ApplyOperator,
     old: pa.RecordBatch,
     new: pa.RecordBatch,
     results: WindowResults,
@@ -107,7 +107,7 @@ def within_bounds(
         new: The new results, in the same form.
         results: The new results, with their windows.
         bound: What holds before this must not change.
-        failures: Where it is noted that a module changed it.
+        failures: Where it is noted that a user operator changed it.
     """
     ids = np.unique(np.concatenate([numbers(old, ID), numbers(new, ID)]))
     sums, groups = [], []
@@ -124,7 +124,7 @@ def within_bounds(
     wrong = sums[0] != sums[1]
     if not wrong.any():
         return old, new
-    name = node.calls[0].module.name
+    name = node.calls[0].operator.name
     when = clock_of(node.input).format(bound)
     reason = f"{name} changed results before {when}, which it had promised to keep"
     own = np.flatnonzero(np.isin(results.windows.ids, ids[wrong]))

@@ -1,4 +1,4 @@
-"""One batch: ask modules about the windows that it changes, and diff with the stored results."""
+"""One batch: ask user operators about the windows it changes, diff with the stored results."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.kernels.columns.grouped import Mask
 from anabranch.kernels.contract.column_names import END, ID, MEMBERS, TIME, WEND
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.modules.empty_windows import empty_windows
 from anabranch.kernels.modules.failures import Failures, no_members
-from anabranch.kernels.modules.module_windows import ask_all
+from anabranch.kernels.modules.operator_windows import ask_all
 from anabranch.kernels.modules.window_answers import (
     WindowResults,
     answer_rows,
@@ -64,7 +64,7 @@ class Change:
 
 
 def change_windows(
-    node: ApplyModule,
+    node: ApplyOperator,
     layout: WindowLayout,
     lists: TraceLists,
     frontier: Frontier,
@@ -113,14 +113,14 @@ def change_windows(
     )
 
 
-def _is_cut(node: ApplyModule, frontier: Frontier) -> bool:
+def _is_cut(node: ApplyOperator, frontier: Frontier) -> bool:
     """Whether time is over, and some events never end."""
     over = frontier.stable[1] == FOREVER
     return over and isinstance(node.window, Hopping) and not node.input.properties.only_points
 
 
 def _beyond(
-    node: ApplyModule, layout: WindowLayout, lists: TraceLists, frontier: Frontier
+    node: ApplyOperator, layout: WindowLayout, lists: TraceLists, frontier: Frontier
 ) -> Windows:
     """At the end of time: windows with results that begin after everything that happened."""
     if not _is_cut(node, frontier):
@@ -131,7 +131,7 @@ def _beyond(
     return Windows.of(numbers(rows, ID), numbers(rows, TIME), numbers(rows, WEND))[0]
 
 
-def _without(node: ApplyModule, windows: Windows, gone: Windows, frontier: Frontier) -> Windows:
+def _without(node: ApplyOperator, windows: Windows, gone: Windows, frontier: Frontier) -> Windows:
     """Windows that are still there."""
     there = gone.find(windows.ids, windows.start, windows.end) < 0
     if _is_cut(node, frontier):
@@ -140,7 +140,7 @@ def _without(node: ApplyModule, windows: Windows, gone: Windows, frontier: Front
 
 
 def _ask(
-    node: ApplyModule,
+    node: ApplyOperator,
     layout: WindowLayout,
     asked: Windows,
     states: WindowStates,

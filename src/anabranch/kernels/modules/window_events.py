@@ -1,4 +1,4 @@
-"""Events in windows: in which form they are sent and kept, and what modules see of them."""
+"""Events in windows: in which form they are sent and kept, and what user operators see of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.modules.apply_module import ApplyModule, Call
-from anabranch.algebra.modules.module import Window
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
+from anabranch.algebra.modules.user_operator import Window
 from anabranch.expressions.expression import Expression, evaluate_all
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, order_by_id_and_time
 from anabranch.kernels.contract.column_names import (
@@ -56,13 +56,13 @@ class WindowLayout:
     checked: bool
 
     @staticmethod
-    def of(node: ApplyModule) -> WindowLayout:
+    def of(node: ApplyOperator) -> WindowLayout:
         """The layout of a node."""
         values: dict[tuple[str, str], tuple[Expression, pa.DataType]] = {}
         indexes = []
         for call in node.calls:
             own = []
-            for argument, (_, kind) in zip(call.arguments, call.module.takes, strict=True):
+            for argument, (_, kind) in zip(call.arguments, call.operator.takes, strict=True):
                 values.setdefault((argument.sql, str(kind)), (argument, kind))
                 own.append(list(values).index((argument.sql, str(kind))))
             indexes.append(tuple(own))
@@ -71,8 +71,8 @@ class WindowLayout:
             keys=keys,
             values=tuple(values.values()),
             argument_indexes=tuple(indexes),
-            results=tuple(each.type for call in node.calls for each in call.module.gives),
-            states=sum(call.module.incremental for call in node.calls),
+            results=tuple(each.type for call in node.calls for each in call.operator.gives),
+            states=sum(call.operator.incremental for call in node.calls),
             checked=needs_check(keys),
         )
 
@@ -102,7 +102,7 @@ class WindowLayout:
 
     @property
     def events(self) -> Bag:
-        """Events that modules may still see."""
+        """Events that user operators may still see."""
         return Bag(tuple(self.about), (ROW, ROW_CHECK))
 
     @property
@@ -133,7 +133,7 @@ class WindowLayout:
         """The first window of every group, where empty ones count."""
         return Bag(tuple(zip(self.key_names, self.keys)), ())
 
-    def send(self, node: ApplyModule, batch: EventBatch) -> pa.RecordBatch:
+    def send(self, node: ApplyOperator, batch: EventBatch) -> pa.RecordBatch:
         """Moves in the form in which they go through the exchange."""
         batch = batch.where(batch.end != batch.new_end)
         length = len(batch)
@@ -194,7 +194,7 @@ class Windows:
         return Windows(ids[first_rows], start[first_rows], end[first_rows]), number
 
     def one(self, index: int) -> Window:
-        """One of them, as modules see it."""
+        """One of them, as user operators see it."""
         return Window(int(self.start[index]), int(self.end[index]))
 
     def take(self, chosen: Ints | Mask) -> Windows:
@@ -241,7 +241,7 @@ class WindowMembers:
     """Events in windows: `owner` is the window, `row` the row of `rows` with the event.
 
     `count` says how many there are, or how many more and fewer. `begin` is the start of the event,
-    `stop` its end, `since` and `until` are what modules see of them.
+    `stop` its end, `since` and `until` are what user operators see of them.
     """
 
     owner: Ints
@@ -322,8 +322,8 @@ def netted(pairs: WindowMembers) -> WindowMembers:
 def seen_by(
     call: Call, chosen: Sequence[int], pairs: WindowMembers, windows: Windows, names: Sequence[str]
 ) -> WindowEvents:
-    """What a module sees of windows, whose events are all there: each so often as it is there."""
-    rows, module = pairs.rows, call.module
+    """Windows with their events, each as often as it holds, as a user operator sees them."""
+    rows, operator = pairs.rows, call.operator
     columns = [rows.column(names[index]) for index in chosen]
     order = _order(call, columns, pairs)
     order = np.repeat(order, pairs.count[order])
@@ -334,16 +334,16 @@ def seen_by(
         windows.end,
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         tuple(column.take(where) for column in columns),
-        pairs.since[order] if module.time_sensitive else pairs.begin[order],
-        pairs.until[order] if module.time_sensitive else pairs.stop[order],
+        pairs.since[order] if operator.time_sensitive else pairs.begin[order],
+        pairs.until[order] if operator.time_sensitive else pairs.stop[order],
     )
 
 
 def _order(call: Call, columns: Sequence[pa.Array], pairs: WindowMembers) -> Ints:
-    """By window; in it as a module sees it, where that is of interest."""
-    module = call.module
-    if not module.time_sensitive and "ordered" not in module.properties:
+    """By window; in it as a user operator sees it, where that is of interest."""
+    operator = call.operator
+    if not operator.time_sensitive and "ordered" not in operator.properties:
         return np.argsort(pairs.owner, kind="stable")
     ties = stable_hash(columns, pairs.rows.num_rows)[pairs.row] if columns else pairs.row
-    times = (pairs.until, pairs.since) if module.time_sensitive else (pairs.begin,)
+    times = (pairs.until, pairs.since) if operator.time_sensitive else (pairs.begin,)
     return np.lexsort((ties, *times, pairs.owner))

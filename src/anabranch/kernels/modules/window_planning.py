@@ -1,4 +1,4 @@
-"""What a batch does to windows, and what modules see of the events in them."""
+"""What a batch does to windows, and what user operators see of the events in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import Session, Snapshot
 from anabranch.errors import EngineError, StreamError
 from anabranch.kernels.columns.grouped import Ids, Ints
@@ -95,9 +95,9 @@ class WindowPlan:
 
 
 def visible(
-    node: ApplyModule, around: tuple[Ints, Ints], begin: Ints, stop: Ints
+    node: ApplyOperator, around: tuple[Ints, Ints], begin: Ints, stop: Ints
 ) -> tuple[Ints, Ints]:
-    """Lifetimes as modules see them in windows; where none does, ends do not count."""
+    """Lifetimes as user operators see them in windows; where none does, ends do not count."""
     if not node.time_sensitive:
         return begin, np.zeros(len(begin), np.int64)
     since = np.maximum(begin, around[0]) if node.clip in ("left", "full") else begin
@@ -105,7 +105,7 @@ def visible(
     return since, until
 
 
-def until_of(node: ApplyModule, windows: Windows) -> Ints:
+def until_of(node: ApplyOperator, windows: Windows) -> Ints:
     """From when on windows and the events in them stay, apart from ends that lie behind them."""
     # An end that is as late as the promise may still move away.
     if isinstance(node.window, Snapshot) or (
@@ -115,8 +115,8 @@ def until_of(node: ApplyModule, windows: Windows) -> Ints:
     return windows.end
 
 
-def seen_until(node: ApplyModule, windows: Windows, pairs: WindowMembers) -> Ints:
-    """From when on nothing that modules see of windows can change any more.
+def seen_until(node: ApplyOperator, windows: Windows, pairs: WindowMembers) -> Ints:
+    """From when on nothing that user operators see of windows can change any more.
 
     `pairs` are all events of the windows.
     """
@@ -132,7 +132,7 @@ def ends_of(windows: int, pairs: WindowMembers) -> Ints:
     return latest
 
 
-def present(node: ApplyModule, rows: pa.RecordBatch) -> pa.RecordBatch:
+def present(node: ApplyOperator, rows: pa.RecordBatch) -> pa.RecordBatch:
     """The same events, if all of them are there.
 
     Raises:

@@ -1,15 +1,15 @@
-"""The states that incremental modules keep of windows: moved by what came and left, or rebuilt.
+"""States of incremental user operators: moved by the events that came and left, or rebuilt.
 
 A state row is (group, window start, window end, number of member events, keys, one blob per
 incremental call). The invariant: the blob is what `initial` gives after `add` and `remove` of a
 sequence of events whose net effect is exactly the events that are in the window now. So a state
-depends on the history only if the module breaks its promise that `remove` undoes `add`.
+depends on the history only if the user operator breaks its promise that `remove` undoes `add`.
 
 What happens to the state of a changed window (`plan.since` says which old window it comes from):
 - the old state is read, events that left are removed and those that came are added, earliest first,
   and among equal begins those that came before those that left;
-- if something left and a module cannot remove, or the old state failed, the window is *rebuilt*:
-  `initial`, then `add` of all its events, for which events are kept;
+- if something left and a user operator cannot remove, or the old state failed, the window is
+  *rebuilt*: `initial`, then `add` of all its events, for which events are kept;
 - with no events left, the row is dropped; the blob NULL marks a state that could not be made.
 
 Example, a sum over the window [0, 10) with events 3 at 2 and 4 at 5: state 7, members 2. A batch
@@ -30,13 +30,13 @@ from typing import final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.kernels.columns.grouped import Ints, Mask
 from anabranch.kernels.contract.column_names import END, MEMBERS, WEND
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.contract.keys import ids_and_checks
 from anabranch.kernels.modules.failures import Failures
-from anabranch.kernels.modules.module_windows import States, advance
+from anabranch.kernels.modules.operator_windows import States, advance
 from anabranch.kernels.modules.window_bags import negative, numbers, sorted_rows
 from anabranch.kernels.modules.window_events import (
     WindowLayout,
@@ -110,14 +110,14 @@ def group_keys(
 
 
 def update_states(
-    node: ApplyModule,
+    node: ApplyOperator,
     layout: WindowLayout,
     runs: Sequence[SortedRun],
     plan: WindowPlan,
     gone: Windows,
     failures: Failures,
 ) -> tuple[WindowStates, pa.RecordBatch]:
-    """Move the states of incremental modules by the events that came and left.
+    """Move the states of incremental user operators by the events that came and left.
 
     Args:
         node: The node.
@@ -125,7 +125,7 @@ def update_states(
         runs: The stored states.
         plan: What happens to windows.
         gone: Windows that are no more.
-        failures: Where it is noted that a module failed.
+        failures: Where it is noted that a user operator failed.
 
     Returns:
         The states of the changed windows as they are now, and the rows that change the list.
@@ -153,11 +153,11 @@ def update_states(
 
 
 def _rebuilt(
-    node: ApplyModule, plan: WindowPlan, before: WindowStates
+    node: ApplyOperator, plan: WindowPlan, before: WindowStates
 ) -> tuple[Mask, WindowMembers]:
     """The windows to rebuild; and what to add and remove: moves, or all events of those windows."""
     again, more = before.failed(), plan.more
-    if any(not call.module.removes for call in node.calls):
+    if any(not call.operator.removes for call in node.calls):
         again[more.owner[more.count < 0]] = True
     if again.any():
         rebuilt = np.flatnonzero(again)
@@ -166,8 +166,10 @@ def _rebuilt(
     return again, more
 
 
-def _until(node: ApplyModule, plan: WindowPlan, more: WindowMembers, before: WindowStates) -> Ints:
-    """From when on nothing that modules see of windows can change any more."""
+def _until(
+    node: ApplyOperator, plan: WindowPlan, more: WindowMembers, before: WindowStates
+) -> Ints:
+    """From when on nothing that user operators see of windows can change any more."""
     windows = plan.changed
     until = until_of(node, windows)
     if not node.sees_ends:

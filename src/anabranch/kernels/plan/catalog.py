@@ -23,7 +23,7 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
 from anabranch.algebra.merge import Merge
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
@@ -45,7 +45,7 @@ from anabranch.kernels.lifetimes.from_signed import FromSignedKernel
 from anabranch.kernels.lifetimes.split import KeepKernel, SplitKernel
 from anabranch.kernels.lifetimes.to_stream import ToStreamKernel
 from anabranch.kernels.merge.merge import MergeKernel
-from anabranch.kernels.modules.apply_module import ApplyModuleKernel
+from anabranch.kernels.modules.apply_operator import ApplyOperatorKernel
 from anabranch.kernels.multiplicity.multiplicity import MultiplicityKernel
 from anabranch.kernels.row_windows.count_window import CountWindowKernel
 from anabranch.kernels.row_windows.session_window import SessionWindowKernel
@@ -106,9 +106,9 @@ def kernel_of(node: Node) -> Stateless | Placement:
                 route=_columns(node.schema, [name for name, _ in node.group_by]),
                 names={part.is_column: name for name, part in node.group_by if part.is_column},
             )
-        case ApplyModule():
+        case ApplyOperator():
             return Placement(
-                kernel=ApplyModuleKernel.of(node),
+                kernel=ApplyOperatorKernel.of(node),
                 kind="modules",
                 colocated_by=frozenset(name for name, _ in node.group_by),
                 keys=dict(node.group_by),

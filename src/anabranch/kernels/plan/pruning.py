@@ -10,7 +10,7 @@ from anabranch.algebra.clip import Clip
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
@@ -47,7 +47,7 @@ def needed_columns(*nodes: Node) -> dict[str, frozenset[str] | None]:
                 parts = [part for _, part in at.group_by]
                 parts += [call.argument for _, call in at.aggregates if call.argument is not None]
                 visit(at.input, _columns_of(parts))
-            case ApplyModule():
+            case ApplyOperator():
                 parts = [part for _, part in at.group_by]
                 parts += [argument for call in at.calls for argument in call.arguments]
                 visit(at.input, _columns_of(parts))

@@ -8,7 +8,7 @@ from typing import Any, Final, get_args
 
 from sqlglot import exp
 
-from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
 from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
@@ -131,7 +131,7 @@ def without_bounds(
     return [(name, tree) for name, tree in keys if not tree.meta.get("bound")]
 
 
-def apply_modules(
+def apply_operators(
     text: AxisWindowText,
     over: Node,
     calls: tuple[Call, ...],
@@ -139,14 +139,14 @@ def apply_modules(
     context: Context,
     *,
     bounds: bool = False,
-) -> ApplyModule:
+) -> ApplyOperator:
     """The node of a window as it is written."""
     window = bind_axis_window(text, over, context)
     options = bind_options(text, context)
     wanted = options.pop("bounds", False) or bounds
     made = context.build(
         text.span,
-        lambda: ApplyModule.over(
+        lambda: ApplyOperator.over(
             over,
             window=window,
             calls=calls,
@@ -155,7 +155,7 @@ def apply_modules(
             **options,
         ),
     )
-    assert isinstance(made, ApplyModule)
+    assert isinstance(made, ApplyOperator)
     return made
 
 

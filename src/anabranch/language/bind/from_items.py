@@ -17,14 +17,14 @@ from anabranch.language.bind.as_of import bind_versions, holds_one_instant, read
 from anabranch.language.bind.broadcast_hints import Broadcast, broadcast_names, refuse_unused
 from anabranch.language.bind.conditions import conjuncts, has_outer
 from anabranch.language.bind.merges import bind_merge
-from anabranch.language.bind.module_items import bind_module_item
+from anabranch.language.bind.operator_items import bind_operator_item
 from anabranch.language.bind.stream_functions import bind_stream_function
 from anabranch.language.bind.windows import bind_axis, bind_granularity, bind_window
 from anabranch.language.names.context import Context
 from anabranch.language.names.fresh_name import fresh_name
 from anabranch.language.names.scope import Item, Scope, plan_column
 from anabranch.language.text.stream_dialect import STREAM_FUNCTIONS
-from anabranch.language.text.window_text import MergeText, ModuleText, StreamFunctionText
+from anabranch.language.text.window_text import MergeText, OperatorText, StreamFunctionText
 
 BindQuery: TypeAlias = Callable[[exp.Query, Context], Node]
 
@@ -79,8 +79,10 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
     match table:
         case exp.Table(meta={"merge": MergeText() as merged}):
             node = bind_merge(merged, context, lambda each: bind_item(each, context, bind))
-        case exp.Table(meta={"module": ModuleText() as module}):
-            node = bind_module_item(module, context, lambda each: bind_item(each, context, bind))
+        case exp.Table(meta={"module": OperatorText() as operator}):
+            node = bind_operator_item(
+                operator, context, lambda each: bind_item(each, context, bind)
+            )
         case exp.Subquery() if any(table.args.get(key) for key in ("with_", "order", "limit")):
             node = bind(table, context)
         case exp.Subquery(this=exp.Table() | exp.Subquery() as inner):

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.aggregate import Aggregation
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
 from anabranch.errors import AnabranchError
 from anabranch.expressions.expression import Expression
@@ -25,7 +25,7 @@ from anabranch.language.text.aggregate_text import bind_aggregate
 class Grouped:
     """An aggregation, and which of its columns stands for what: by the text of an expression."""
 
-    node: Aggregation | ApplyModule
+    node: Aggregation | ApplyOperator
     columns: Mapping[str, str]
 
     def rewrite(self, tree: exp.Expr, context: Context, extra: Iterable[str] = ()) -> exp.Expr:

@@ -6,7 +6,7 @@ from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node, Unary
 
 
@@ -19,7 +19,7 @@ def is_never_null(node: Node, column: str) -> bool:
                 return call.definition.empty is not None
             key = dict(node.group_by)[column]
             return key.is_column is not None and is_never_null(node.input, key.is_column)
-        case ApplyModule():
+        case ApplyOperator():
             group = dict(node.group_by).get(column)
             if group is None:
                 return column in (node.columns or ())

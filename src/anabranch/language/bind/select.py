@@ -16,13 +16,13 @@ from anabranch.language.bind.axis_windows import mark_bounds, take_axis_window, 
 from anabranch.language.bind.conditions import conjuncts, has_outer, only_outer
 from anabranch.language.bind.from_items import bind_from
 from anabranch.language.bind.grouping import Grouped, find_aggregates, group, text_of
-from anabranch.language.bind.module_calls import (
+from anabranch.language.bind.nested import apply_condition, has_query, lift
+from anabranch.language.bind.operator_calls import (
     group_by_window,
-    mark_modules,
+    mark_operators,
     refuse_unknown,
     snapshots_of,
 )
-from anabranch.language.bind.nested import apply_condition, has_query, lift
 from anabranch.language.bind.result_names import (
     keys_of,
     needs_input,
@@ -121,7 +121,7 @@ def _renamed(node: Node, names: Sequence[str], at: exp.Expr, context: Context) -
 
 def _bind_select(select: exp.Select, context: Context, outer: Scope | None) -> Bound:
     select, window = take_axis_window(select, context)
-    asked = mark_modules(select, context, windowed=window is not None)
+    asked = mark_operators(select, context, windowed=window is not None)
     select = bound_rank(select, context)
     block = bind_from(select, context, bind_query, outer)
     stage = BoundClauses(block.node, block.scope, context)

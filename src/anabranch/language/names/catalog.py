@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Literal, final
 
-from anabranch.algebra.modules.module import Template
+from anabranch.algebra.modules.user_operator import Template
 from anabranch.algebra.node import Node
 from anabranch.language.text.statements import CreateFunction
 
@@ -56,7 +56,7 @@ class Catalog:
         guess = f"did you mean '{lower[near[0]]}'? " if near else ""
         return f"{guess}there are: {', '.join(names)}"
 
-    def nearest_module(self, name: str, more: Collection[str] = ()) -> str:
+    def nearest_operator(self, name: str, more: Collection[str] = ()) -> str:
         """A hint: which module, or what else there is, may have been meant."""
         if not self.modules and not more:
             return "there are no modules yet; add one with engine.register(module)"

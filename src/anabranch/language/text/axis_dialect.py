@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.language.text.script import Span
-from anabranch.language.text.window_text import Amount, AxisWindowText, ModuleText
+from anabranch.language.text.window_text import Amount, AxisWindowText, OperatorText
 
 AXIS_WINDOWS: Final = {
     "HOPPING": "HOPPING(size, hop [, OFFSET size])",
@@ -83,7 +83,7 @@ def read_axis_window(reader: AxisParser, function: str) -> exp.Expr:
     return window
 
 
-def read_module(reader: AxisParser) -> exp.Expr:
+def read_operator(reader: AxisParser) -> exp.Expr:
     """`name(stream [PARTITION BY ...], columns, window, parameters)`; the name is next."""
     first = reader._curr
     name = first.text
@@ -110,7 +110,7 @@ def read_module(reader: AxisParser) -> exp.Expr:
             arguments.append(value)
     reader._close(TokenType.R_PAREN, hint)
     made = exp.Table(this=exp.Anonymous(this=name))
-    made.meta["module"] = ModuleText(
+    made.meta["module"] = OperatorText(
         name=name,
         table=table,
         partition_by=partition,

@@ -18,7 +18,7 @@ from anabranch.language.text.axis_dialect import (
     AXIS_WINDOWS,
     AxisParser,
     read_axis_window,
-    read_module,
+    read_operator,
 )
 from anabranch.language.text.clause_parser import ClauseParser
 from anabranch.language.text.script import Span
@@ -127,7 +127,7 @@ class Anabranch(Spark):
                 self._axis_function()
                 or self._merge_function()
                 or self._stream_function()
-                or self._module_function()
+                or self._operator_function()
             )
             if table is None:
                 table = super()._parse_table(schema, False, alias_tokens, *rest, **options)
@@ -342,7 +342,7 @@ class Anabranch(Spark):
                     made.set("alias", alias)
             return made
 
-        def _module_function(self) -> exp.Expr | None:
+        def _operator_function(self) -> exp.Expr | None:
             """`[TABLE(] followed_by(Bid, kind, HOPPING(10, 1), first => 'a') [)]`."""
             index = self._index
             wrapped = self._match_pair(TokenType.TABLE, TokenType.L_PAREN)
@@ -356,7 +356,7 @@ class Anabranch(Spark):
             ):
                 self._retreat(index)
                 return None
-            made = read_module(self)
+            made = read_operator(self)
             if wrapped:
                 self._close(TokenType.R_PAREN, "close TABLE(...)")
             alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)

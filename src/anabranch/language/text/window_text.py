@@ -143,7 +143,7 @@ class AxisWindowText:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleText:
+class OperatorText:
     """`followed_by(Bid PARTITION BY itemID, kind, HOPPING(10, 1), first => 'a')` in FROM.
 
     Attributes:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.map import Map
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
 from anabranch.optimizer.ordering import columns_of
 from anabranch.optimizer.pushing import filtered, mapped
@@ -35,7 +35,7 @@ def _below(node: Node, needed: frozenset[str]) -> Node | None:
             # One row says that there is something, even if nobody asks what.
             kept = kept if kept or groups else calls[:1]
             return replace(node, aggregates=kept) if len(kept) < len(calls) else None
-        case ApplyModule(calls=modules, errors="fail"):
-            used = tuple(call for call in modules if needed & set(call.names)) or modules[:1]
-            return replace(node, calls=used) if len(used) < len(modules) else None
+        case ApplyOperator(calls=operators, errors="fail"):
+            used = tuple(call for call in operators if needed & set(call.names)) or operators[:1]
+            return replace(node, calls=used) if len(used) < len(operators) else None
     return None

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from anabranch.algebra.analysis.liveliness import cleanup, liveliness, warning
 from anabranch.algebra.explain import explain_tree
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.event_identity import events_in_words
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
@@ -107,9 +107,9 @@ def _with_properties(node: Node, depth: int = 0) -> str:
     return "\n".join([line, *below])
 
 
-def _modules(node: Node) -> list[ApplyModule]:
+def _modules(node: Node) -> list[ApplyOperator]:
     """Those of a plan, each once."""
-    return list(dict.fromkeys(each for each in node.walk() if isinstance(each, ApplyModule)))
+    return list(dict.fromkeys(each for each in node.walk() if isinstance(each, ApplyOperator)))
 
 
 def _windows(node: Node) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Final, final
 from anabranch.errors import PlanError
 from anabranch.kernels.contract.kernel import Stateful
 from anabranch.kernels.lifetimes.cleanse import CleanseKernel
-from anabranch.kernels.modules.apply_module import ApplyModuleKernel
+from anabranch.kernels.modules.apply_operator import ApplyOperatorKernel
 from anabranch.kernels.plan.repartition import merged_stable, repartitioned
 from anabranch.kernels.plan.stage import PhysicalPlan, Stage
 from anabranch.runtime.messages.counters import StageCounters
@@ -80,7 +80,7 @@ def _refuse_order(plan: PhysicalPlan) -> None:
                 raise PlanError(
                     "the number of shards cannot change",
                     where=kernel.label,
-                    hint=_WINDOWS if isinstance(kernel, ApplyModuleKernel) else _COPIES,
+                    hint=_WINDOWS if isinstance(kernel, ApplyOperatorKernel) else _COPIES,
                 )
 
 

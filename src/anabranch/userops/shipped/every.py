@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from anabranch.algebra.modules.module import Template
+from anabranch.algebra.modules.user_operator import Template
 from anabranch.userops.shipped.best import BestIncremental, best
 from anabranch.userops.shipped.distinct_sketch import DistinctSketch, distinct_sketch_plain
 from anabranch.userops.shipped.followed_by import followed_by

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
-from anabranch.algebra.modules.module import Event, Window
+from anabranch.algebra.modules.user_operator import Event, Window
 from anabranch.model.time import Duration
 from anabranch.userops.decorators import udo
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.algebra.modules.module import Event, Window
+from anabranch.algebra.modules.user_operator import Event, Window
 from anabranch.userops.decorators import uda
 from anabranch.userops.shipped.exact_sum import ZERO, ExactSum, over, plus
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from anabranch.algebra.modules.module import Event
+from anabranch.algebra.modules.user_operator import Event
 from anabranch.model.time import SECOND, Duration
 from anabranch.userops.decorators import uda
 from anabranch.userops.shipped.exact_sum import ZERO, ExactSum, fraction, plus

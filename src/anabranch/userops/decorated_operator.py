@@ -9,7 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, final
 
 import pyarrow as pa
 
-from anabranch.algebra.modules.module import Code, Kind, Module, Row, Template
+from anabranch.algebra.modules.user_operator import Code, Kind, Row, Template, UserOperator
 from anabranch.language.text.types import type_name
 from anabranch.model.clock import ANY_CLOCK, Clock
 from anabranch.userops.answers import ResultMaker
@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class UserModule(Template, Generic[P, R]):
+class DecoratedOperator(Template, Generic[P, R]):
     """What the decorators give: a module that is still the function or class that it was."""
 
     declaration: Declaration
@@ -77,7 +77,7 @@ class UserModule(Template, Generic[P, R]):
         given: Sequence[Any] = (),
         named: Mapping[str, Any] | None = None,
         clock: Clock = ANY_CLOCK,
-    ) -> Module:
+    ) -> UserOperator:
         """The module for arguments of some types, with its parameters.
 
         Raises:
@@ -94,7 +94,7 @@ class UserModule(Template, Generic[P, R]):
             callee = Callee.of(declared.definition, parameters)
         except (ValueError, TypeError) as problem:
             raise misused(declared, f"{declared.name} rejects its parameters: {problem}") from None
-        return Module(
+        return UserOperator(
             name=declared.name,
             kind=declared.kind,
             takes=takes,

@@ -145,5 +145,5 @@ sys.stdout.buffer.write(packed((circle.bind([pa.float64()]), Last.bind([pa.float
 
 
 def test_the_location_of_a_definition_is_its_file_and_line() -> None:
-    assert weighted.declaration.definition.location.startswith("test_user_module.py:")
+    assert weighted.declaration.definition.location.startswith("test_decorated_operator.py:")
     assert Definition(Mean.__wrapped__).location.startswith("mean.py:")  # type: ignore[attr-defined]

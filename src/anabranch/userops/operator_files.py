@@ -13,13 +13,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from anabranch.algebra.modules.module import Template
+from anabranch.algebra.modules.user_operator import Template
 from anabranch.errors import OperatorError
 from anabranch.expressions.scalar_function import ScalarFunction
-from anabranch.userops.bases import module_of
+from anabranch.userops.bases import operator_of
 
 
-def modules_in(path: str | Path) -> list[Template | ScalarFunction]:
+def operators_in(path: str | Path) -> list[Template | ScalarFunction]:
     """What `@uda`, `@udo`, `@udf` and the base classes have made in a file, in its order.
 
     The file can import what lies beside it. On a cluster, workers get the code of the file itself;
@@ -36,7 +36,7 @@ def modules_in(path: str | Path) -> list[Template | ScalarFunction]:
         own = getattr(each, "__module__", None) == module.__name__ or _made_in(each, module)
         if name.startswith("_") or isabstract(each) or not own:
             continue
-        made = module_of(each)
+        made = operator_of(each)
         if isinstance(made, Template | ScalarFunction) and made not in found:
             found.append(made)
     if not found:

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, final
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from anabranch.algebra.modules.module import Event, Row, Window
 from anabranch.algebra.modules.results import Clip, clipped
+from anabranch.algebra.modules.user_operator import Event, Row, Window
 from anabranch.model.time import FOREVER
 from anabranch.testing.strategies import TODAY, values
 
@@ -20,7 +20,7 @@ Events: TypeAlias = tuple["Event[Row]", ...]
 
 @final
 @dataclass(frozen=True, slots=True)
-class ModuleCase:
+class CheckCase:
     """A window, the events that are in it, and some that come and go.
 
     Attributes:
@@ -59,14 +59,14 @@ def _time(time: int) -> str:
 
 def drawn_cases(
     types: Sequence[pa.DataType], clip: Clip, *, odd_floats: bool
-) -> st.SearchStrategy[ModuleCase]:
+) -> st.SearchStrategy[CheckCase]:
     """Windows with few events of some types, with ties, NULLs, and lifetimes that reach out."""
     rows = st.tuples(*(values(kind, odd_floats=odd_floats) for kind in types))
     return _cases(rows, clip)
 
 
 @st.composite
-def _cases(draw: st.DrawFn, rows: st.SearchStrategy[Row], clip: Clip) -> ModuleCase:
+def _cases(draw: st.DrawFn, rows: st.SearchStrategy[Row], clip: Clip) -> CheckCase:
     start = draw(st.sampled_from([0, 0, 0, -7, TODAY]))
     window = Window(start, start + draw(st.integers(1, 12)))
     events = draw(st.lists(_events(rows, window), max_size=6))
@@ -84,7 +84,7 @@ def _events(draw: st.DrawFn, rows: st.SearchStrategy[Row], window: Window) -> Ev
 
 
 @st.composite
-def cases_of(draw: st.DrawFn, lists: st.SearchStrategy[Any], arity: int, clip: Clip) -> ModuleCase:
+def cases_of(draw: st.DrawFn, lists: st.SearchStrategy[Any], arity: int, clip: Clip) -> CheckCase:
     """Windows over events that a user draws."""
     events = as_events(draw(lists), arity)
     keep = draw(st.integers(0, min(3, len(events))))
@@ -97,20 +97,20 @@ def _case(
     events: Sequence[Event[Row]],
     more: Sequence[Event[Row]],
     clip: Clip,
-) -> ModuleCase:
+) -> CheckCase:
     ordered = in_order(events, window, clip)
     permuted = tuple(draw(st.permutations(ordered)))
-    return ModuleCase(window, ordered, permuted, in_order(more, window, clip))
+    return CheckCase(window, ordered, permuted, in_order(more, window, clip))
 
 
-def certain_cases(events: Sequence[Event[Row]], clip: Clip) -> list[ModuleCase]:
+def certain_cases(events: Sequence[Event[Row]], clip: Clip) -> list[CheckCase]:
     """Some windows over certain events: all of them, none, and all but the first."""
     window = window_over(events)
     found = []
     for keep in {0, len(events), min(1, len(events))}:
         ordered = in_order(events[keep:], window, clip)
         more = in_order(events[:keep], window, clip)
-        found.append(ModuleCase(window, ordered, ordered[::-1], more))
+        found.append(CheckCase(window, ordered, ordered[::-1], more))
     return found
 
 

@@ -6,19 +6,19 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from anabranch.algebra.modules.apply_module import Call
+from anabranch.algebra.modules.apply_operator import Call
 from anabranch.algebra.node import Node
 from anabranch.expressions.expression import Expression
-from anabranch.language.bind.axis_windows import apply_modules
-from anabranch.language.bind.module_calls import bind_template
+from anabranch.language.bind.axis_windows import apply_operators
+from anabranch.language.bind.operator_calls import bind_template
 from anabranch.language.names.context import Context
 from anabranch.language.names.fresh_name import fresh_name
 from anabranch.language.names.scope import Item, Scope
-from anabranch.language.text.window_text import ModuleText
+from anabranch.language.text.window_text import OperatorText
 
 
-def bind_module_item(
-    text: ModuleText, context: Context, bind: Callable[[exp.Expr], tuple[Node, Item]]
+def bind_operator_item(
+    text: OperatorText, context: Context, bind: Callable[[exp.Expr], tuple[Node, Item]]
 ) -> Node:
     """`followed_by(Bid PARTITION BY itemID, kind, HOPPING(10, 1), first => 'a')`.
 
@@ -30,7 +30,7 @@ def bind_module_item(
     """
     template = context.catalog.modules.get(text.name.lower())
     if template is None:
-        near = context.catalog.nearest_module(text.name)
+        near = context.catalog.nearest_operator(text.name)
         raise context.wrong(
             f"there is no function '{text.name}' that FROM accepts",
             text.span,
@@ -55,11 +55,11 @@ def bind_module_item(
             raise context.wrong(f"'{name}' is given twice", text.span, "keep one of them")
     given = [context.resolve(each, scope) for each in text.arguments]
     named = {name: context.resolve(each, scope) for name, each in text.named}
-    module, arguments = bind_template(template, given, named, node, context, text.span)
+    operator, arguments = bind_template(template, given, named, node, context, text.span)
     taken = {"window_start", "window_end", *(name for name, _ in keys)}
     names: list[str] = []
-    for wanted in module.gives.names:
+    for wanted in operator.gives.names:
         names.append(fresh_name(wanted, taken))
         taken.add(names[-1])
-    call = Call(module, arguments, tuple(names))
-    return apply_modules(text.windows[0], node, (call,), tuple(keys), context)
+    call = Call(operator, arguments, tuple(names))
+    return apply_operators(text.windows[0], node, (call,), tuple(keys), context)

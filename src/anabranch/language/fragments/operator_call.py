@@ -6,12 +6,17 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from anabranch.algebra.modules.module import Module, Template
+from anabranch.algebra.modules.user_operator import Template, UserOperator
 from anabranch.algebra.node import Node
 from anabranch.errors import AnabranchError
 from anabranch.expressions.expression import Expression
 from anabranch.language.bind.grouping import is_aggregate
-from anabranch.language.bind.module_calls import bind_module_call, called, marked, refuse_unknown
+from anabranch.language.bind.operator_calls import (
+    bind_operator_call,
+    called,
+    marked,
+    refuse_unknown,
+)
 from anabranch.language.names.catalog import Catalog
 from anabranch.language.names.context import Context
 from anabranch.language.names.scope import Item, Scope
@@ -19,7 +24,7 @@ from anabranch.language.text.script import Script
 from anabranch.language.text.words import parse_scalar, tokenize
 
 
-def calls_module(text: str, modules: Mapping[str, Template]) -> bool:
+def calls_operator(text: str, operators: Mapping[str, Template]) -> bool:
     """Whether a text calls a module by a name that no built-in aggregate has.
 
     >>> calls_module("median(x)", {}), calls_module("no call at all", {})
@@ -29,12 +34,12 @@ def calls_module(text: str, modules: Mapping[str, Template]) -> bool:
         tree = parse_scalar(Script(text), tokenize(Script(text))[0])
     except (AnabranchError, IndexError):
         return False
-    return any(called(call) in modules for call in tree.find_all(exp.Anonymous))
+    return any(called(call) in operators for call in tree.find_all(exp.Anonymous))
 
 
-def parse_module_call(
-    text: str, node: Node, modules: Mapping[str, Template]
-) -> tuple[Module, tuple[Expression, ...]]:
+def parse_operator_call(
+    text: str, node: Node, operators: Mapping[str, Template]
+) -> tuple[UserOperator, tuple[Expression, ...]]:
     """The module that a text calls, and what it is applied to.
 
     Raises:
@@ -43,16 +48,16 @@ def parse_module_call(
     script = Script(text)
     statements = tokenize(script)
     hint = "write one call: median(price), quantile(price, 0.9), COUNT(*)"
-    context = Context(script=script, catalog=Catalog(modules=modules))
+    context = Context(script=script, catalog=Catalog(modules=operators))
     if len(statements) != 1:
         raise context.wrong(f"'{text.strip()}' is not one call", None, hint)
     tree = exp.Paren(this=parse_scalar(script, statements[0]))
     for call in reversed(list(tree.find_all(exp.Func))):
-        if called(call) in modules:
-            call.replace(marked(call, modules[called(call)]))
+        if called(call) in operators:
+            call.replace(marked(call, operators[called(call)]))
     columns = tuple((name, name) for name in node.schema.names)
     resolved = context.resolve(tree.this, Scope((Item(name="", columns=columns),)))
     refuse_unknown([resolved], node, context)
     if not is_aggregate(resolved):
         raise context.wrong(f"'{text.strip()}' is not one call of a module", resolved, hint)
-    return bind_module_call(resolved, node, context)
+    return bind_operator_call(resolved, node, context)

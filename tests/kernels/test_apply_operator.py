@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
 from anabranch.algebra.modules.axis_window import (
     AxisWindow,
     CountByEnd,
@@ -16,7 +16,7 @@ from anabranch.algebra.modules.axis_window import (
     Session,
     Snapshot,
 )
-from anabranch.algebra.modules.module import Module
+from anabranch.algebra.modules.user_operator import UserOperator
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.expressions.expression import Expression
@@ -30,7 +30,7 @@ BOUNDS = ("window_start", "window_end")
 POINTS = Source(name="S", schema=SCHEMA, only_points=True)
 
 
-def call(module: Module, number: int = 0, over: Node = SOURCE) -> Call:
+def call(module: UserOperator, number: int = 0, over: Node = SOURCE) -> Call:
     return Call(module, (Expression.parse("v", over.schema),), (f"said{number}",))
 
 
@@ -48,7 +48,7 @@ def windows() -> st.SearchStrategy[AxisWindow]:
 
 
 @st.composite
-def nodes(draw: st.DrawFn, over: Node) -> ApplyModule:
+def nodes(draw: st.DrawFn, over: Node) -> ApplyOperator:
     window = draw(windows())
     clip = draw(st.sampled_from(["none", "left", "right", "full"]))
     options: dict[str, Any] = {
@@ -72,10 +72,10 @@ def nodes(draw: st.DrawFn, over: Node) -> ApplyModule:
     keys = draw(st.sampled_from([(), (), ("k",), ("v % 2", "k")]))
     group_by = tuple((f"g{n}", Expression.parse(key, over.schema)) for n, key in enumerate(keys))
     calls = tuple(call(module, number, over) for number, module in enumerate(modules))
-    return ApplyModule(input=over, calls=calls, group_by=group_by, **options)
+    return ApplyOperator(input=over, calls=calls, group_by=group_by, **options)
 
 
-def has_few_windows(node: ApplyModule, came: list[EventBatch]) -> bool:
+def has_few_windows(node: ApplyOperator, came: list[EventBatch]) -> bool:
     """What never ends, and empty windows, fill a grid as far as time goes."""
     if not node.window.on_grid:
         return True
@@ -87,12 +87,14 @@ def has_few_windows(node: ApplyModule, came: list[EventBatch]) -> bool:
 
 
 @given(nodes(SOURCE), streams(SCHEMA).flatmap(batchings))
-def test_modules_answer_for_windows_of_lifetimes(node: ApplyModule, came: list[EventBatch]) -> None:
+def test_modules_answer_for_windows_of_lifetimes(
+    node: ApplyOperator, came: list[EventBatch]
+) -> None:
     assume(has_few_windows(node, came))
     assert_agrees(node, came)
 
 
 @given(nodes(POINTS), points(SCHEMA).flatmap(batchings))
-def test_modules_answer_for_windows_of_points(node: ApplyModule, came: list[EventBatch]) -> None:
+def test_modules_answer_for_windows_of_points(node: ApplyOperator, came: list[EventBatch]) -> None:
     assume(has_few_windows(node, came))
     assert_agrees(node, came)

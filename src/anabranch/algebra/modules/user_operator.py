@@ -1,4 +1,4 @@
-"""Modules that users bring: what one is called with, what it gives, what it promises."""
+"""Operators that users bring: what one is called with, what it gives, what it promises."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ WINDOW: Final = "window"
 """The column of a frame with the number of the window that a row is in, or is a result of."""
 
 FRAME_TIMES: Final = ("start", "end", "window_start", "window_end")
-"""More columns of a frame where a module sees times."""
+"""More columns of a frame where a user operator sees times."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The stretch of time `[start, end)` that a module is asked about."""
+    """The stretch of time `[start, end)` that a user operator is asked about."""
 
     start: int
     end: int
@@ -44,7 +44,7 @@ class Window:
 class Event(Generic[T]):
     """A value and the lifetime `[start, end)` during which it holds.
 
-    What a module of several columns sees has a tuple for a value.
+    What a user operator of several columns sees has a tuple for a value.
     """
 
     value: T
@@ -61,14 +61,14 @@ Row: TypeAlias = tuple[Any, ...]
 """The values of one result."""
 
 Result: TypeAlias = tuple[Row, "int | None", "int | None"]
-"""A result, with its lifetime where a module gives that itself."""
+"""A result, with its lifetime where a user operator gives that itself."""
 
 
 class Code(ABC):
-    """What a module does, in the one form in which the engine calls it.
+    """What a user operator does, in the one form in which the engine calls it.
 
-    Of these methods a module has those of its shape. Nothing that it gets is used again by the
-    engine: it may do with it what it likes.
+    Of these methods a user operator has those of its shape. Nothing that it gets is used again by
+    the engine: it may do with it what it likes.
     """
 
     def compute(
@@ -78,7 +78,7 @@ class Code(ABC):
 
         Args:
             columns: The values of all events, one list per argument.
-            times: Their starts and their ends, as the module may see them.
+            times: Their starts and their ends, as the user operator may see them.
             window: The window.
         """
         raise NotImplementedError
@@ -115,7 +115,7 @@ class Code(ABC):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Module:
+class UserOperator:
     """A user's aggregate or operator, bound: types of arguments known, parameters given.
 
     Two of them are equal, and plans say the same of them, whatever their code and version: a
@@ -135,7 +135,8 @@ class Module:
         properties: What its author declares of it: `deterministic`: the same events give the same.
             `group_filter`: a condition on what is grouped by may as well be applied before it.
             `ordered`: it looks at the order of events.
-        on_empty: The values for a window without events, of a module that gets tables, which do
+        on_empty: The values for a window without events, of a user operator that gets tables, which
+        do
             not show such windows. None: it has none.
         version: Of the state it keeps.
         code: What it does.
@@ -195,7 +196,7 @@ class Module:
 
 
 class Template(ABC):
-    """A module as it is registered: queries say what it is applied to, and with what parameters."""
+    """A user operator as it is registered, without arguments and parameters."""
 
     __slots__ = ()
 
@@ -226,8 +227,8 @@ class Template(ABC):
         given: Sequence[Any],
         named: Mapping[str, Any],
         clock: Clock = ANY_CLOCK,
-    ) -> Module:
-        """The module for arguments of some types, with its parameters.
+    ) -> UserOperator:
+        """The user operator for arguments of some types, with its parameters.
 
         Args:
             types: Of the arguments.

@@ -10,7 +10,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.merging.replicate import replicate
-from anabranch.userops.module_files import modules_in
+from anabranch.userops.operator_files import operators_in
 
 FILE = """
 import dataclasses
@@ -70,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
 def test_everything_public_in_a_file_is_found(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert [each.name for each in modules_in(folder / "mine.py")] == ["spread", "scaled", "total"]
+    assert [each.name for each in operators_in(folder / "mine.py")] == ["spread", "scaled", "total"]
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "loading\n")
     assert not [name for name in sys.modules if name.startswith("anabranch_modules_")]

@@ -1,4 +1,4 @@
-"""Let modules answer for windows of the time axis."""
+"""Let user operators answer for windows of the time axis."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from anabranch.algebra.modules.axis_window import (
 from anabranch.algebra.modules.call import Arguments, call_once
 from anabranch.algebra.modules.call import Call as Call
 from anabranch.algebra.modules.event_identity import with_events
-from anabranch.algebra.modules.module import Window
 from anabranch.algebra.modules.results import (
     Clip,
     Errors,
-    ModuleCallError,
+    OperatorCallError,
     Timed,
     Timestamps,
     settled_results,
 )
+from anabranch.algebra.modules.user_operator import Window
 from anabranch.algebra.node import Node, Properties, Unary, clock_of
 from anabranch.algebra.source import check_names
 from anabranch.algebra.traits import Traits
@@ -50,12 +50,12 @@ _ERRORS: Final = ("fail", "skip", "quarantine")
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyModule(Unary):
-    """What modules say of every window of every group (Ali et al., StreamInsight).
+class ApplyOperator(Unary):
+    """What user operators say of every window of every group (Ali et al., StreamInsight).
 
     Windows are those of `window` over the events of the group; an event is in every window that it
-    belongs to. A module sees the events of one window, with lifetimes that are cut as `clip` says;
-    in order of their starts, if it sees times or says that the order matters to it. Several
+    belongs to. A user operator sees the events of one window, with lifetimes that are cut as `clip`
+    says; in order of their starts, if it sees times or says that the order matters to it. Several
     aggregates answer together, in one row per window; an operator answers alone. A result holds as
     `timestamps` says.
 
@@ -63,21 +63,23 @@ class ApplyModule(Unary):
     by one or not, results of windows one by one, and what is defined by snapshots alone in its
     longest lifetimes. So the result does not depend on how the input is cut.
 
-    What a window says is settled as soon as nothing that the modules see of it can change.
+    What a window says is settled as soon as nothing that the user operators see of it can change.
 
     Attributes:
         window: The type of windows.
-        calls: The modules; either one operator, or aggregates.
+        calls: The user operators; either one operator, or aggregates.
         group_by: What has windows of its own. NULL is a group, too.
         columns: Names for columns with the bounds of the window.
-        clip: What is cut off lifetimes before a module sees them: what is before the window
+        clip: What is cut off lifetimes before a user operator sees them: what is before the window
             (`left`), after it (`right`), both (`full`), or nothing.
-        timestamps: When results hold: as long as the window (`align`); as the module says, but
+        timestamps: When results hold: as long as the window (`align`); as the user operator says,
+        but
             not before the window (`unchanged`); of that what is in the window (`clip`); as the
-            module says, which promises to change nothing before what came (`time_bound`).
+            user operator says, which promises to change nothing before what came (`time_bound`).
         empty: Windows without events count, too, from the first event of a group on.
         open_windows: Windows that have not ended are told of as well, and corrected.
-        errors: If a module fails, the query does (`fail`), or the window has no result (`skip`),
+        errors: If a user operator fails, the query does (`fail`), or the window has no result
+        (`skip`),
             which is reported with the events (`quarantine`).
     """
 
@@ -114,9 +116,9 @@ class ApplyModule(Unary):
     errors: Errors = "fail"
 
     @staticmethod
-    def over(input: Node, **options: Any) -> ApplyModule:
+    def over(input: Node, **options: Any) -> ApplyOperator:
         """The node over an input whose events are defined."""
-        return ApplyModule(input=with_events(input), **options)
+        return ApplyOperator(input=with_events(input), **options)
 
     def __post_init__(self) -> None:
         self._check_options()
@@ -158,9 +160,9 @@ class ApplyModule(Unary):
                 "the windows have no module that computes a result",
                 hint="apply a module to the windows",
             )
-        modules = [call.module for call in self.calls]
-        operators = [module for module in modules if module.kind == "udo"]
-        if operators and len(modules) > 1:
+        applied = [call.operator for call in self.calls]
+        operators = [operator for operator in applied if operator.kind == "udo"]
+        if operators and len(applied) > 1:
             raise PlanError(
                 f"the operator {operators[0].name} cannot be combined with other modules",
                 hint="an operator returns any number of rows; apply it alone",
@@ -168,44 +170,44 @@ class ApplyModule(Unary):
         for call in self.calls:
             for argument in call.arguments:
                 check_schema(argument, self.input)
-            if len(call.names) != len(call.module.gives):
+            if len(call.names) != len(call.operator.gives):
                 raise PlanError(
-                    f"{call.module.name} returns {len(call.module.gives)} columns, "
+                    f"{call.operator.name} returns {len(call.operator.gives)} columns, "
                     f"but has {len(call.names)} names",
-                    hint=f"it returns: {', '.join(call.module.gives.names)}",
+                    hint=f"it returns: {', '.join(call.operator.gives.names)}",
                 )
-        framed = [each.name for each in modules if each.frame != "python" and each.on_empty is None]
+        framed = [each.name for each in applied if each.frame != "python" and each.on_empty is None]
         if self.empty and framed:
             raise PlanError(
                 f"{framed[0]} takes a table of events, in which empty windows do not appear",
                 hint="declare what the module returns for them, or leave empty windows out",
             )
-        if self.timestamps != "align" and not any(module.own_times for module in modules):
+        if self.timestamps != "align" and not any(operator.own_times for operator in applied):
             raise PlanError(
-                f"{modules[0].name} returns no lifetimes",
+                f"{applied[0].name} returns no lifetimes",
                 where=f"timestamps '{self.timestamps}'",
                 hint="only operators that return events can have other timestamps than 'align'",
             )
 
     @property
     def time_sensitive(self) -> bool:
-        """Whether a module sees times."""
-        return any(call.module.time_sensitive for call in self.calls)
+        """Whether a user operator sees times."""
+        return any(call.operator.time_sensitive for call in self.calls)
 
     @property
     def sees_ends(self) -> bool:
-        """Whether an end after its window matters to a module."""
+        """Whether an end after its window matters to a user operator."""
         return self.time_sensitive and self.clip in ("none", "left")
 
     @property
     def schema(self) -> pa.Schema:
-        """What is grouped by, the bounds of the window if wanted, and what the modules give."""
+        """The grouping keys, the bounds of the window if wanted, and the results of all calls."""
         kind = clock_of(self.input).type
         fields = [pa.field(name, key.type) for name, key in self.group_by]
         fields += [pa.field(name, kind) for name in self.columns or ()]
         for call in self.calls:
             fields += [
-                pa.field(name, each.type) for name, each in zip(call.names, call.module.gives)
+                pa.field(name, each.type) for name, each in zip(call.names, call.operator.gives)
             ]
         return pa.schema(fields)
 
@@ -227,7 +229,7 @@ class ApplyModule(Unary):
     @property
     def one_row(self) -> bool:
         """Whether a window of a group has at most one row: aggregates, not an operator."""
-        return self.calls[0].module.kind == "uda"
+        return self.calls[0].operator.kind == "uda"
 
     @property
     def overlaps(self) -> bool:
@@ -254,12 +256,12 @@ class ApplyModule(Unary):
         return " ".join(parts)
 
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
-        """What the modules say of the longest lifetimes."""
+        """What the user operators say of the longest lifetimes."""
         (rows,) = inputs
         return LogicalStream.of(self.apply(rows.events()))
 
     def apply(self, events: Sequence[Lifetimed], stable: int = BEGINNING) -> list[Lifetimed]:
-        """What the modules say of some events, window by window.
+        """What the user operators say of some events, window by window.
 
         Args:
             events: The history: every event with the lifetime that it has.
@@ -303,11 +305,11 @@ class ApplyModule(Unary):
         """The rows of one window: one operator's, or one of all aggregates."""
         parts: list[list[Timed]] = []
         for number, call in enumerate(self.calls):
-            seen = arguments.seen(number, call.module, members, window, self.clip)
+            seen = arguments.seen(number, call.operator, members, window, self.clip)
             try:
-                given = call_once(call.module, *seen, window)
-                parts.append(settled_results(call.module, given, window, self.timestamps))
-            except ModuleCallError as failure:
+                given = call_once(call.operator, *seen, window)
+                parts.append(settled_results(call.operator, given, window, self.timestamps))
+            except OperatorCallError as failure:
                 if self.errors != "fail":
                     return []
                 raise self.failed(failure.reason, window, key) from failure
@@ -317,7 +319,7 @@ class ApplyModule(Unary):
         return [(values, window.start, window.end)]
 
     def failed(self, reason: str, window: Window, group: Payload, event: str = "") -> OperatorError:
-        """The error of a module, with the window, the group and the event."""
+        """The error of a user operator, with the window, the group and the event."""
         clock = clock_of(self.input)
         start, end = (clock.format(time) for time in (window.start, window.end))
         where = [f"in the window [{start}, {end})"]

@@ -1,4 +1,4 @@
-"""Results of modules for windows, as rows; and the states that incremental modules keep."""
+"""Results of user operators for windows, as rows; and the states of incremental ones."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.modules.apply_module import ApplyModule, Call
-from anabranch.algebra.modules.module import Module
-from anabranch.algebra.modules.results import ModuleCallError, called
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
+from anabranch.algebra.modules.results import OperatorCallError, called
+from anabranch.algebra.modules.user_operator import UserOperator
 from anabranch.errors import OperatorError
 from anabranch.kernels.columns.grouped import Ints
 from anabranch.kernels.modules.answers import OperatorResults, WindowEvents
@@ -23,9 +23,9 @@ from anabranch.kernels.modules.window_events import WindowLayout, WindowMembers,
 @final
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A module failed for a window: the report of it."""
+    """A user operator failed for a window: the report of it."""
 
-    module: str
+    operator: str
     reason: str
     event: str
     cause: BaseException | None = field(repr=False, default=None)
@@ -61,39 +61,39 @@ class States:
 
 
 def ask_all(
-    node: ApplyModule,
+    node: ApplyOperator,
     layout: WindowLayout,
     windows: Windows,
     members: WindowMembers | None,
     states: States,
     failed: frozenset[int],
 ) -> ResultRows:
-    """The results of all modules of a node for windows that have events.
+    """The results of all user operators of a node for windows that have events.
 
     Args:
         node: The node.
         layout: Its layout.
         windows: The windows.
-        members: Their events; only modules without states need them.
-        states: What modules with states keep of these windows.
+        members: Their events; only user operators without states need them.
+        states: What user operators with states keep of these windows.
         failed: Windows for which a state could not be made: they have no results.
     """
     failures: dict[int, Failure] = {}
     every: list[OperatorResults] = []
     kept = iter(states.each)
     for number, call in enumerate(node.calls):
-        if call.module.incremental:
+        if call.operator.incremental:
             answers, seen = _finish(node, call, windows, next(kept), failed), None
         else:
             assert members is not None
             seen = seen_by(
                 call, layout.argument_indexes[number], members, windows, layout.value_names
             )
-            answers = ask(call.module, seen, node.timestamps)
+            answers = ask(call.operator, seen, node.timestamps)
         for window, failure in answers.failures.items():
             if window not in failures and window not in failed:
-                event = "" if seen is None else offender(call.module, seen, window, failure)
-                failures[window] = failure_of(call.module, failure, event)
+                event = "" if seen is None else offender(call.operator, seen, window, failure)
+                failures[window] = failure_of(call.operator, failure, event)
         every.append(answers)
     if len(every) == 1:
         (only,) = every
@@ -108,20 +108,20 @@ def ask_all(
     return ResultRows(right, columns, windows.start[right], windows.end[right], failures)
 
 
-def failure_of(module: Module, problem: ModuleCallError, event: str) -> Failure:
-    """The report of a module that failed."""
-    return Failure(module.name, problem.reason, event, problem.__cause__)
+def failure_of(operator: UserOperator, problem: OperatorCallError, event: str) -> Failure:
+    """The report of a user operator that failed."""
+    return Failure(operator.name, problem.reason, event, problem.__cause__)
 
 
 def _finish(
-    node: ApplyModule,
+    node: ApplyOperator,
     call: Call,
     windows: Windows,
     states: Sequence[bytes | None],
     failed: frozenset[int],
 ) -> OperatorResults:
     """The results of windows from their states; those that failed have none."""
-    module = call.module
+    operator = call.operator
     right = np.array([index for index in range(len(windows)) if index not in failed], np.int64)
     asked = windows.take(right)
     none = np.empty(0, np.int64)
@@ -129,63 +129,65 @@ def _finish(
 
     for data in states:
         if data is not None:
-            check_version(module, data)
+            check_version(operator, data)
 
     def answer(number: int) -> Any:
-        state = read_state(module, states[int(right[number])])
-        return list(module.code.finish(state, seen.window(number)))
+        state = read_state(operator, states[int(right[number])])
+        return list(operator.code.finish(state, seen.window(number)))
 
-    found = answers_of(module, seen, answer, node.timestamps)
+    found = answers_of(operator, seen, answer, node.timestamps)
     problems = {int(right[index]): problem for index, problem in found.failures.items()}
     return OperatorResults(right[found.owner], found.columns, found.start, found.end, problems)
 
 
-def read_state(module: Module, data: bytes | None) -> Any:
-    """A state as this version of its module has it.
+def read_state(operator: UserOperator, data: bytes | None) -> Any:
+    """A state as this version of its user operator has it.
 
     Raises:
-        OperatorError: An earlier version left it, and the module cannot read that.
+        OperatorError: An earlier version left it, and the user operator cannot read that.
     """
     if data is None:
-        # A copy: modules may give out the same object every time, and change it.
-        return decode_state(_written(module, called(module, module.code.initial)))[0]
-    check_version(module, data)
+        # A copy: user operators may give out the same object every time, and change it.
+        return decode_state(_written(operator, called(operator, operator.code.initial)))[0]
+    check_version(operator, data)
     state, version = decode_state(data)
     return (
-        state if version == module.version else called(module, module.code.migrate, state, version)
+        state
+        if version == operator.version
+        else called(operator, operator.code.migrate, state, version)
     )
 
 
-def check_version(module: Module, data: bytes) -> None:
-    """Refuse a state that this version of its module cannot read.
+def check_version(operator: UserOperator, data: bytes) -> None:
+    """Refuse a state that this version of its user operator cannot read.
 
     Raises:
-        OperatorError: An earlier version left it, and the module cannot read that.
+        OperatorError: An earlier version left it, and the user operator cannot read that.
     """
     version = version_of(data)
-    if version > module.version or (version < module.version and not module.code.can_migrate):
+    if version > operator.version or (version < operator.version and not operator.code.can_migrate):
         raise OperatorError(
-            f"{module.name} stored a state of version {version} and is now version "
-            f"{module.version}",
+            f"{operator.name} stored a state of version {version} and is now version "
+            f"{operator.version}",
             where="the checkpoint of this query",
             hint="give the module a method migrate(self, state, version), or start the query again "
             "with a new checkpoint",
         )
 
 
-def _written(module: Module, state: Any) -> bytes:
+def _written(operator: UserOperator, state: Any) -> bytes:
     try:
-        return encode_state(state, module.version)
+        return encode_state(state, operator.version)
     except (TypeError, ValueError, RecursionError) as problem:
-        raise ModuleCallError(
-            f"{module.name} has a state that cannot be stored: {problem}; use numbers, strings, "
+        raise OperatorCallError(
+            f"{operator.name} has a state that cannot be stored: {problem}; use numbers, strings, "
             f"lists, "
             "tuples, dicts and sets"
         ) from None
 
 
 def advance(
-    node: ApplyModule, layout: WindowLayout, windows: Windows, before: States, more: WindowMembers
+    node: ApplyOperator, layout: WindowLayout, windows: Windows, before: States, more: WindowMembers
 ) -> tuple[States, dict[int, Failure]]:
     """The states of windows after events came and left.
 
@@ -202,23 +204,23 @@ def advance(
     cuts = np.searchsorted(more.owner[order], np.arange(len(windows) + 1))
     given = iter(before.each)
     for number, call in enumerate(node.calls):
-        if not call.module.incremental:
+        if not call.operator.incremental:
             continue
         names = [layout.value_names[index] for index in layout.argument_indexes[number]]
         where = pa.array(more.row[order])
         columns = [more.rows.column(name).take(where).to_pylist() for name in names]
         values = list(zip(*columns)) if columns else [()] * len(order)
-        since, until = more.since, more.until if call.module.time_sensitive else more.stop
+        since, until = more.since, more.until if call.operator.time_sensitive else more.stop
         moves = list(
             zip(values, more.count[order].tolist(), since[order].tolist(), until[order].tolist())
         )
         states = list(next(given))
         for window in range(len(windows)):
             low, high = int(cuts[window]), int(cuts[window + 1])
-            states[window], problem = _moved(call.module, states[window], moves[low:high], low)
+            states[window], problem = _moved(call.operator, states[window], moves[low:high], low)
             if problem is not None and window not in failures:
                 event = _event(moves[problem.event]) if problem.event is not None else ""
-                failures[window] = failure_of(call.module, problem, event)
+                failures[window] = failure_of(call.operator, problem, event)
         after.append(states)
     for window in failures:
         for states in after:
@@ -230,19 +232,19 @@ Move = tuple[tuple[Any, ...], int, int, int]
 
 
 def _moved(
-    module: Module, data: bytes | None, moves: Sequence[Move], first: int
-) -> tuple[bytes | None, ModuleCallError | None]:
+    operator: UserOperator, data: bytes | None, moves: Sequence[Move], first: int
+) -> tuple[bytes | None, OperatorCallError | None]:
     """The state of one window with what came and left, or why there is none."""
     done = 0
     try:
-        state = read_state(module, data)
+        state = read_state(operator, data)
         for values, count, since, until in moves:
-            change = module.code.add if count > 0 else module.code.remove
+            change = operator.code.add if count > 0 else operator.code.remove
             for _ in range(abs(count)):
-                state = called(module, change, state, values, since, until)
+                state = called(operator, change, state, values, since, until)
             done += 1
-        return _written(module, state), None
-    except ModuleCallError as problem:
+        return _written(operator, state), None
+    except OperatorCallError as problem:
         problem.event = first + done if done < len(moves) else None
         return None, problem
 

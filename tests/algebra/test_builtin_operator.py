@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from anabranch.aggregates import table
 from anabranch.aggregates.call import AggregateCall, Function
-from anabranch.algebra.modules.apply_module import ApplyModule, Call
+from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
 from anabranch.algebra.modules.axis_window import tumbling
-from anabranch.algebra.modules.builtin import VALUE, builtin_module
-from anabranch.algebra.modules.module import WINDOW
+from anabranch.algebra.modules.builtin import VALUE, builtin_operator
+from anabranch.algebra.modules.user_operator import WINDOW
 from anabranch.algebra.source import Source
 from anabranch.errors import OperatorError, PlanError, StreamError
 from anabranch.expressions.expression import Expression
@@ -42,7 +42,7 @@ def call_of(
 
 
 def by_module(call: AggregateCall, windows: Sequence[int], values: pa.Array) -> dict[int, Any]:
-    module, arguments = builtin_module(call)
+    module, arguments = builtin_operator(call)
     assert [each.type for each in arguments] == [kind for _, kind in module.takes]
     columns = {WINDOW: pa.array(windows, pa.int64())}
     code = pickle.loads(pickle.dumps(module.code))
@@ -195,14 +195,14 @@ def test_a_count_of_nested_values_counts_equal_ones_once() -> None:
 
 def test_a_count_of_rows_has_no_argument() -> None:
     call = AggregateCall(function="count")
-    module, arguments = builtin_module(call)
+    module, arguments = builtin_operator(call)
     assert arguments == ()
     assert module.takes == ()
     assert by_module(call, [3, 1, 3], pa.nulls(3)) == {1: 1, 3: 2}
 
 
 def test_a_table_in_pieces_is_one_table() -> None:
-    module, _ = builtin_module(call_of("sum", pa.int64()))
+    module, _ = builtin_operator(call_of("sum", pa.int64()))
     piece = pa.table({WINDOW: pa.array([1, 2]), VALUE: pa.array([5, 6])})
     found = module.code.compute_frame(pa.concat_tables([piece, piece]))
     assert found.to_pydict() == {WINDOW: [1, 2], "sum": [10, 12]}
@@ -210,7 +210,7 @@ def test_a_table_in_pieces_is_one_table() -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_window_without_events_counts_nothing(function: Function) -> None:
-    module, _ = builtin_module(
+    module, _ = builtin_operator(
         call_of(function, pa.string() if function == "string_agg" else pa.int64())
     )
     assert module.on_empty == ((0,) if function == "count" else (None,))
@@ -220,16 +220,16 @@ def test_a_window_without_events_counts_nothing(function: Function) -> None:
 BIDS = Source(name="Bid", schema=pa.schema([("item", pa.int64()), ("price", pa.int64())]))
 
 
-def over_bids(*texts: tuple[Function, str | None], **options: Any) -> ApplyModule:
+def over_bids(*texts: tuple[Function, str | None], **options: Any) -> ApplyOperator:
     calls = []
     for function, text in texts:
         argument = None if text is None else Expression.parse(text, BIDS.schema)
         fraction = 0.9 if function == "percentile" else None
         call = AggregateCall(function=function, argument=argument, fraction=fraction)
-        module, arguments = builtin_module(call)
+        module, arguments = builtin_operator(call)
         calls.append(Call(module, arguments, (call.label,)))
     group = (("item", Expression.column("item", BIDS.schema)),)
-    return ApplyModule.over(BIDS, calls=tuple(calls), group_by=group, **options)
+    return ApplyOperator.over(BIDS, calls=tuple(calls), group_by=group, **options)
 
 
 def test_aggregates_answer_together_for_windows_of_groups() -> None:

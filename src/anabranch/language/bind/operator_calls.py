@@ -9,14 +9,14 @@ from typing import Any, Final
 from sqlglot import exp
 
 from anabranch.aggregates.table import SQL_NAMES
-from anabranch.algebra.modules.apply_module import Call
-from anabranch.algebra.modules.builtin import builtin_module
-from anabranch.algebra.modules.module import Module, Template
+from anabranch.algebra.modules.apply_operator import Call
+from anabranch.algebra.modules.builtin import builtin_operator
+from anabranch.algebra.modules.user_operator import Template, UserOperator
 from anabranch.algebra.node import Node, clock_of
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.expressions.expression import Expression
 from anabranch.expressions.functions.names import AGGREGATES, SCALARS
-from anabranch.language.bind.axis_windows import apply_modules, own_parts
+from anabranch.language.bind.axis_windows import apply_operators, own_parts
 from anabranch.language.bind.grouping import Grouped, bind_call, bind_keys, find_aggregates, text_of
 from anabranch.language.names.context import Context
 from anabranch.language.names.fresh_name import fresh_name
@@ -28,7 +28,7 @@ _WINDOW_HINT: Final = "group by a window: GROUP BY columns, HOPPING(10 MINUTES, 
 _FUNCTIONS: Final = (*sorted(AGGREGATES | SQL_NAMES.keys()), *sorted(SCALARS))
 
 
-def mark_modules(select: exp.Select, context: Context, *, windowed: bool) -> bool:
+def mark_operators(select: exp.Select, context: Context, *, windowed: bool) -> bool:
     """Let calls of registered modules be calls of these, also where a built-in has the name.
 
     Without a window only what has no other meaning is a module. Gives whether there is one.
@@ -36,21 +36,21 @@ def mark_modules(select: exp.Select, context: Context, *, windowed: bool) -> boo
     Raises:
         QueryError: An operator has no window, or a module stands in WHERE.
     """
-    modules = context.catalog.modules
+    operators = context.catalog.modules
     found = False
     # From the inside out: a call may stand in another one.
     for call in reversed(list(own_parts(select))):
         name = called(call)
-        if not isinstance(call, exp.Func if windowed else exp.Anonymous) or name not in modules:
+        if not isinstance(call, exp.Func if windowed else exp.Anonymous) or name not in operators:
             continue
-        if not windowed and modules[name].kind != "uda":
+        if not windowed and operators[name].kind != "uda":
             what = f"{name} needs a window, and the query has none"
-            raise context.wrong(what, call, _window(modules[name]))
-        call.replace(marked(call, modules[name]))
+            raise context.wrong(what, call, _window(operators[name]))
+        call.replace(marked(call, operators[name]))
         found = True
     where = select.args.get("where")
     for part in where.walk(prune=lambda each: isinstance(each, exp.Query)) if where else ():
-        if isinstance(part, exp.Anonymous) and called(part) in modules:
+        if isinstance(part, exp.Anonymous) and called(part) in operators:
             raise context.wrong(
                 f"the module {called(part)} is not allowed in WHERE",
                 part,
@@ -73,7 +73,7 @@ def refuse_unknown(trees: Iterable[exp.Expr], node: Node, context: Context) -> N
                 context.bind(call, node.schema)
             except QueryError as problem:
                 if problem.what.startswith("there is no function"):
-                    hint = context.catalog.nearest_module(called(call), _FUNCTIONS)
+                    hint = context.catalog.nearest_operator(called(call), _FUNCTIONS)
                     raise context.wrong(problem.what, call, hint) from None
 
 
@@ -134,28 +134,28 @@ def group_by_window(
     for call in every or [exp.Count(this=exp.Star())]:
         if text_of(call) in columns:
             continue
-        module, arguments = bind_module_call(call, node, context)
-        if module.time_sensitive and not written:
+        operator, arguments = bind_operator_call(call, node, context)
+        if operator.time_sensitive and not written:
             raise context.wrong(
-                f"{module.name} reads times, and there is no window", call, _WINDOW_HINT
+                f"{operator.name} reads times, and there is no window", call, _WINDOW_HINT
             )
-        name = fresh_name(module.name, taken)
+        name = fresh_name(operator.name, taken)
         taken.add(name)
-        calls.append(Call(module, arguments, (name,)))
+        calls.append(Call(operator, arguments, (name,)))
         columns[text_of(call)] = name
-    made = apply_modules(text, node, tuple(calls), tuple(group_by), context, bounds=bounds)
+    made = apply_operators(text, node, tuple(calls), tuple(group_by), context, bounds=bounds)
     return Grouped(made, columns)
 
 
-def bind_module_call(
+def bind_operator_call(
     call: exp.Expr, node: Node, context: Context
-) -> tuple[Module, tuple[Expression, ...]]:
+) -> tuple[UserOperator, tuple[Expression, ...]]:
     """A resolved call: of a module that was registered, or of a built-in aggregate."""
     inner = call
     while isinstance(inner, exp.Filter | exp.WithinGroup):
         inner = inner.this
     if "module" not in inner.meta:
-        return builtin_module(bind_call(call, node, context))
+        return builtin_operator(bind_call(call, node, context))
     template = context.catalog.modules[called(inner)]
     if inner is not call:
         word = "FILTER" if isinstance(call, exp.Filter) else "WITHIN GROUP"
@@ -186,7 +186,7 @@ def bind_template(
     node: Node,
     context: Context,
     at: exp.Expr | tuple[int, int],
-) -> tuple[Module, tuple[Expression, ...]]:
+) -> tuple[UserOperator, tuple[Expression, ...]]:
     """A module for resolved arguments: columns first, then parameters.
 
     Raises:
@@ -214,12 +214,12 @@ def bind_template(
     positional = [_constant(part, template, node, context) for part in given[template.arity :]]
     by_name = {name: _constant(part, template, node, context, name) for name, part in named.items()}
     try:
-        module = template.bind(
+        operator = template.bind(
             [each.type for each in arguments], positional, by_name, clock_of(node)
         )
     except AnabranchError as problem:
         raise context.wrong(problem.what, at, problem.hint) from None
-    return module, arguments
+    return operator, arguments
 
 
 def _constant(

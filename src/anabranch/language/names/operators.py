@@ -7,13 +7,13 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from anabranch.algebra.modules.module import Template
+from anabranch.algebra.modules.user_operator import Template
 from anabranch.expressions.scalar_function import ScalarFunction
 from anabranch.language.text.statements import CreateFunction
 
 
 @final
-class Modules(Mapping[str, Template]):
+class OperatorCatalog(Mapping[str, Template]):
     """Modules by name in small letters: those of a library, and those registered besides.
 
     The library is asked for when a name is first looked up: it may have to be loaded. Scalar
@@ -31,9 +31,9 @@ class Modules(Mapping[str, Template]):
         self._own: dict[str, Template] = {}
         self._shared: Mapping[str, Any] | None = None
 
-    def add(self, name: str, module: Template) -> None:
+    def add(self, name: str, operator: Template) -> None:
         """One more; it takes the place of another of its name."""
-        self._own[name.lower()] = module
+        self._own[name.lower()] = operator
 
     def load(self) -> Mapping[str, Any]:
         """Look at the library, once."""
@@ -63,7 +63,7 @@ class Modules(Mapping[str, Template]):
 def show_functions(
     functions: Mapping[str, CreateFunction],
     scalars: Mapping[str, ScalarFunction],
-    modules: Mapping[str, Template],
+    operators: Mapping[str, Template],
 ) -> pa.Table:
     """`SHOW FUNCTIONS`: functions that were created, then modules, with what they take and give."""
     rows = [
@@ -71,7 +71,7 @@ def show_functions(
         for each in functions.values()
     ]
     kinds = [(name, "UDF", each.signature) for name, each in sorted(scalars.items())]
-    kinds += [(name, each.kind.upper(), each.signature) for name, each in sorted(modules.items())]
+    kinds += [(name, each.kind.upper(), each.signature) for name, each in sorted(operators.items())]
     for name, kind, signature in kinds:
         takes, _, gives = signature.partition(" -> ")
         inside = takes.partition("(")[2].removesuffix(")")

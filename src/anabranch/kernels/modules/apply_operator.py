@@ -1,10 +1,10 @@
-"""Let modules answer for windows of the time axis: the kernel, and the lists of its trace.
+"""Let user operators answer for windows of the time axis: the kernel, and the lists of its trace.
 
     events    events that a window may still be asked about
     windows   windows that events make (sessions, snapshots), where they may still change
     waiting   changed windows that are not shown yet, as they have not ended
     answers   results of windows that may still change, as they were sent
-    states    one state per window and incremental module
+    states    one state per window and incremental user operator
     groups    groups that have begun, where empty windows count
     progress  the largest start seen
     failures  what the last step reports
@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.analysis.liveliness import settles_with_input
-from anabranch.algebra.modules.apply_module import ApplyModule
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.kernels.columns.grouped import Mask, is_first, is_identity, order_by_id_and_time
 from anabranch.kernels.contract.column_names import END, ID, NEW_STOP, START, STOP, TIME, WEND
@@ -63,12 +63,13 @@ Runs = Mapping[str, tuple[SortedRun, ...]]
 
 @final
 @dataclass(frozen=True, slots=True)
-class ApplyModuleKernel(Stateful):
-    """Windows and modules, keyed by group.
+class ApplyOperatorKernel(Stateful):
+    """Windows and user operators, keyed by group.
 
     A batch changes some windows: those are found without looking at any others. Of these, and of
-    those that have ended with it, modules are asked anew, and what they say is compared with what
-    they had said: the difference leaves. A module with states is told only what has come and left.
+    those that have ended with it, user operators are asked anew, and what they say is compared with
+    what they had said: the difference leaves. A user operator with states is told only what has
+    come and left.
     """
 
     identity: ClassVar[Identity] = Identity(
@@ -77,13 +78,13 @@ class ApplyModuleKernel(Stateful):
         form=("route", "columns=layout.sent", "states=layout.states"),
     )
 
-    node: ApplyModule
+    node: ApplyOperator
     layout: WindowLayout
 
     @staticmethod
-    def of(node: ApplyModule) -> ApplyModuleKernel:
+    def of(node: ApplyOperator) -> ApplyOperatorKernel:
         """The kernel of a node."""
-        return ApplyModuleKernel(node, WindowLayout.of(node))
+        return ApplyOperatorKernel(node, WindowLayout.of(node))
 
     @property
     def label(self) -> str:
@@ -130,7 +131,7 @@ class ApplyModuleKernel(Stateful):
         return self.layout.send(self.node, batch)
 
     def report(self, trace: Trace) -> dict[str, Any]:
-        """The windows that modules failed for in the last step."""
+        """The windows that user operators failed for in the last step."""
         return report_of(trace.runs.get(FAILURES, ()))
 
     @property
@@ -144,13 +145,13 @@ class ApplyModuleKernel(Stateful):
     @property
     def _keeps_events(self) -> bool:
         """Whether events are needed again: not if states say it all."""
-        modules = [call.module for call in self.node.calls]
-        states = all(module.incremental and module.removes for module in modules)
+        operators = [call.operator for call in self.node.calls]
+        states = all(operator.incremental and operator.removes for operator in operators)
         again = self.node.errors != "fail" or self.node.sees_ends or self.node.empty
         return again or not states or not self._on_grid
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
-        """Find the windows that change or have ended, ask the modules, tell what is new."""
+        """Find the windows that change or have ended, ask the user operators, tell what is new."""
         moves = _in_order(arrived[0])
         runs = trace.runs
         frontier = self._frontier(trace, moves, stable)
