@@ -112,16 +112,21 @@ def test_a_checkpoint_of_the_first_format_goes_on(tmp_path: Path) -> None:
     assert folder.read_json("query.json") == about
 
 
-def test_float_sums_of_an_earlier_format_are_refused_not_misread(tmp_path: Path) -> None:
+def test_a_checkpoint_from_before_there_were_signatures_is_refused_not_misread(
+    tmp_path: Path,
+) -> None:
     opened(tmp_path, counted(ROWS))
     folder = Folder.at(str(tmp_path))
     about = folder.read_json("query.json") or {}
-    # The plan of an aggregate with float sums was spelt otherwise.
+    # Its plan was known by the names of classes.
     folder.write_json("query.json", {**about, "format": 3, "plan": "0123456789abcdef"})
     with pytest.raises(PlanError, match="as an earlier version of Anabranch ran it") as refused:
         opened(tmp_path, counted(ROWS))
     assert "format 3, now 5" in refused.value.where
     assert folder.read_json("query.json") == {**about, "format": 3, "plan": "0123456789abcdef"}
+    # That it may have changed does not mean that its state may be forgotten.
+    with pytest.raises(PlanError, match="as an earlier version of Anabranch ran it"):
+        opened(tmp_path, counted(ROWS), changed=True)
 
 
 def test_a_checkpoint_of_a_later_format_is_refused(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from anabranch.runtime.store.layout import (
 from anabranch.runtime.store.phases import reached
 from anabranch.runtime.store.query_record import (
     FORMAT,
+    SIGNED,
     QueryRecord,
     read_query_record,
     write_query_record,
@@ -199,7 +200,7 @@ class Checkpoint:
             layout = first_layout(plan, query)
             if known.layout is not None:
                 layout = same_layout(known.layout, plan)
-        elif changed and known.layout is not None:
+        elif changed and known.layout is not None and known.format >= SIGNED:
             self._refuse_other_frames(known.sources, sources)
             layout = changed_layout(
                 known.layout, plan, query, known=known.sources, batch=self.next_batch
@@ -210,7 +211,8 @@ class Checkpoint:
         return replace(now, layout=layout)
 
     def _other_query(self, known: QueryRecord) -> PlanError:
-        if known.format < FORMAT:
+        if known.format < SIGNED:
+            # None of its stages would be found again, and all would begin with nothing.
             return PlanError(
                 "the checkpoint belongs to another query, or to this one as an earlier version "
                 "of Anabranch ran it",

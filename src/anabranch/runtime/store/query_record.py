@@ -15,6 +15,9 @@ from anabranch.runtime.store.layout import StateLayout
 FORMAT: Final = 5
 """Since 4, sums of floats are kept in exact digits; since 5, plans are known by signatures."""
 
+SIGNED: Final = 5
+"""Plans of earlier formats were known by the names of classes, and are not found again."""
+
 _FILE: Final = "query.json"
 
 
