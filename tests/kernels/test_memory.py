@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import anabranch
 from anabranch.algebra.merge import Merge
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
@@ -44,3 +47,11 @@ def test_so_it_is_with_what_no_draw_has() -> None:
     )
     assert_kernels_remember_as_nodes_say(window)
     assert_kernels_remember_as_nodes_say(Merge(inputs=(SOURCE, OTHER)))
+
+
+def test_only_the_compiler_makes_kernels() -> None:
+    """Nobody makes a kernel to find something out about a plan."""
+    source = Path(anabranch.__file__).parent
+    users = [path for path in source.rglob("*.py") if "import kernel_of" in path.read_text()]
+    users += [path for path in source.rglob("*.py") if ", kernel_of" in path.read_text()]
+    assert {str(path.relative_to(source)) for path in users} == {"kernels/plan/compile.py"}
