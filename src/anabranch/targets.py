@@ -35,7 +35,7 @@ def targets_of(
     """Where each of several queries writes, and their checkpoint if one folder is for all.
 
     Raises:
-        PlanError: There are no queries, or not as many places.
+        PlanError: There are no queries, or not as many targets.
     """
     if isinstance(to, str | Path):
         RUN_OPTIONS["to"].checked(to, where="start_all(...)")

@@ -103,9 +103,9 @@ class ValueGroups:
         Two of them for integers, four for decimals (in units of the last digit).
         """
         sums = [np.add.reduceat(limb, self.starts) for limb in self._limbs()]
-        for place in range(len(sums) - 1, 0, -1):
-            sums[place - 1] = sums[place - 1] + (sums[place] >> 32)
-            sums[place] = sums[place] & _LOW
+        for index in range(len(sums) - 1, 0, -1):
+            sums[index - 1] = sums[index - 1] + (sums[index] >> 32)
+            sums[index] = sums[index] & _LOW
         return sums
 
     def _limbs(self) -> list[Ints]:

@@ -108,12 +108,12 @@ class TimeReader:
     def latencies(self, written: Sequence[int]) -> list[float]:
         """Seconds from the write of each file to the first result that has seen it."""
         found = []
-        place = 0
+        index = 0
         for instant in written:
-            while place < len(self._seen) and self._seen[place][0] < instant:
-                place += 1
-            if place < len(self._seen):
-                found.append((self._seen[place][1] - instant) / 1e6)
+            while index < len(self._seen) and self._seen[index][0] < instant:
+                index += 1
+            if index < len(self._seen):
+                found.append((self._seen[index][1] - instant) / 1e6)
         return found
 
 

@@ -36,7 +36,7 @@ def run_job(module: str, *words: str) -> tuple[Any, list[int]]:
         ended = threading.Event()
         watch = threading.Thread(target=_watch, args=(process.pid, memory, ended))
         watch.start()
-        said, _ = process.communicate()
+        output, _ = process.communicate()
         ended.set()
         watch.join()
         if process.returncode:
@@ -46,7 +46,7 @@ def run_job(module: str, *words: str) -> tuple[Any, list[int]]:
                 where=(talk.read().strip().splitlines() or ["without a word"])[-1][:300],
                 hint="run the benchmark again; if it fails again, please report it",
             )
-    return json.loads(said.splitlines()[-1]), memory or [0]
+    return json.loads(output.splitlines()[-1]), memory or [0]
 
 
 def _watch(leader: int, memory: list[int], ended: threading.Event) -> None:

@@ -13,7 +13,7 @@ from anabranch.errors import QueryError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Told = TypeVar("Told")
+Report = TypeVar("Report")
 
 BLUE, RED, GREEN, GREY = "#1f6fb4", "#c8502e", "#2b8a57", "#6b6b6b"
 STYLE: Final[dict[Any, Any]] = {
@@ -30,7 +30,7 @@ STYLE: Final[dict[Any, Any]] = {
 
 
 def draw_all(
-    plots: Mapping[str, Callable[[Told, Path], None]], told: Told, folder: Path
+    plots: Mapping[str, Callable[[Report, Path], None]], report: Report, folder: Path
 ) -> list[Path]:
     """Draw every plot into a file of its name.
 
@@ -47,7 +47,7 @@ def draw_all(
     written = []
     for name, draw in plots.items():
         written.append(folder / f"{name}.svg")
-        draw(told, written[-1])
+        draw(report, written[-1])
     return written
 
 
@@ -60,7 +60,7 @@ def panels_of(path: Path, *titles: str) -> Iterator[list[Axes]]:
 
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.2 if len(titles) == 1 else 3.5 * len(titles), 3.1))
-        panels = [figure.add_subplot(1, len(titles), place + 1) for place in range(len(titles))]
+        panels = [figure.add_subplot(1, len(titles), index + 1) for index in range(len(titles))]
         for panel, title in zip(panels, titles):
             panel.set_title(title, loc="left")
         yield panels

@@ -63,6 +63,6 @@ def _go_on(report: Report, root: Path, live: int, time: int) -> tuple[float, flo
         seed=time,
         each_once=time == 0,
     )
-    said, _ = run_job("anabranch.bench.restart_job", f"{rows}/*/*.parquet", str(root))
-    report.measured("load" if time == 0 else "restart", live_events=live, **said)
-    return said["first_result_s"], said["session_s"]
+    report_of_job, _ = run_job("anabranch.bench.restart_job", f"{rows}/*/*.parquet", str(root))
+    report.measured("load" if time == 0 else "restart", live_events=live, **report_of_job)
+    return report_of_job["first_result_s"], report_of_job["session_s"]

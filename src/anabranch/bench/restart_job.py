@@ -30,14 +30,14 @@ def main(rows: str, work: Path) -> None:
         ended = perf_counter()
         batches = run.metrics()
         state = list(batches[-1]["stages"].values())
-    said = {
+    report = {
         "batches": len(batches),
         "session_s": round(ready - began, 3),
         "first_result_s": round(ended - ready, 3),
         "state_rows": sum(stage["state_rows"] for stage in state),
         "state_mb": round(sum(stage["state_bytes"] for stage in state) / 1e6, 1),
     }
-    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.write(json.dumps(report) + "\n")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def show_snapshot(rows: pa.RecordBatch, at: int, *, clock: Clock, limit: int = 0
 
 
 def numeric(schema: pa.Schema) -> set[int]:
-    """The places of the columns with numbers."""
+    """The indexes of the columns with numbers."""
     import pyarrow as pa
 
     def is_number(kind: pa.DataType) -> bool:

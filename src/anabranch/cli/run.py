@@ -106,7 +106,7 @@ def run(
     flags |= {"--trigger": trigger, "--shards": shards, "--metrics-port": metrics_port}
     flags |= {"--plan": plan}
     check_flags(flags)
-    # A place that cannot be written to is told before anything starts.
+    # A target that cannot be written to is refused before anything starts.
     if every:
         folder_for_all(to)
     else:

@@ -39,7 +39,7 @@ _STABLE_HINT: Final = "an answer must depend on the row alone, or a correction c
 
 
 def why_not_scalar(node: exp.Expr) -> tuple[str, str, str] | None:
-    """What is wrong, what to do, and a pattern that finds the place; None if nothing is."""
+    """What is wrong, what to do, and a pattern that finds the span; None if nothing is."""
     name = name_of_call(node)
     at_name = rf"\b{re.escape(name)}\b"
     if isinstance(node, exp.Window) or name in WINDOW_FUNCTIONS:

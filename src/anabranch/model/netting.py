@@ -70,7 +70,7 @@ def _changes(*sorted_columns: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) ->
 
 
 def _neighbours(is_new: Flags) -> Positions:
-    """The places of all rows that are like the row before or behind them."""
+    """The positions of all rows that are like the row before or behind them."""
     tied = ~is_new
     tied[:-1] |= ~is_new[1:]
     return np.flatnonzero(tied)
@@ -124,5 +124,5 @@ def _end_changes(
 
 
 def _rank(owner: Positions) -> Positions:
-    """The place of each entry among those of its owner; owners come in ascending order."""
+    """The number of each entry among those of its owner; owners come in ascending order."""
     return np.arange(len(owner)) - np.searchsorted(owner, owner)

@@ -145,6 +145,6 @@ def in_sessions(given: Characteristics, gap: float, groups: float = 1.0) -> Char
 
 
 def _occupied(given: Characteristics, boundaries: float) -> float:
-    """How many places of the grid within a lifetime have a boundary (Cardenas)."""
+    """How many instants of the grid within a lifetime have a boundary (Cardenas)."""
     instants = max(given.lifetime / given.granule, 1.0 + 1e-9)
     return instants * -math.expm1(boundaries * math.log1p(-1 / instants))

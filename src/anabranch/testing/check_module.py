@@ -195,11 +195,11 @@ class _Check:
                 alone += first if number == 0 else self._answers(self.operator, case, events)
         if not tables:
             return
-        together = self._called(
+        joint = self._called(
             case, lambda: self.operator.code.compute_frame(pa.concat_tables(tables))
         )
         names = self.operator.gives.names
-        rows = list(zip(*(together.column(name).to_pylist() for name in names)))
+        rows = list(zip(*(joint.column(name).to_pylist() for name in names)))
         wanted = [values for values, _, _ in alone]
         if not alike(rows, wanted, 1e-9):
             what = "returns a different result for a window beside another one in the same table"
@@ -346,5 +346,5 @@ def _columns(
     module: UserOperator, events: Events
 ) -> tuple[list[list[Any]], tuple[list[int], list[int]]]:
     width = len(module.takes)
-    columns = [[copy.deepcopy(each.value[place]) for each in events] for place in range(width)]
+    columns = [[copy.deepcopy(each.value[index]) for each in events] for index in range(width)]
     return columns, ([each.start for each in events], [each.end for each in events])

@@ -183,23 +183,23 @@ class MergeWatch:
         view = self._attached.get(name)
         if view is None:
             return
-        said = move_or_stable(element)
-        self.received.count(said)
-        view.take(said, keyed=not self.multiset)
-        self._note(said)
+        given = move_or_stable(element)
+        self.received.count(given)
+        view.take(given, keyed=not self.multiset)
+        self._note(given)
 
     def emit(self, element: AnyElement) -> None:
         """The merge says something."""
-        said = move_or_stable(element)
-        self.emitted.count(said)
-        wrong = self._legal.take(said)
+        given = move_or_stable(element)
+        self.emitted.count(given)
+        wrong = self._legal.take(given)
         if wrong:
-            event = None if isinstance(said, KitStable) else (said.payload, said.start)
-            self._lasting.append(MergeViolation("illegal", event, f"{said!r} {wrong}"))
+            event = None if isinstance(given, KitStable) else (given.payload, given.start)
+            self._lasting.append(MergeViolation("illegal", event, f"{given!r} {wrong}"))
         if self.laconic:
             self._count()
-        self._output.take(said, keyed=False)
-        self._note(said)
+        self._output.take(given, keyed=False)
+        self._note(given)
 
     def violations(self) -> list[MergeViolation]:
         """What is wrong now, and the illegal and chatty elements there were."""
@@ -220,8 +220,8 @@ class MergeWatch:
         """C1: no promise that no input has made."""
         if self.stable <= self.reached:
             return []
-        said = ", ".join(view.promise() for view in self._views) or "there is no input"
-        text = f"the output is stable at {format_time(self.stable)}; {said}"
+        given = ", ".join(view.promise() for view in self._views) or "there is no input"
+        text = f"the output is stable at {format_time(self.stable)}; {given}"
         return [MergeViolation("C1", None, text)]
 
     def _of_one(self, key: Key) -> MergeViolation | None:
@@ -273,14 +273,14 @@ class MergeWatch:
                 return self._violation(rule, key)
         return None
 
-    def _note(self, said: Element) -> None:
+    def _note(self, element: Element) -> None:
         """An insert or adjust is news about one event, a promise about all that may be final."""
-        if isinstance(said, Move):
-            key = (said.payload, said.start)
+        if isinstance(element, Move):
+            key = (element.payload, element.start)
             self._changed.add(key)
-            if self.stable <= said.start:
+            if self.stable <= element.start:
                 self._pushed += 1
-                heapq.heappush(self._ahead, (said.start, self._pushed, key))
+                heapq.heappush(self._ahead, (element.start, self._pushed, key))
             return
         while self._ahead and self._ahead[0][0] < self.stable:
             self._changed.add(heapq.heappop(self._ahead)[2])
@@ -296,22 +296,22 @@ class MergeWatch:
         )
 
     def _violation(self, rule: Rule, key: Key) -> MergeViolation:
-        said = [view.opinion(key) for view in self._views if view.ends_of(key)]
-        what = ", ".join(said) or "no input has it"
+        given = [view.opinion(key) for view in self._views if view.ends_of(key)]
+        what = ", ".join(given) or "no input has it"
         return MergeViolation(rule, key, f"{self._output.opinion(key)}; {what}")
 
     def _count(self) -> None:
         """The bounds of `laconic`; each is reported once."""
-        came, left = self.received, self.emitted
+        received, left = self.received, self.emitted
         bounds = [
-            ("inserts", left.inserts, came.inserts),
-            ("withdrawals", left.withdrawals, came.inserts),
+            ("inserts", left.inserts, received.inserts),
+            ("withdrawals", left.withdrawals, received.inserts),
             (
                 "inserts and adjusts",
                 left.inserts + left.adjusts,
-                came.inserts + came.adjusts + came.withdrawals,
+                received.inserts + received.adjusts + received.withdrawals,
             ),
-            ("stables", left.stables, came.stables),
+            ("stables", left.stables, received.stables),
         ]
         for what, many, few in bounds:
             if many == few + 1:

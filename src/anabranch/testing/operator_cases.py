@@ -117,8 +117,8 @@ def certain_cases(events: Sequence[Event[Row]], clip: Clip) -> list[CheckCase]:
 def as_events(given: Iterable[Any], arity: int) -> list[Event[Row]]:
     """Events as a user writes them: a plain value is an event of its own instant."""
     found = []
-    for place, each in enumerate(given):
-        event = each if isinstance(each, Event) else Event(each, place, place + 1)
+    for index, each in enumerate(given):
+        event = each if isinstance(each, Event) else Event(each, index, index + 1)
         row = event.value if arity != 1 else (event.value,)
         found.append(Event(tuple(row), event.start, event.end))
     return found

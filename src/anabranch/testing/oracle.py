@@ -153,7 +153,7 @@ def assert_agrees(
     sources = sources_of(node)
     steps = _schedule(sources, streams, batch_size) if batches is None else batches
     runner = LocalRunner(node, emit=emit)
-    came: dict[str, list[EventBatch]] = {source.name: [] for source in sources}
+    arrived: dict[str, list[EventBatch]] = {source.name: [] for source in sources}
     stables: dict[str, int] = {source.name: int(BEGINNING) for source in sources}
     left: list[EventBatch] = []
     state = PhysicalState.empty()
@@ -164,17 +164,17 @@ def assert_agrees(
             for source in sources
         }
         for name, batch in given.items():
-            came[name].append(batch)
+            arrived[name].append(batch)
             stables[name] = max(stables[name], batch.stable)
         out = runner.step(given)
         left.append(out)
         least = min(stables.values(), default=int(BEGINNING))
         finite = max(finite, least) if least < FOREVER else finite
-        wrong = _compare(node, came, stables, left, state, emit, finite)
+        wrong = _compare(node, arrived, stables, left, state, emit, finite)
         if wrong:
             raise AssertionError(
                 "\n".join(
-                    [f"after batch {number} of {len(steps)}: {wrong}", _story(node, came, left)]
+                    [f"after batch {number} of {len(steps)}: {wrong}", _story(node, arrived, left)]
                 )
             )
     return left
@@ -207,7 +207,7 @@ def _schedule(
 
 def _compare(
     node: Node,
-    came: Mapping[str, Sequence[EventBatch]],
+    given: Mapping[str, Sequence[EventBatch]],
     stables: Mapping[str, int],
     left: Sequence[EventBatch],
     state: PhysicalState,
@@ -228,17 +228,19 @@ def _compare(
             f"but the inputs at {format_time(promised)}"
         )
     state.take(KitStable(out.stable))
-    means = {name: LogicalStream.of_batches(batches) for name, batches in came.items()}
-    told = {name: history_of(batches) for name, batches in came.items()}
-    wanted = meaning(node, means, told, finite)
+    means = {name: LogicalStream.of_batches(batches) for name, batches in given.items()}
+    histories = {name: history_of(batches) for name, batches in given.items()}
+    wanted = meaning(node, means, histories, finite)
     got = LogicalStream.of(event for event, count in state.events.items() for _ in range(count))
     before = FOREVER if emit == "speculative" and not late else out.stable
     return got.difference(wanted, before)
 
 
-def _story(node: Node, came: Mapping[str, Sequence[EventBatch]], left: Sequence[EventBatch]) -> str:
+def _story(
+    node: Node, given: Mapping[str, Sequence[EventBatch]], left: Sequence[EventBatch]
+) -> str:
     lines = ["the plan:", *_indent(explain_tree(node).split("\n"))]
-    for name, batches in came.items():
+    for name, batches in given.items():
         lines += [f"what came from {name}:", *_indent(_show(batches))]
     lines += ["what left:", *_indent(_show(left))]
     return "\n".join(lines)

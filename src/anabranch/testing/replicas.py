@@ -50,8 +50,8 @@ class MergeScript:
 
     def __repr__(self) -> str:
         """The events and all actions, one per line."""
-        told = ", ".join(repr(event) for event in self.history) or "nothing"
-        lines = [f"copies as in {self.case} of {told}"]
+        shown = ", ".join(repr(event) for event in self.history) or "nothing"
+        lines = [f"copies as in {self.case} of {shown}"]
         for action in self.actions:
             match action:
                 case ("element", name, element):
@@ -163,15 +163,15 @@ def _lives(
             elements = draw_replica(case, known, below)
         before = [] if missing else elements
         cut = below(len(elements) + 1) if below(3) == 2 else len(elements)
-        said: list[Action] = [("element", name, element) for element in elements[:cut]]
+        spoken: list[Action] = [("element", name, element) for element in elements[:cut]]
         leaving: Action = ("detach", name)
         if below(4) == 3:
             # Some talk on after they have left.
-            said.insert(len(said) - min(below(3), len(said)), leaving)
+            spoken.insert(len(spoken) - min(below(3), len(spoken)), leaving)
             leaves = True
         else:
             leaves = False
-        actions: list[Action] = [("attach", name, start), *said]
+        actions: list[Action] = [("attach", name, start), *spoken]
         steps += [_ReplicaStep(action, missing if start == BEGINNING else ()) for action in actions]
         if not leaves:
             steps.append(_ReplicaStep(leaving, ()))

@@ -138,7 +138,7 @@ def points(
 def batchings(stream: PhysicalStream) -> st.SearchStrategy[list[EventBatch]]:
     """A stream cut at any places; some batches are empty."""
     cuts = st.lists(st.integers(0, len(stream.elements)), max_size=6)
-    return cuts.map(lambda places: stream.batches(*sorted(places)))
+    return cuts.map(lambda cuts_at: stream.batches(*sorted(cuts_at)))
 
 
 @st.composite

@@ -69,7 +69,7 @@ class EventForm:
         arguments: The columns.
         events: As events with lifetimes, not as one list per column.
         tupled: The value of such an event is a tuple.
-        window: The place or the name of the parameter that gets the window, if there is one.
+        window: The index or the name of the parameter that gets the window, if there is one.
     """
 
     arguments: tuple[Argument, ...]

@@ -61,7 +61,7 @@ class AnnotationReader:
     returns: Any
 
     def wrong(self, what: str, hint: str = "") -> PlanError:
-        """An error that shows the place, and an example."""
+        """An error that shows where the definition is, and an example."""
         return refused(what, self.name, self.definition, hint or self.example)
 
     @property

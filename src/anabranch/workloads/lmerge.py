@@ -109,8 +109,8 @@ class LMerge:
         random = Randomness(self.seed)
         value = random.integers("value", event, _VALUES)
         words = -(-self.text // 8)
-        place = (event[:, None] * max(words, 1) + np.arange(words)).ravel()
-        letters = random.words("text", place).reshape(len(event), words)
+        index = (event[:, None] * max(words, 1) + np.arange(words)).ravel()
+        letters = random.words("text", index).reshape(len(event), words)
         if words:
             # Texts differ for sure: their first letters are the number of the event.
             nibble = np.arange(_NUMBERED, dtype=np.uint64)
@@ -196,21 +196,21 @@ def history(config: LMerge) -> Iterator[CopyHistory]:
         yield CopyHistory(event, source, start, start + length)
 
 
-def told_by(config: LMerge, copy: int) -> Iterator[tuple[ArrivingElements, Integers]]:
+def elements_of_copy(config: LMerge, copy: int) -> Iterator[tuple[ArrivingElements, Integers]]:
     """What a copy says, in pieces, with the event whose payload each element has."""
     held, sources = ArrivingElements.nothing(), np.empty(0, np.int64)
     random = Randomness(config.seed)
     for events in history(config):
-        told = ArrivingElements.joined([held, _revised(config, copy, events)])
+        sent = ArrivingElements.joined([held, _revised(config, copy, events)])
         last = int(events.event[-1])
         over = last + 1 == config.events
         # Events to come arrive from here on.
-        ready = np.full(len(told), over) | (told.arrival < events.start[-1])
-        least = int(told.event.min())
+        ready = np.full(len(sent), over) | (sent.arrival < events.start[-1])
+        least = int(sent.event.min())
         sources = np.concatenate(
             [sources[len(sources) - (events.event[0] - least) :], events.source]
         )
-        held, now = told.take(~ready), told.take(ready)
+        held, now = sent.take(~ready), sent.take(ready)
         ties = random.words(f"tie {copy}", now.event) if config.case == "r2" else now.event
         now = now.take(np.lexsort((now.rank, ties, now.arrival)))
         yield now, sources[now.event - least]
@@ -238,8 +238,8 @@ def _revised(config: LMerge, copy: int, events: CopyHistory) -> ArrivingElements
         if rank:
             share = rank - random.floats(f"when {rank} {copy}", events.event)
             when = arrival + (share / most * config.back).astype(np.int64)
-        told = ArrivingElements(when, events.event, np.full(count, rank), events.start, before, end)
-        parts.append(told.take(some))
+        sent = ArrivingElements(when, events.event, np.full(count, rank), events.start, before, end)
+        parts.append(sent.take(some))
         before = end
     return ArrivingElements.joined(parts)
 
@@ -253,27 +253,27 @@ def copy_batches(config: LMerge, copy: int, rows: int | None = None) -> Iterator
     random = Randomness(config.seed)
     rest, origins = ArrivingElements.nothing(), np.empty(0, np.int64)
     reached, position = int(BEGINNING), 0
-    for piece, source in told_by(config, copy):
-        told, of = ArrivingElements.joined([rest, piece]), np.concatenate([origins, source])
-        place = np.arange(position, position + len(told), dtype=np.int64)
-        marked = random.floats(f"stable {copy}", place) < config.stable_share
-        slack = random.integers(f"slack {copy}", place, config.gap)
-        point = np.where(marked, told.arrival - config.patience - slack, BEGINNING)
+    for piece, source in elements_of_copy(config, copy):
+        sent, of = ArrivingElements.joined([rest, piece]), np.concatenate([origins, source])
+        index = np.arange(position, position + len(sent), dtype=np.int64)
+        marked = random.floats(f"stable {copy}", index) < config.stable_share
+        slack = random.integers(f"slack {copy}", index, config.gap)
+        point = np.where(marked, sent.arrival - config.patience - slack, BEGINNING)
         stable = np.maximum(np.maximum.accumulate(point), reached) if len(point) else point
         cuts = np.flatnonzero(marked) + 1
         if rows is not None:
-            cuts = np.arange(rows, len(told) + 1, rows)
+            cuts = np.arange(rows, len(sent) + 1, rows)
         begin = 0
         for cut in cuts.tolist():
             at = np.arange(begin, cut)
-            yield _batch(config, told.take(at), of[begin:cut], int(stable[cut - 1]))
+            yield _batch(config, sent.take(at), of[begin:cut], int(stable[cut - 1]))
             begin = cut
         reached = int(stable[begin - 1]) if begin else reached
-        rest, origins = told.take(np.arange(begin, len(told))), of[begin:]
+        rest, origins = sent.take(np.arange(begin, len(sent))), of[begin:]
         position += begin
     yield _batch(config, rest, origins, int(FOREVER))
 
 
-def _batch(config: LMerge, told: ArrivingElements, source: Integers, stable: int) -> EventBatch:
+def _batch(config: LMerge, sent: ArrivingElements, source: Integers, stable: int) -> EventBatch:
     payload = config.payload(source) if len(source) else no_rows(PAYLOAD)
-    return EventBatch(payload, told.start, told.end, told.new_end, Time(stable))
+    return EventBatch(payload, sent.start, sent.end, sent.new_end, Time(stable))

@@ -198,15 +198,15 @@ def persons(config: Nexmark, chunk_rows: int = 65_536) -> Iterator[pa.RecordBatc
     for number in _pieces(count, chunk_rows):
         first = config.random.integers("first name", number, len(_FIRST_NAMES))
         last = config.random.integers("last name", number, len(_LAST_NAMES))
-        place = config.random.integers("city", number, len(_CITIES))
+        city = config.random.integers("city", number, len(_CITIES))
         names = [f"{_FIRST_NAMES[i]} {_LAST_NAMES[j]}" for i, j in zip(first, last)]
         mails = [f"{_FIRST_NAMES[i].lower()}{n}@example.org" for i, n in zip(first, number)]
         columns = [
             pa.array(FIRST_ID + number),
             pa.array(names, pa.string()),
             pa.array(mails, pa.string()),
-            pa.array([_CITIES[i][0] for i in place], pa.string()),
-            pa.array([_CITIES[i][1] for i in place], pa.string()),
+            pa.array([_CITIES[i][0] for i in city], pa.string()),
+            pa.array([_CITIES[i][1] for i in city], pa.string()),
             pa.array(config.time_of(number * BIDS_PER_PERSON)).cast(
                 PERSON.field("registrationTime").type
             ),

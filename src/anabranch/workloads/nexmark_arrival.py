@@ -106,7 +106,7 @@ def event_elements(
     clock = _clock(config, seen.stream)
     stable = int(BEGINNING)
     for part in rechunked(arrivals(clock, how), how.stable_every):
-        rows = _told(config, seen.stream, part, corrected(clock, how, part.event))
+        rows = _with_errors(config, seen.stream, part, corrected(clock, how, part.event))
         start, end = seen.lifetimes(rows)
         stable = max(stable, int(part.time[-1]) - how.patience)
         withdrawn = part.kind == WITHDRAW
@@ -132,7 +132,7 @@ def write_event_rows(
         chunk = max(1, -(-config.count(stream) // files))
         parts = event_rows(config, stream, disturbance, chunk)
         for number, part in enumerate(_at_least_one(parts, schema)):
-            pq.write_table(pa.Table.from_batches([part]), _place(folder / stream, number))
+            pq.write_table(pa.Table.from_batches([part]), _part_path(folder / stream, number))
     _write_side_input(folder)
 
 
@@ -148,20 +148,20 @@ def write_event_elements(
         # The end of the stream is said in the last file.
         last = [batches[-2].with_stable(FOREVER)] if len(batches) > 1 else batches
         for number, batch in enumerate([*batches[:-2], *last]):
-            write_parquet(_place(folder / view, number), [batch], clock=MICROSECONDS)
+            write_parquet(_part_path(folder / view, number), [batch], clock=MICROSECONDS)
     _write_side_input(folder)
 
 
-def _told(
+def _with_errors(
     config: NexmarkEvents, stream: StreamName, part: Arrived, is_corrected: np.ndarray
 ) -> pa.RecordBatch:
     """The rows as they are told: wrong ones where they are going to be corrected."""
     rows = config.rows(stream, part.event)
     wrong = pa.array(is_corrected & ((part.kind == INSERT) | (part.kind == WITHDRAW)))
     name, change = _WRONG[stream]
-    place = rows.schema.get_field_index(name)
-    told = pc.if_else(wrong, change(rows.column(place)), rows.column(place))
-    return rows.set_column(place, rows.schema.field(place), told)
+    index = rows.schema.get_field_index(name)
+    corrected_values = pc.if_else(wrong, change(rows.column(index)), rows.column(index))
+    return rows.set_column(index, rows.schema.field(index), corrected_values)
 
 
 _WRONG: Final[Mapping[StreamName, tuple[str, Callable[[pa.Array], pa.Array]]]] = {
@@ -189,7 +189,7 @@ def _at_least_one(parts: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterato
     yield from parts
 
 
-def _place(folder: Path, number: int) -> Path:
+def _part_path(folder: Path, number: int) -> Path:
     """The file for a part; the first one takes the place of all that were there."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("part-*.parquet") if number == 0 else ():

@@ -132,7 +132,7 @@ class NexmarkEvents:
 
     def count(self, stream: StreamName) -> int:
         """How many events of a stream there are."""
-        first, size = _PLACES[stream]
+        first, size = _NUMBERS_OF[stream]
         epochs, rest = divmod(self.events, _EPOCH)
         return epochs * size + min(max(rest - first, 0), size)
 
@@ -235,7 +235,7 @@ class NexmarkEvents:
 
 def event_number(stream: StreamName, position: Integers) -> Integers:
     """The number among all events of the event at a position of one stream."""
-    first, size = _PLACES[stream]
+    first, size = _NUMBERS_OF[stream]
     return np.asarray(position // size * _EPOCH + first + position % size)
 
 
@@ -259,7 +259,7 @@ def _timestamps(times: TimeArray) -> pa.Array:
 
 
 _TENS: Final = np.array([1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0])
-_PLACES: Final[Mapping[StreamName, tuple[int, int]]] = {
+_NUMBERS_OF: Final[Mapping[StreamName, tuple[int, int]]] = {
     "person": (0, PERSONS),
     "auction": (PERSONS, AUCTIONS),
     "bid": (PERSONS + AUCTIONS, BIDS),

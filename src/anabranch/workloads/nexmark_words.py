@@ -44,8 +44,8 @@ def from_pool(name: str, random: Randomness, position: Integers, pool: Pool) -> 
 
 def emails(random: Randomness, position: Integers) -> pa.Array:
     """Addresses nobody has."""
-    name, place = (from_pool(f"mail {part}", random, position, "word") for part in ("name", "at"))
-    return pc.binary_join_element_wise(name, "@", place, ".example", "")
+    name, domain = (from_pool(f"mail {part}", random, position, "word") for part in ("name", "at"))
+    return pc.binary_join_element_wise(name, "@", domain, ".example", "")
 
 
 def phrases(random: Randomness, position: Integers) -> pa.Array:
@@ -94,8 +94,8 @@ class Channels:
 @lru_cache(maxsize=32)
 def _pool(seed: int, pool: Pool) -> pa.Array:
     length = _LETTERS[pool]
-    places = np.arange(_POOL_SIZE * length, dtype=np.int64)
+    positions = np.arange(_POOL_SIZE * length, dtype=np.int64)
     symbols = "0123456789" if pool == "card" else "abcdefghijklmnopqrstuvwxyz"
-    drawn = Randomness(seed).integers(f"pool {pool}", places, len(symbols))
+    drawn = Randomness(seed).integers(f"pool {pool}", positions, len(symbols))
     letters = np.frombuffer(symbols.encode(), np.uint8)[drawn]
     return pa.array(letters.view(f"S{length}").astype(str).tolist(), pa.string())

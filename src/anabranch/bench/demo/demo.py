@@ -133,18 +133,19 @@ def _run_query(root: Path, console: Console, stop_after: int | None) -> list[dic
         with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
             task = bar.add_task("starting Spark", total=FILES)
             for line in process.stdout:
-                said = json.loads(line)
-                if "batch" not in said:
+                message = json.loads(line)
+                if "batch" not in message:
                     bar.update(task, description="batches")
                     continue
-                batches.append(said)
+                batches.append(message)
                 bar.update(
                     task,
-                    completed=said["batch"] + 1,
-                    description=f"batches, stable {format_time(said['stable'], timestamps=True)}",
+                    completed=message["batch"] + 1,
+                    description="batches, stable "
+                    + format_time(message["stable"], timestamps=True),
                 )
-                if not console.is_terminal and said["batch"] % 4 == 3:
-                    console.print(f"   batch {said['batch'] + 1} of {FILES} is done")
+                if not console.is_terminal and message["batch"] % 4 == 3:
+                    console.print(f"   batch {message['batch'] + 1} of {FILES} is done")
                 if len(batches) == stop_after:
                     break
         done = stop_after is not None and len(batches) >= stop_after

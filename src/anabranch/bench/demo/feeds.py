@@ -64,7 +64,7 @@ class ReplicaFeed:
     def write(self, folder: Path) -> list[Path]:
         """Write the parts as stream files."""
         folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / f"bids-{place:03}.jsonl" for place in range(len(self.parts))]
+        paths = [folder / f"bids-{part_number:03}.jsonl" for part_number in range(len(self.parts))]
         for path, part in zip(paths, self.parts, strict=True):
             write_stream(path, part, timestamps=True)
         return paths
@@ -84,13 +84,13 @@ def tampered(feed: ReplicaFeed) -> ReplicaFeed:
 def _cut(batches: Iterator[EventBatch]) -> Iterator[list[EventBatch]]:
     """Parts that end alike in all copies, but for the time between two of their promises."""
     part: list[EventBatch] = []
-    place = 1
+    part_number = 1
     for batch in batches:
         part.append(batch)
-        if place < PARTS and batch.stable >= BIDS.begin + place * STEP:
+        if part_number < PARTS and batch.stable >= BIDS.begin + part_number * STEP:
             assert batch.stable < FOREVER, "the bids are over before the parts are"
             yield part
-            part, place = [], place + 1
+            part, part_number = [], part_number + 1
     yield part
 
 
@@ -99,9 +99,9 @@ def _dearer(batch: EventBatch) -> EventBatch:
     price = batch.payload.column("price").to_numpy()
     meant = (batch.start >= low) & (batch.start < high)
     changed = pa.array(np.where(meant, np.round(price * 1.25, 2), price))
-    place = batch.schema.get_field_index("price")
+    part_number = batch.schema.get_field_index("price")
     return EventBatch(
-        batch.payload.set_column(place, batch.schema.field(place), changed),
+        batch.payload.set_column(part_number, batch.schema.field(part_number), changed),
         batch.start,
         batch.end,
         batch.new_end,

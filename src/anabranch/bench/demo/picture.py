@@ -61,16 +61,16 @@ def draw(timeline: Timeline) -> Figure:
 def _draw_lives(panel: Axes, timeline: Timeline) -> None:
     panel.set_title("Replicas: alive (light), leading the merge (dark)", loc="left")
     lanes = timeline.lanes
-    for place, (lane, colour) in enumerate(zip(lanes, COLOURS)):
+    for row, (lane, colour) in enumerate(zip(lanes, COLOURS)):
         heard = lane.ended if lane.unheard is None else lane.unheard
-        _bar(panel, place, lane.began, heard, color=colour, alpha=0.25)
+        _bar(panel, row, lane.began, heard, color=colour, alpha=0.25)
         if heard < lane.ended:
             hatched = {"facecolor": "none", "edgecolor": colour, "hatch": "////", "alpha": 0.45}
-            _bar(panel, place, heard, lane.ended, **hatched)
+            _bar(panel, row, heard, lane.ended, **hatched)
         for since, until in lane.led:
-            _bar(panel, place, since, until, color=colour)
+            _bar(panel, row, since, until, color=colour)
         for mark in lane.marks:
-            _draw_mark(panel, place, mark)
+            _draw_mark(panel, row, mark)
     panel.set_yticks(range(len(lanes)), [f"{lane.name}\n{lane.plan}" for lane in lanes])
     panel.tick_params(axis="both", length=0)
     panel.set_ylim(len(lanes) - 0.5, -0.6)
@@ -78,18 +78,18 @@ def _draw_lives(panel: Axes, timeline: Timeline) -> None:
     panel.spines["bottom"].set_visible(False)
 
 
-def _bar(panel: Axes, place: int, since: float, until: float, **look: Any) -> None:
-    panel.barh(place, until - since, _THICK, left=since, linewidth=0, **look)
+def _bar(panel: Axes, row: int, since: float, until: float, **look: Any) -> None:
+    panel.barh(row, until - since, _THICK, left=since, linewidth=0, **look)
 
 
-def _draw_mark(panel: Axes, place: int, mark: Mark) -> None:
+def _draw_mark(panel: Axes, row: int, mark: Mark) -> None:
     """A sign, and words on the side where there is more room."""
     sign, text = _MARKS[mark.text]
-    panel.plot(mark.second, place, sign, color=BLACK, markersize=7)
+    panel.plot(mark.second, row, sign, color=BLACK, markersize=7)
     right = mark.second < sum(panel.get_xlim()) / 2
     panel.annotate(
         text,
-        (mark.second, place),
+        (mark.second, row),
         xytext=(10 if right else -10, 0),
         textcoords="offset points",
         ha="left" if right else "right",

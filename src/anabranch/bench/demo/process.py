@@ -26,7 +26,7 @@ class DemoProcess:
 
     def __init__(self, module: str, words: Sequence[str], log: Path) -> None:
         """Start it; what goes wrong is in the log."""
-        self.said: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self._log = log
         environment = {"SPARK_SUBMIT_OPTS": _SHORT_LIVED, **os.environ}
         with log.open("ab") as errors:
@@ -72,7 +72,7 @@ class DemoProcess:
         assert self._process.stdout is not None
         with self._process.stdout as lines, suppress(ValueError):
             for line in lines:
-                self.said.append(json.loads(line))
+                self.messages.append(json.loads(line))
 
     def __enter__(self) -> DemoProcess:
         return self

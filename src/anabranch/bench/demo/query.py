@@ -31,17 +31,17 @@ def main(folder: Path) -> None:
         run = highest_bids(engine, folder / "bids").start(
             to=folder / "highest.jsonl", checkpoint=folder / "checkpoint", available_now=True
         )
-        said = 0
+        shown = 0
         while run.status == "running":
-            said = _say_batches(run, said)
+            shown = _say_batches(run, shown)
             time.sleep(0.1)
         run.await_end()
-        _say_batches(run, said)
+        _say_batches(run, shown)
 
 
-def _say_batches(run: Run, said: int) -> int:
+def _say_batches(run: Run, shown: int) -> int:
     batches = run.metrics()
-    for batch in batches[said:]:
+    for batch in batches[shown:]:
         _say(batch)
     return len(batches)
 

@@ -73,7 +73,7 @@ def main(folder: Path, numbers: Sequence[int], *, merges: bool) -> None:
     One JSON object per batch of the merge goes to standard output.
     """
     runs: dict[str, Run] = {}
-    said = 0
+    shown = 0
     with Engine() as engine:
         _say({"started": engine.spark.version})
         while MERGED not in runs or runs[MERGED].stable < FOREVER:
@@ -86,9 +86,9 @@ def main(folder: Path, numbers: Sequence[int], *, merges: bool) -> None:
             for run in runs.values():
                 if run.status != "running":
                     run.await_end()
-            said = _say_batches(runs.get(MERGED), said)
+            shown = _say_batches(runs.get(MERGED), shown)
             time.sleep(_LOOK)
-        _say_batches(runs[MERGED], said)
+        _say_batches(runs[MERGED], shown)
 
 
 def _to_start(
@@ -122,11 +122,11 @@ def _merge(folder: Path, engine: Engine) -> Run:
     )
 
 
-def _say_batches(merge: Run | None, said: int) -> int:
+def _say_batches(merge: Run | None, shown: int) -> int:
     if merge is None:
-        return said
+        return shown
     batches = merge.metrics()
-    for batch in batches[said:]:
+    for batch in batches[shown:]:
         (stage,) = batch["stages"].values()
         _say({"batch": batch["batch"], "reports": stage["reports"]})
     return len(batches)

@@ -163,13 +163,13 @@ def _show(console: Console, stage: DemoStage, timeline: Timeline) -> None:
         table.add_column(name, justify="right")
     table.add_column("in the end")
     for lane in timeline.lanes:
-        said = copies[lane.name]
-        ending = "killed" if lane.name == replica_name(1) else said["status"]
+        report = copies[lane.name]
+        ending = "killed" if lane.name == replica_name(1) else report["status"]
         table.add_row(
             lane.name,
-            f"{said['rows']:,}",
-            f"{said['ignored']:,}",
-            f"{said['diverged']:,}",
+            f"{report['rows']:,}",
+            f"{report['ignored']:,}",
+            f"{report['diverged']:,}",
             f"{lane.seconds_led:.1f} s",
             ending,
         )

@@ -67,8 +67,8 @@ class DemoStage:
     @property
     def reports(self) -> list[list[dict[str, Any]]]:
         """What the merge noticed in each of its batches, shard by shard."""
-        said = {each["batch"]: each for each in self._players[-1].said if "batch" in each}
-        return [each["reports"] for _, each in sorted(said.items())]
+        batches = {each["batch"]: each for each in self._players[-1].messages if "batch" in each}
+        return [each["reports"] for _, each in sorted(batches.items())]
 
     @property
     def is_caught(self) -> bool:
@@ -87,20 +87,20 @@ class DemoStage:
             self._waiting[number] = feed.write(self.folder / "spool" / replica_name(number))
         with self._process("one", "1") as one, self._process("others", "2,3,4", "merge") as others:
             self._players = [one, others]
-            self._await("Spark", lambda: all(player.said for player in self._players))
+            self._await("Spark", lambda: all(player.messages for player in self._players))
             self.zero = time.time()
-            for place in range(PARTS):
+            for index in range(PARTS):
                 for number, behind in BEHIND.items():
-                    if number != 4 or place >= JOINS:
-                        self._deliver(number, max(0, place - behind))
-                if place == KILLED:
+                    if number != 4 or index >= JOINS:
+                        self._deliver(number, max(0, index - behind))
+                if index == KILLED:
                     self._kill(one)
-                pace = 1 if place < KILLED else 3 if place < CARRIES_ON else 4
-                self._await_answer(pace, max(0, place - BEHIND[pace]))
-                if place == CAUGHT:
+                pace = 1 if index < KILLED else 3 if index < CARRIES_ON else 4
+                self._await_answer(pace, max(0, index - BEHIND[pace]))
+                if index == CAUGHT:
                     self._await("replica-2 to be caught", lambda: self.is_caught)
-                if place % 4 == 3:
-                    self.tell(f"file {place + 1} of {PARTS} is merged")
+                if index % 4 == 3:
+                    self.tell(f"file {index + 1} of {PARTS} is merged")
             self._await("the last file", lambda: self.merged.stable() == FOREVER)
             self.over = self._second()
             others.await_end()
@@ -112,12 +112,12 @@ class DemoStage:
         log = self.folder / f"{name}.log"
         return DemoProcess("anabranch.bench.demo.replica", [str(self.folder), *words], log)
 
-    def _deliver(self, number: int, place: int) -> None:
+    def _deliver(self, number: int, index: int) -> None:
         """Bring the files up to that place to a replica."""
         target = self.folder / FEEDS / replica_name(number)
         target.mkdir(parents=True, exist_ok=True)
         self.began.setdefault(number, self._second())
-        for path in self._waiting[number][: place + 1]:
+        for path in self._waiting[number][: index + 1]:
             if path.exists():
                 path.rename(target / path.name)
 
@@ -131,10 +131,10 @@ class DemoStage:
         self._players.remove(player)
         self.killed = self._second()
 
-    def _await_answer(self, number: int, place: int) -> None:
+    def _await_answer(self, number: int, index: int) -> None:
         """Wait until all that a replica can say after a file has been merged."""
-        goal = settled(query_plan(), Time(self.feeds[number].ends[place]))
-        self._await(f"the answer to file {place + 1}", lambda: self.merged.stable() >= goal)
+        goal = settled(query_plan(), Time(self.feeds[number].ends[index]))
+        self._await(f"the answer to file {index + 1}", lambda: self.merged.stable() >= goal)
 
     def _await(self, what: str, is_there: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE

@@ -129,14 +129,14 @@ def per_copy(reports: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """What the shards of a merge say of its copies in one batch, added up."""
     copies: dict[str, dict[str, Any]] = {}
     for report in reports:
-        for said in report["copies"]:
+        for copy in report["copies"]:
             total = copies.setdefault(
-                said["name"], {"status": said["status"], "rows": 0, "ignored": 0, "diverged": 0}
+                copy["name"], {"status": copy["status"], "rows": 0, "ignored": 0, "diverged": 0}
             )
             for key in ("rows", "ignored", "diverged"):
-                total[key] += said[key]
-            if said["status"] == "quarantined":
-                total["status"] = said["status"]
+                total[key] += copy[key]
+            if copy["status"] == "quarantined":
+                total["status"] = copy["status"]
     return copies
 
 

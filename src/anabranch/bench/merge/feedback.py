@@ -41,7 +41,7 @@ class TurnPlan:
     """One of the two, what its work has cost up to each element, and how far it is."""
 
     spent: np.ndarray
-    place: int = 0
+    next_row: int = 0
     clock: float = 0.0
     worked: int = 0
     stable: int = BEGINNING
@@ -54,13 +54,13 @@ class TurnPlan:
 
     def work(self, seconds: float) -> np.ndarray:
         """Go on for about so long; the elements that were worked on."""
-        begin = self.spent[self.place]
+        begin = self.spent[self.next_row]
         last = int(np.searchsorted(self.spent, begin + seconds))
-        last = min(max(last, self.place + 1), len(self.spent) - 1)
-        rows = np.arange(self.place, last)
+        last = min(max(last, self.next_row + 1), len(self.spent) - 1)
+        rows = np.arange(self.next_row, last)
         self.clock += float(self.spent[last] - begin)
         self.worked += len(rows)
-        self.place = last
+        self.next_row = last
         return rows
 
 
@@ -90,7 +90,7 @@ class Race:
                 self.merge_clock = max(self.merge_clock, sent)
                 if self._merged(merger, source, batch) == FOREVER:
                     return self.merge_clock
-            if plan.place >= len(self.stream):
+            if plan.next_row >= len(self.stream):
                 # It is done; what it has said last is on its way.
                 plan.clock = coming[0][0]
                 continue
@@ -102,18 +102,18 @@ class Race:
         """How far the merge is, as a plan knows by now."""
         if not self.feedback:
             return int(BEGINNING)
-        place = bisect_right(self.promised, (plan.clock, int(FOREVER)))
-        return self.promised[place - 1][1] if place else int(BEGINNING)
+        index = bisect_right(self.promised, (plan.clock, int(FOREVER)))
+        return self.promised[index - 1][1] if index else int(BEGINNING)
 
     def _chunk(self, plan: TurnPlan, wanted: int) -> EventBatch:
         """Work on the next elements that still matter to somebody."""
         # Starts and ends are in order: whatever ends before that is of no interest.
-        plan.place = max(plan.place, int(np.searchsorted(self.stream.new_end, wanted)))
-        if plan.place >= len(self.stream):
+        plan.next_row = max(plan.next_row, int(np.searchsorted(self.stream.new_end, wanted)))
+        if plan.next_row >= len(self.stream):
             return EventBatch.empty(SCHEMA, FOREVER)
         rows = plan.work(self.every)
         chosen = rows[_selected(self.stream.payload.column("x").to_numpy()[rows])]
-        last = plan.place
+        last = plan.next_row
         over = last == len(self.stream)
         return self.stream.take(chosen).with_stable(
             FOREVER if over else Time(int(self.stream.start[last]))
@@ -147,14 +147,14 @@ def plan_switching(lab: MergeLab) -> None:
         return [TurnPlan.of(x, dear_if_small=small) for small in (True, False)]
 
     alone = {f"plan {n}": float(plan.spent[-1]) for n, plan in enumerate(plans(), 1)}
-    plain, told = (Race(stream, plans(), feedback, every) for feedback in (False, True))
-    seconds = {**alone, "merged": plain.run(), "merged with feedback": told.run()}
-    assert plain.inserts == told.inserts, "both give the same"
+    plain, informed = (Race(stream, plans(), feedback, every) for feedback in (False, True))
+    seconds = {**alone, "merged": plain.run(), "merged with feedback": informed.run()}
+    assert plain.inserts == informed.inserts, "both give the same"
     for name, value in seconds.items():
         lab.point("feedback", name, 0, seconds=value)
     faster = seconds["merged"] / seconds["merged with feedback"]
     lab.report.figure("feedback_speedup", faster)
-    worked = sum(plan.worked for plan in told.plans) / len(stream)
+    worked = sum(plan.worked for plan in informed.plans) / len(stream)
     lab.state(
         "feedback",
         "about 5x",

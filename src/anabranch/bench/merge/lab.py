@@ -112,11 +112,11 @@ class Naive:
 
     def step(self, batches: Sequence[EventBatch], stables: Sequence[int]) -> EventBatch:
         """Every input looks its elements up by itself, and then so does the output."""
-        said = [
+        streams_out = [
             index.step([batch], [stable])
             for index, batch, stable in zip(self.each, batches, stables, strict=True)
         ]
-        return self.output.step(said, stables)
+        return self.output.step(streams_out, stables)
 
     def size(self) -> int:
         """The buffers of all indexes."""
@@ -137,10 +137,10 @@ class Cleansed:
     def step(self, batches: Sequence[EventBatch], stables: Sequence[int]) -> EventBatch:
         """Hold back, let go in order, merge that."""
         ordered = []
-        for place, (kernel, batch) in enumerate(zip(self.kernels, batches, strict=True)):
+        for index, (kernel, batch) in enumerate(zip(self.kernels, batches, strict=True)):
             arrived = (kernel.prepare(batch),)
-            self.traces[place], output = kernel.step(
-                self.traces[place], arrived, Time(stables[place])
+            self.traces[index], output = kernel.step(
+                self.traces[index], arrived, Time(stables[index])
             )
             ordered.append(output)
         return self.output.step(ordered, [output.stable for output in ordered])
@@ -231,9 +231,11 @@ class MergerRun:
         many = sum(count for _, count in self.waits)
         return sum(total for total, _ in self.waits) / max(many, 1) / 1e6
 
-    def note(self, came: int, seconds: float, held: int, output: EventBatch, clock: int) -> None:
+    def note(
+        self, elements: int, seconds: float, held: int, output: EventBatch, clock: int
+    ) -> None:
         """One more step."""
-        self.elements.append(came)
+        self.elements.append(elements)
         self.seconds.append(seconds)
         self.bytes.append(held)
         first = output.end == output.start
@@ -264,7 +266,7 @@ def race(
     for batches in steps:
         stables = stables or [int(BEGINNING)] * len(batches)
         stables = [max(was, int(b.stable)) for was, b in zip(stables, batches, strict=True)]
-        came = sum(len(batch) for batch in batches)
+        elements = sum(len(batch) for batch in batches)
         clock = max([clock, *(int(b.start.max()) for b in batches if len(b))])
         if not ends and min(stables) == FOREVER:
             break
@@ -273,7 +275,7 @@ def race(
             began = time.process_time()
             output = mergers[name].step(batches, stables)
             seconds = time.process_time() - began
-            runs[name].note(came, seconds, mergers[name].size(), output, clock)
+            runs[name].note(elements, seconds, mergers[name].size(), output, clock)
     return runs
 
 
@@ -284,7 +286,7 @@ class MergeLab:
 
     report: Report
     size: MergeSize
-    said: list[bool] = field(default_factory=list)
+    checks: list[bool] = field(default_factory=list)
 
     def config(self, **changes: Any) -> LMerge:
         """The workload in this size."""
@@ -302,5 +304,5 @@ class MergeLab:
 
     def state(self, row: str, expected: str, holds: bool, here: str) -> None:
         """The shape that the paper has, and whether it is so here."""
-        self.said.append(bool(holds))
+        self.checks.append(bool(holds))
         self.report.measured("verdict", row=row, expected=expected, holds=bool(holds), here=here)

@@ -102,5 +102,5 @@ def run_experiments(report: Report, size: MergeSize) -> None:
         experiment(lab)
     if size.spark[0]:
         on_spark(lab)
-    report.figure("published", len(lab.said))
-    report.figure("published_that_hold", sum(lab.said))
+    report.figure("published", len(lab.checks))
+    report.figure("published_that_hold", sum(lab.checks))

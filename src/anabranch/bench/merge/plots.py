@@ -73,7 +73,7 @@ def write_plots(lines: Sequence[Line], folder: Path) -> list[Path]:
 
 def _curves(
     panel: Axes,
-    told: MergeReport,
+    report: MergeReport,
     row: str,
     value: str,
     *,
@@ -82,7 +82,7 @@ def _curves(
     y: str,
     log: bool = False,
 ) -> None:
-    for name, points in told.curves(row, value).items():
+    for name, points in report.curves(row, value).items():
         label, colour, style = LOOKS[name]
         at, heights = zip(*sorted(points), strict=True)
         panel.plot(
@@ -100,28 +100,30 @@ def _curves(
 def _one(
     row: str, value: str, title: str, x: str, y: str, *, scale: float = 1.0, log: bool = False
 ) -> Callable[[MergeReport, Path], None]:
-    def draw(told: MergeReport, path: Path) -> None:
+    def draw(report: MergeReport, path: Path) -> None:
         with panels_of(path, title) as (panel,):
-            _curves(panel, told, row, value, scale=scale, x=x, y=y, log=log)
+            _curves(panel, report, row, value, scale=scale, x=x, y=y, log=log)
 
     return draw
 
 
-def _stables(told: MergeReport, path: Path) -> None:
+def _stables(report: MergeReport, path: Path) -> None:
     with panels_of(path, "Memory over stable points", "throughput") as panels:
         x = "share of stable points"
-        _curves(panels[0], told, "stables", "bytes", scale=MEGA, x=x, y="MB", log=True)
-        _curves(panels[1], told, "stables", "per_s", scale=MEGA, x=x, y="million elements/s")
+        _curves(panels[0], report, "stables", "bytes", scale=MEGA, x=x, y="MB", log=True)
+        _curves(panels[1], report, "stables", "per_s", scale=MEGA, x=x, y="million elements/s")
         for panel in panels:
             panel.set_xscale("log")
 
 
-def _cleanse(told: MergeReport, path: Path) -> None:
+def _cleanse(report: MergeReport, path: Path) -> None:
     titles = ("Order first, or merge: memory", "throughput", "latency")
     with panels_of(path, *titles) as panels:
-        _curves(panels[0], told, "cleanse", "bytes", scale=MEGA, x="inputs", y="MB")
-        _curves(panels[1], told, "cleanse", "per_s", scale=MEGA, x="inputs", y="million elements/s")
-        waits = told.curves("cleanse wait", "wait_s")
+        _curves(panels[0], report, "cleanse", "bytes", scale=MEGA, x="inputs", y="MB")
+        _curves(
+            panels[1], report, "cleanse", "per_s", scale=MEGA, x="inputs", y="million elements/s"
+        )
+        waits = report.curves("cleanse wait", "wait_s")
         names = [LOOKS[name][0] for name in waits]
         heights = [points[0][1] for points in waits.values()]
         bars = panels[2].bar(names, heights, 0.5, color=[LOOKS[name][1] for name in waits])
@@ -131,8 +133,8 @@ def _cleanse(told: MergeReport, path: Path) -> None:
 
 
 def _rates(row: str, title: str) -> Callable[[MergeReport, Path], None]:
-    def draw(told: MergeReport, path: Path) -> None:
-        lines = [line for line in told.rates if line["row"] == row]
+    def draw(report: MergeReport, path: Path) -> None:
+        lines = [line for line in report.rates if line["row"] == row]
         # One bursty input is enough to see.
         inputs = [line for line in lines if line["series"] != "output"]
         inputs = inputs[:1] if row == "bursty" else inputs
@@ -140,7 +142,7 @@ def _rates(row: str, title: str) -> Callable[[MergeReport, Path], None]:
             for panel, some in ((panels[0], inputs), (panels[1], lines[-1:])):
                 for line in some:
                     label, colour, style = LOOKS[line["series"]]
-                    at = [place * line["step"] for place in range(len(line["per_s"]))]
+                    at = [index * line["step"] for index in range(len(line["per_s"]))]
                     panel.plot(at, line["per_s"], style, color=colour, label=label, linewidth=0.8)
                 panel.set_xlabel("seconds")
                 panel.set_ylabel("elements/s")
@@ -150,9 +152,11 @@ def _rates(row: str, title: str) -> Callable[[MergeReport, Path], None]:
     return draw
 
 
-def _feedback(told: MergeReport, path: Path) -> None:
+def _feedback(report: MergeReport, path: Path) -> None:
     with panels_of(path, "Two plans that take turns at being slow") as (panel,):
-        found = {name: points[0][1] for name, points in told.curves("feedback", "seconds").items()}
+        found = {
+            name: points[0][1] for name, points in report.curves("feedback", "seconds").items()
+        }
         bars = panel.bar(list(found), list(found.values()), 0.6, color=[GREY, GREY, RED, BLUE])
         panel.bar_label(bars, fmt="%.1f", fontsize=8)
         panel.set_ylabel("seconds")

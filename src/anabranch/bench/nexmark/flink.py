@@ -109,16 +109,16 @@ def write_csv(rows: Path, folder: Path, tasks: int) -> None:
         table = pq.read_table(rows / stream)
         for field in table.schema:
             if pa.types.is_timestamp(field.type):
-                place = table.schema.get_field_index(field.name)
-                text = pc.strftime(table.column(place), "%Y-%m-%d %H:%M:%S")
+                index = table.schema.get_field_index(field.name)
+                text = pc.strftime(table.column(index), "%Y-%m-%d %H:%M:%S")
                 # Seconds come with six digits; Flink's TIMESTAMP(3) takes three.
                 short = pc.utf8_slice_codeunits(text, 0, 23)
-                table = table.set_column(place, field.name, short)
+                table = table.set_column(index, field.name, short)
         for task in range(tasks):
             part = table.take(pa.array(range(task, table.num_rows, tasks)))
-            place = folder / stream / f"part-{task}.csv"
-            place.parent.mkdir(parents=True, exist_ok=True)
-            pcsv.write_csv(part, place, pcsv.WriteOptions(include_header=False))
+            index = folder / stream / f"part-{task}.csv"
+            index.parent.mkdir(parents=True, exist_ok=True)
+            pcsv.write_csv(part, index, pcsv.WriteOptions(include_header=False))
     side = pcsv.read_csv(rows / "side_input.csv")
     pcsv.write_csv(side, folder / "side_input.csv", pcsv.WriteOptions(include_header=False))
 
@@ -182,17 +182,17 @@ class Flink:
 
 
 def _tables(folder: Path) -> list[str]:
-    place = folder.absolute().as_uri()
+    index = folder.absolute().as_uri()
     statements = []
     for stream, schema in SCHEMAS.items():
         columns = ", ".join(f"`{f.name}` {_TYPES.get(f.type, 'TIMESTAMP(3)')}" for f in schema)
         statements.append(
             f"CREATE TABLE {stream} ({columns}, "
             "WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND) "
-            f"WITH ('connector' = 'filesystem', 'path' = '{place}/{stream}', 'format' = 'csv')"
+            f"WITH ('connector' = 'filesystem', 'path' = '{index}/{stream}', 'format' = 'csv')"
         )
     statements.append(
         "CREATE TABLE side_input (key BIGINT, `value` STRING) "
-        f"WITH ('connector' = 'filesystem', 'path' = '{place}/side_input.csv', 'format' = 'csv')"
+        f"WITH ('connector' = 'filesystem', 'path' = '{index}/side_input.csv', 'format' = 'csv')"
     )
     return statements

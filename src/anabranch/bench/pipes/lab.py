@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from anabranch.bench.pipes.queries import QUERIES
-from anabranch.bench.pipes.reference import Reference, RepeatedRuns, time_product, time_together
+from anabranch.bench.pipes.reference import Reference, RepeatedRuns, time_interleaved, time_product
 from anabranch.bench.pipes.workload import Arrival, StreamFeed
 from anabranch.bench.report import Report
 from anabranch.kernels.plan.local_runner import LocalRunner
@@ -48,7 +48,7 @@ class PipesLab:
     reference: Reference
     size: PipesSize
     runs: dict[str, RepeatedRuns] = field(default_factory=dict)
-    said: list[bool] = field(default_factory=list)
+    checks: list[bool] = field(default_factory=list)
 
     def arrivals(self, feed: StreamFeed, plan: str) -> list[Arrival]:
         """The elements that a plan of the reference takes."""
@@ -62,7 +62,7 @@ class PipesLab:
         runs = {plan: RepeatedRuns() for plan in plans}
         arrivals = {plan: self.arrivals(feed, plan) for plan in others}
         for _ in range(self.size.repeats):
-            time_together({plan: self.reference.make(plan) for plan in others}, arrivals, runs)
+            time_interleaved({plan: self.reference.make(plan) for plan in others}, arrivals, runs)
             for plan in own:
                 node = QUERIES[plan.removesuffix("/product")]
                 steps = feed.batches(tuple(LocalRunner(node).plan.sources), self.size.batch)
@@ -89,7 +89,7 @@ class PipesLab:
 
     def state(self, experiment: str, published: str, holds: bool, **figures: float) -> None:
         """A published statement, what was measured, and whether it holds here."""
-        self.said.append(holds)
+        self.checks.append(holds)
         self.report.measured(
             "statement",
             experiment=experiment,

@@ -59,7 +59,7 @@ def count_windows(lab: PipesLab) -> None:
         all(first("pna", rows) == 0 for rows in ROWS),
         first_result_pna_s=max(first("pna", rows) for rows in ROWS),
     )
-    together = all(
+    near = all(
         [positives for positives, _ in given["tia", rows]]
         == [negatives for _, negatives in given["pna", rows]]
         for rows in ROWS
@@ -67,8 +67,8 @@ def count_windows(lab: PipesLab) -> None:
     lab.state(
         "e8",
         "TIA gives a result when PNA gives its negative (14.3.3)",
-        together,
-        together=float(together),
+        near,
+        together=float(near),
     )
     if lab.size.clock:
         for kind, seconds in _by_the_clock(lab, 100).items():

@@ -53,5 +53,5 @@ def run_experiments(report: Report, size: PipesSize) -> None:
         experiment(lab, feed)
     for one in (highest_bid, closing_price, count_windows, sweep_areas, queue_placement):
         one(lab)
-    report.figure("published", len(lab.said))
-    report.figure("published_that_hold", sum(lab.said))
+    report.figure("published", len(lab.checks))
+    report.figure("published_that_hold", sum(lab.checks))

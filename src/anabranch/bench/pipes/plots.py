@@ -48,10 +48,10 @@ def write_plots(lines: Sequence[Line], folder: Path) -> list[Path]:
     return draw_all(PLOTS, PipesReport.of(lines), folder)
 
 
-def _curves(panel: Axes, told: PipesReport, plans: Mapping[str, tuple[str, str, str]]) -> None:
+def _curves(panel: Axes, report: PipesReport, plans: Mapping[str, tuple[str, str, str]]) -> None:
     """Results over CPU time: plan -> label, colour, line style."""
     for plan, (label, colour, style) in plans.items():
-        run = told.runs[plan]
+        run = report.runs[plan]
         seconds = [0.0, *(point[0] for point in run["curve"])]
         results = [0, *(point[1] for point in run["curve"])]
         scale = run["median_s"] / seconds[-1]
@@ -71,13 +71,13 @@ def _curves(panel: Axes, told: PipesReport, plans: Mapping[str, tuple[str, str, 
     panel.legend(fontsize=8)
 
 
-def _overview(told: PipesReport, path: Path) -> None:
+def _overview(report: PipesReport, path: Path) -> None:
     queries = ["q1", "q2", "q3", "q4", "q5"]
     kinds = {"tia": ("TIA", BLUE), "pna": ("PNA", RED), "product": ("Anabranch's kernels", GREEN)}
     with panels_of(path, "E1: runtime of the NEXMark queries") as (panel,):
-        for place, (kind, (label, colour)) in enumerate(kinds.items()):
-            heights = [told.runs[f"{query}/{kind}"]["median_s"] for query in queries]
-            at = [number + (place - 1) * 0.27 for number in range(len(queries))]
+        for index, (kind, (label, colour)) in enumerate(kinds.items()):
+            heights = [report.runs[f"{query}/{kind}"]["median_s"] for query in queries]
+            at = [number + (index - 1) * 0.27 for number in range(len(queries))]
             panel.bar(at, heights, 0.25, color=colour, label=label)
         panel.set_xticks(range(len(queries)), [query.upper() for query in queries])
         panel.set_yscale("log")
@@ -86,21 +86,21 @@ def _overview(told: PipesReport, path: Path) -> None:
 
 
 def _stateless(experiment: str, query: str, about: str) -> Callable[[PipesReport, Path], None]:
-    def draw(told: PipesReport, path: Path) -> None:
+    def draw(report: PipesReport, path: Path) -> None:
         with panels_of(path, f"{experiment}: {about}") as (panel,):
             _curves(
                 panel,
-                told,
+                report,
                 {f"{query}/tia": ("TIA", BLUE, "-"), f"{query}/pna": ("PNA", RED, "-")},
             )
 
     return draw
 
 
-def _window_state(told: PipesReport, path: Path) -> None:
+def _window_state(report: PipesReport, path: Path) -> None:
     with panels_of(path, "E4: elements held by a time window") as (panel,):
         colours = {"now": GREY, "10min": BLUE, "5h": RED}
-        for line in told.windows:
+        for line in report.windows:
             if line["kind"] != "pna":
                 continue
             hours = [point[0] / 3.6e9 for point in line["curve"]]
@@ -115,21 +115,21 @@ def _window_state(told: PipesReport, path: Path) -> None:
         panel.legend(fontsize=8, loc="center right", bbox_to_anchor=(1, 0.4))
 
 
-def _short_auctions(told: PipesReport, path: Path) -> None:
+def _short_auctions(report: PipesReport, path: Path) -> None:
     with panels_of(path, "E5: short auctions, hash join", "nested loops") as panels:
-        _curves(panels[0], told, {"q3/tia": ("TIA", BLUE, "-"), "q3/pna": ("PNA", RED, "-")})
+        _curves(panels[0], report, {"q3/tia": ("TIA", BLUE, "-"), "q3/pna": ("PNA", RED, "-")})
         _curves(
             panels[1],
-            told,
+            report,
             {"q3/tia nested": ("TIA", BLUE, "-"), "q3/pna nested": ("PNA", RED, "-")},
         )
 
 
-def _highest_bid(told: PipesReport, path: Path) -> None:
+def _highest_bid(report: PipesReport, path: Path) -> None:
     with panels_of(path, "E6: highest bid") as (panel,):
         _curves(
             panel,
-            told,
+            report,
             {
                 "q4/tia coalesce": ("TIA with coalesce", BLUE, "--"),
                 "q4/tia": ("TIA", BLUE, "-"),
@@ -139,11 +139,11 @@ def _highest_bid(told: PipesReport, path: Path) -> None:
         )
 
 
-def _closing_price(told: PipesReport, path: Path) -> None:
+def _closing_price(report: PipesReport, path: Path) -> None:
     with panels_of(path, "E7: closing price, two plans") as (panel,):
         _curves(
             panel,
-            told,
+            report,
             {
                 "q5/tia": ("TIA, group first", BLUE, "-"),
                 "q5/tia plan 2": ("TIA, group last", BLUE, "--"),
@@ -153,10 +153,10 @@ def _closing_price(told: PipesReport, path: Path) -> None:
         )
 
 
-def _count_windows(told: PipesReport, path: Path) -> None:
+def _count_windows(report: PipesReport, path: Path) -> None:
     with panels_of(path, "E8: results of a count window of N rows") as (panel,):
         styles = {1: ":", 10: "-.", 50: "--", 100: "-"}
-        for line in told.latencies:
+        for line in report.latencies:
             seconds = [number / line["per_second"] for number in range(len(line["results"]))]
             given = [positives for positives, _ in line["results"]]
             if line["kind"] == "tia":
@@ -176,11 +176,11 @@ def _count_windows(told: PipesReport, path: Path) -> None:
         panel.legend(fontsize=8)
 
 
-def _sweep_areas(told: PipesReport, path: Path) -> None:
+def _sweep_areas(report: PipesReport, path: Path) -> None:
     with panels_of(path, "E9: hash join of numbers, eviction by") as (panel,):
         _curves(
             panel,
-            told,
+            report,
             {
                 "e9/join/list": ("a list", BLUE, "-"),
                 "e9/join/heap": ("a priority queue", BLUE, "--"),
@@ -191,34 +191,34 @@ def _sweep_areas(told: PipesReport, path: Path) -> None:
 def _placement(experiment: str, about: str, *, sweep: bool) -> Callable[[PipesReport, Path], None]:
     name = experiment.lower()
 
-    def draw(told: PipesReport, path: Path) -> None:
+    def draw(report: PipesReport, path: Path) -> None:
         titles = [f"{experiment}: {about}", "waiting in the queue"]
         with panels_of(path, *titles, *(["output over input"] if sweep else [])) as panels:
             _curves(
                 panels[0],
-                told,
+                report,
                 {
                     f"{name}/join/input": ("queue at the input", GREEN, "-"),
                     f"{name}/join/output": ("at the output", BLUE, "-"),
                 },
             )
-            sizes = [told.figures[f"{name}_queue_{place}"] for place in ("input", "output")]
+            sizes = [report.figures[f"{name}_queue_{index}"] for index in ("input", "output")]
             bars = panels[1].bar(["input", "output"], sizes, 0.6, color=[GREEN, BLUE])
             panels[1].bar_label(bars, fmt="%.2f", fontsize=8)
             panels[1].margins(y=0.12)
             panels[1].set_ylabel("elements on average")
             if sweep:
-                _draw_sweep(panels[2], told)
+                _draw_sweep(panels[2], report)
 
     return draw
 
 
-def _draw_sweep(panel: Axes, told: PipesReport) -> None:
+def _draw_sweep(panel: Axes, report: PipesReport) -> None:
     points = []
-    for plan, run in told.runs.items():
+    for plan, run in report.runs.items():
         if plan.startswith("sweep") and plan.endswith("/output"):
             label = plan.removesuffix("/join/output")
-            other = told.runs[f"{label}/join/input"]["median_s"]
+            other = report.runs[f"{label}/join/input"]["median_s"]
             points.append((500 / int(label.split()[1]), run["median_s"] / other))
     points.sort()
     panel.axhline(1, color=GREY, linewidth=0.8)

@@ -86,7 +86,7 @@ class RepeatedRuns:
         self.results = results
 
 
-def time_together(
+def time_interleaved(
     plans: Mapping[str, ReferencePlan],
     arrivals: Mapping[str, Sequence[Arrival]],
     runs: Mapping[str, RepeatedRuns],
@@ -107,11 +107,11 @@ def time_together(
     try:
         for piece in range(POINTS + 1):
             for name in turns:
-                came = arrivals[name]
-                first, last = (len(came) * at // POINTS for at in (piece, piece + 1))
+                elements = arrivals[name]
+                first, last = (len(elements) * at // POINTS for at in (piece, piece + 1))
                 order = orders[name]
                 began = process_time()
-                for side, element in came[first:last]:
+                for side, element in elements[first:last]:
                     order[side](element)
                 if piece == POINTS:
                     plans[name].end()

@@ -150,12 +150,12 @@ def _arrivals(
     streams: Mapping[str, PointStream], sources: tuple[str, ...], signed: bool
 ) -> list[Arrival]:
     found: list[tuple[int, int, Arrival]] = []
-    for place, name in enumerate(sources):
+    for index, name in enumerate(sources):
         stream = streams[name]
         rows = payloads(stream.payload, len(stream))
         plain = [row[0] for row in rows] if stream.payload.num_columns == 1 else rows
         found += [
-            (time, place, (place, (row, time, 1 if signed else time + 1)))
+            (time, index, (index, (row, time, 1 if signed else time + 1)))
             for row, time in zip(plain, stream.time.tolist())
         ]
     found.sort(key=lambda arrival: arrival[:2])

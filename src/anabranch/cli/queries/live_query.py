@@ -25,7 +25,7 @@ class LiveQuery:
     """A run, what it has said so far, and its entry among the queries of this machine."""
 
     def __init__(self, query: Stream, to: str | None, *, allow_unbounded: bool) -> None:
-        """Start a query; without a place for its results only the answer keeps them."""
+        """Start a query; without a target for its results only the answer keeps them."""
         clock = clock_of(query.node)
         self.answer = Answer(query.schema, clock=clock)
         # Read from the log of another query, it would end with that one.

@@ -149,7 +149,7 @@ def bit_not(values: Sequence[Value]) -> Value | None:
 
 
 def _shift(way: str) -> Build:
-    """Bits moved, as many places as fit into the type."""
+    """Bits shifted, by as many bits as the type has at most."""
 
     def build(values: Sequence[Value]) -> Value | None:
         value, by = values

@@ -129,7 +129,7 @@ class Signature:
 
 
 def fill(text: str, values: Sequence[Value]) -> str:
-    """A text with the arguments in their places."""
+    """A text with the arguments filled in."""
     text = text.replace("{*}", ", ".join(value.text for value in values))
     parts = text.split("{")
     # Not str.format: a text may hold braces of its own, as in a regular expression.

@@ -24,7 +24,7 @@ def _cased(names: str, duckdb: str, python: str) -> tuple[Function, ...]:
 
 
 def substring(values: Sequence[Value]) -> str:
-    """From a place on, counted from 1, or from the end if negative."""
+    """From a position on, counted from 1, or from the end if negative."""
     text, position = values[0].text, values[1].text
     start = f"(CASE WHEN {position} > 0 THEN CAST({position} AS BIGINT) - 1"
     start += f" WHEN {position} < 0 THEN length({text}) + {position}"
@@ -105,7 +105,7 @@ def _split_part(values: Sequence[Value]) -> str | None:
 
 
 def _locate(values: Sequence[Value]) -> str:
-    """The place of a text in another, from a place on."""
+    """The position of a text in another, from a position on."""
     part, text = values[0].text, values[1].text
     if len(values) == 2:
         return f"CAST(instr({text}, {part}) AS INTEGER)"

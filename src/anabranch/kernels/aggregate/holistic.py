@@ -145,7 +145,7 @@ def _of_batch(
     moves: LaneMoves,
     positions: Ints,
 ) -> Coverage:
-    """What a batch adds at some places of a revision, and what it takes away."""
+    """The values that a batch adds at positions of a revision, and those it takes away."""
     rows, values = _present(measure, arrived)
     low, high = revision.low_index[rows], revision.high_index[rows]
     sign = np.where(moves.new_end[rows] > moves.end[rows], 1, -1)

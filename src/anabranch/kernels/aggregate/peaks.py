@@ -41,14 +41,14 @@ class Peaks:
         return {lane.name: self.codecs[lane].decode(part) for lane, part in codes.items()}
 
     def differ(self, length: int) -> Mask:
-        """Places whose values are not those of the place before."""
+        """Breakpoints whose values are not those of the breakpoint before."""
         result = np.zeros(length, np.bool_)
         for codes in self.new.values():
             result[1:] |= codes[1:] != codes[:-1]
         return result
 
     def changed(self, length: int) -> Mask:
-        """Places whose values are not what they were."""
+        """Breakpoints whose values are not what they were."""
         result = np.zeros(length, np.bool_)
         for lane, codes in self.new.items():
             result |= codes != self.old[lane]
@@ -106,7 +106,7 @@ def _overlay(
     arrived: pa.RecordBatch,
     events: pa.RecordBatch | None,
 ) -> tuple[Peaks, Mask]:
-    """Raise the lanes by what came; mark the places whose extreme went away."""
+    """Raise the lanes by what came; mark the breakpoints whose extreme went away."""
     count = arrived.num_rows
     low, high = revision.low_index[:count], revision.high_index[:count]
     grows = moves.new_end[:count] > moves.end[:count]
@@ -131,7 +131,7 @@ def _overlay(
 
 
 def _ranges(revision: TimelineRevision, lost: Mask) -> tuple[Ids, Ints, Ints]:
-    """Maximal stretches of neighbouring lost places: ids, from, to."""
+    """Maximal stretches of neighbouring lost breakpoints: ids, from, to."""
     before = np.zeros(len(lost), np.bool_)
     before[1:] = lost[:-1] & ~revision.first[1:]
     begins = np.flatnonzero(lost & ~before)
@@ -142,7 +142,7 @@ def _ranges(revision: TimelineRevision, lost: Mask) -> tuple[Ids, Ints, Ints]:
 
 
 def _with_indexes(moves: LaneMoves, ids: Ids, starts: Ints, ends: Ints) -> LaneMoves:
-    """The same moves, and places at which nothing moves."""
+    """The same moves, and breakpoints at which nothing moves."""
     more = len(ids)
     times = np.concatenate([starts, ends])
     nothing = np.zeros(2 * more, np.int64)
@@ -161,7 +161,7 @@ def _with_indexes(moves: LaneMoves, ids: Ids, starts: Ints, ends: Ints) -> LaneM
 
 
 def _locate(revision: TimelineRevision, ids: Ids, times: Ints) -> Ints:
-    """The places of instants that are known to have one."""
+    """The indexes of instants, each of which is a breakpoint."""
     low = np.searchsorted(revision.ids, ids, side="left")
     high = np.searchsorted(revision.ids, ids, side="right")
     return search(revision.times, low, high, times, after_equal=False)

@@ -19,7 +19,7 @@ from anabranch.kernels.trace.timeline import TimelineRevision
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Results:
-    """What aggregates amount to, worked out only at the places that are asked for."""
+    """Results of aggregates, computed only at the positions that are asked for."""
 
     measures: Measures
     revision: TimelineRevision
@@ -27,7 +27,7 @@ class Results:
     new_values: Mapping[str, pa.Array]
 
     def same(self, positions: Ints) -> Mask:
-        """Marks those of some places whose results are what they were."""
+        """Marks the positions whose results are what they were."""
         same = np.zeros(len(self.revision.ids), np.bool_)
         if not len(positions):
             return same
@@ -42,7 +42,7 @@ class Results:
         return same
 
     def at(self, positions: Ints, is_old: Mask) -> list[pa.Array]:
-        """The results at some places, one array per aggregate."""
+        """The results at positions, one array per aggregate."""
         revision = self.revision
 
         def pick(was: np.ndarray, now: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from anabranch.model.numbers.exact_numbers import Exact
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class TimelineLanes(LaneView):
-    """Lanes at some places of a timeline.
+    """Lanes at positions of a timeline.
 
     Attributes:
         additive: Where counts and sums are: of all values, or of distinct ones.

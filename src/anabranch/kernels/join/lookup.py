@@ -37,7 +37,7 @@ class LookupKernel(Stateless):
     """The table holds always, so a pair lives as long as its row of the stream.
 
     There is nothing to remember and nothing to exchange. `side` is that of the stream, `relation`
-    the leaf of the other one, and `place` the file with the table's rows.
+    the leaf of the other one, and `path` the file with the table's rows.
     """
 
     identity: ClassVar[Identity] = Identity(
@@ -132,7 +132,7 @@ class LookupTable:
     Attributes:
         rows: The rows, those of one key behind each other.
         ids: The keys that there are, once each.
-        first: For each of them the place of its first row.
+        first: For each of them the position of its first row.
         count: How many rows it has.
         check: A second hash of each row's key, where one could hide two keys.
     """
@@ -158,7 +158,7 @@ class LookupTable:
         )
 
     def partners(self, keys: Keys, payload: pa.RecordBatch, length: int) -> tuple[Ints, Ints]:
-        """Pairs of places: of a row of the stream, and of a row of the table with its key."""
+        """Pairs of positions: of a row of the stream, and of a row of the table with its key."""
         ids, check, joins = _hashed(keys, payload, length)
         slot = pc.index_in(pa.array(ids), value_set=self.ids)
         found = slot.is_valid().to_numpy(zero_copy_only=False) & joins
@@ -190,7 +190,7 @@ def _hashed(keys: Keys, rows: pa.RecordBatch, length: int) -> tuple[Ids, Ids | N
 
 @lru_cache(maxsize=32)
 def _table(kernel: LookupKernel, path: str) -> LookupTable:
-    """The table of a kernel; a process reads it once. Its place tells its content."""
+    """The table of a kernel; a process reads it once. Its path identifies its content."""
     with _opened(path) as file:
         whole = pa.ipc.open_file(file).read_all().combine_chunks()
     (rows,) = whole.to_batches() or [no_rows(kernel.relation.schema)]
@@ -225,5 +225,5 @@ def _applied(node: Node, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _is_all(rows: Ints, length: int) -> bool:
-    """Whether places are all there are, in order."""
+    """True if positions are all there are, in order."""
     return len(rows) == length and bool((rows[1:] > rows[:-1]).all())

@@ -34,7 +34,7 @@ class Jumps:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class JumpPoints:
-    """Moves of points; `places` says which jump each is about."""
+    """Moves of points; `jump` is the index of the jump that each belongs to."""
 
     jump: Ints
     start: Ints
@@ -46,7 +46,7 @@ def revise_jumps(runs: Runs, rows: pa.RecordBatch, stable: Time, label: str) -> 
     """Revise the counts of the payloads that something arrived for; `runs` gets the new runs.
 
     A jump can only change where the count does, at the first instant of that stretch or behind
-    its last one; all these are places of the revision, with their true neighbours before them.
+    its last one; all these are breakpoints of the revision, with their true neighbours before them.
     """
     checked = CHECK in rows.schema.names
     lanes = Lanes(checked=checked)

@@ -278,17 +278,17 @@ def find_payloads(
     for run in runs:
         slices = Slices(run, ids)
         low, high = slices.at_or_after(start), slices.after(start)
-        places, owner = positions_of(low, high)
-        same = run.rows.column(CHECK).to_numpy()[places] == check[owner]
-        parts.append(run.rows.select(names).take(pa.array(places[same])))
+        positions, owner = positions_of(low, high)
+        same = run.rows.column(CHECK).to_numpy()[positions] == check[owner]
+        parts.append(run.rows.select(names).take(pa.array(positions[same])))
         owners.append(owner[same])
     rows, owner = concat_rows(parts), np.concatenate(owners)
-    place = np.full(len(ids), -1, np.int64)
-    place[owner] = np.arange(len(owner))
-    assert (place >= 0).all(), "a payload is missing"
+    source = np.full(len(ids), -1, np.int64)
+    source[owner] = np.arange(len(owner))
+    assert (source >= 0).all(), "a payload is missing"
     if not names:
         return no_rows(schema)
-    found = rows.take(pa.array(place))
+    found = rows.take(pa.array(source))
     return pa.RecordBatch.from_arrays(found.columns, schema=schema)
 
 

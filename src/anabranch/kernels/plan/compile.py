@@ -71,7 +71,7 @@ def compile_plan(
 
     A stateful operator starts a stage, unless all its rows come from one stage whose partitioning
     keeps the operator's keys together. Steps without memory run where their input is. What occurs
-    in several places runs once.
+    more than once runs once.
 
     What is remembered tells in which shard it belongs, so that there may be another number of
     them; without `routed` the plan is that of queries which began before this was so.
@@ -273,7 +273,7 @@ class _Compiler:
 
 
 def _count_readers(roots: Sequence[Node]) -> Counter[Node]:
-    """How many places read each node; whoever asks for a plan reads it."""
+    """How many others read each node; whoever asks for a plan reads it."""
     readers: Counter[Node] = Counter(roots)
     seen: set[Node] = set()
     waiting = [*roots]

@@ -194,7 +194,7 @@ class Stage:
 class PhysicalPlan:
     """Stages in an order in which each reads only earlier ones.
 
-    `outputs` are the places of those whose rows leave, one for each query; others may read them,
+    `outputs` are the indexes of those whose rows leave, one for each query; others may read them,
     too.
     """
 

@@ -175,7 +175,7 @@ def open_since(runs: Sequence[SortedRun], stable: Time) -> int:
 def add_sessions(
     runs: tuple[SortedRun, ...], old: Sessions, new: Sessions, stable: Time
 ) -> tuple[SortedRun, ...]:
-    """Put new sessions in the place of old ones; forget those that are over."""
+    """Replace old sessions by new ones; forget those that are over."""
     both = [np.concatenate([old.end, new.end]), np.concatenate([old.start, new.start])]
     both.append(np.concatenate([old.ids, new.ids]))
     sign = np.repeat([-1, 1], [len(old.ids), len(new.ids)])

@@ -46,7 +46,7 @@ SESSIONS: Final = "sessions"
 class _SessionRevision:
     """Points around changes, by group and instant, each payload and instant once.
 
-    `old` and `new` say how often it is there, before and after; `place` is its row of `rows`.
+    `old` and `new` say how often it is there, before and after; `source` is its row of `rows`.
     """
 
     ids: Ids

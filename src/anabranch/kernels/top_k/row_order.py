@@ -24,7 +24,7 @@ PACKED_SORT_FROM_ROWS: Final = 500
 
 
 def rank_rows(concat: LazyConcat, owner: Ints, order_by: Sequence[Ordering]) -> Ints:
-    """The place of each row, from 0 on, those of the first owner first.
+    """The rank of each row, from 0 on, those of the first owner first.
 
     Equal payloads of an owner share one, others never do. Rows that are equal in what is ordered
     by stand in the order of their columns: each is looked at only where those before it do not

@@ -87,7 +87,7 @@ class ArrivedMoves:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedRows:
-    """Rows, the group of each, and its place in the order, which equal rows share."""
+    """Rows, the group of each, and its rank in the order, which equal rows share."""
 
     rows: LazyConcat
     owner: Ints

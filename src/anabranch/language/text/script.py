@@ -53,7 +53,7 @@ class Script:
 
 
 def span_of(tree: exp.Expr) -> Span | None:
-    """Where a part of a parsed text stands: from its first word with a place to its last."""
+    """Where a part of a parsed text stands: from its first word with a position to its last."""
     found = [
         (node.meta["start"], node.meta["end"] + 1)
         for node in tree.walk()

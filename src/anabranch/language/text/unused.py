@@ -30,7 +30,7 @@ def refuse_unused(tree: exp.Expr, script: Script, tokens: Sequence[Token]) -> No
     dialects too, so each argument that has a value must be listed in `USED` for its type of node.
 
     Raises:
-        QueryError: There is a node or an argument that is not listed; it points at the place.
+        QueryError: There is a node or an argument that is not listed; it points at the span.
     """
     for node, root in _every_node(tree):
         kind = type(node)

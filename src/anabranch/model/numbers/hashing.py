@@ -302,14 +302,14 @@ def _words_at_every_byte(buffer: pa.Buffer | None, low: int, high: int) -> Words
 
 
 def _words(every: Words, positions: Positions, left: Positions) -> Words:
-    """The next eight bytes at each place, of which `left` belong to the text."""
+    """The next eight bytes at each position, of which `left` belong to the text."""
     words = every[positions].astype(np.uint64, copy=False)
     words &= _MASKS[np.minimum(left, 8)]
     return words
 
 
 def _absorb_list(state: Words, column: pa.Array, valid: Flags | None) -> Words:
-    """Lists of anything: the values are hashed on their own, then summed up by place."""
+    """Lists of anything: the values are hashed on their own, then summed up by position."""
     kind = column.type
     if pa.types.is_fixed_size_list(kind):
         offsets = _even_offsets(column, kind.list_size)
@@ -330,14 +330,14 @@ def _absorb_list(state: Words, column: pa.Array, valid: Flags | None) -> Words:
 def _unroll(
     count: Positions,
 ) -> tuple[Positions, Positions]:
-    """For every part of every row: the row, and the place in it."""
+    """For every part of every row: the row, and the position in it."""
     row = np.repeat(np.arange(len(count), dtype=np.int64), count)
     first = np.cumsum(count) - count
     return row, np.arange(len(row), dtype=np.int64) - first[row]
 
 
 def _sum_up(words: Words, position: Positions, count: Positions) -> Words:
-    """One word per row out of `count` words each: the sum of their mixes with their place."""
+    """One word per row out of `count` words each: the sum of their mixes with their position."""
     mixed = _take_in(_mix(position.astype(np.uint64) + _GAMMA), words)
     total = np.zeros(len(mixed) + 1, np.uint64)
     np.cumsum(mixed, out=total[1:])

@@ -92,7 +92,7 @@ def element_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a batch as inserts and adjusts.
 
-    Its stable point follows, if it says more than the one before, `after`. With a place the rows
+    Its stable point follows, if it says more than the one before, `after`. With a position the rows
     have the columns that tell the order.
     """
     schema = element_schema(batch.schema, ordered=position is not None)
@@ -127,7 +127,7 @@ def element_table(
 ) -> pa.Table:
     """Batches one after the other, as one table; `after` was promised before them.
 
-    A place is that of a single batch.
+    A position is that of a single batch.
     """
     rows: list[pa.RecordBatch] = []
     for batch in batches:

@@ -46,10 +46,10 @@ class Parcel:
 
     Attributes:
         shard: The shard, which is also the partition that the next exchange brings it to.
-        target: The place of the stage in the plan.
+        target: The index of the stage in the plan.
         edge: The edge of that stage through which the rows come.
         part: The number of the sender among those of the edge.
-        chunk: The place among the parcels of that sender; the first of a message has the head.
+        chunk: The number among the parcels of that sender; the first of a message has the head.
         head: The sender's progress and counts.
         rows: What the stage prepared, or None where there is nothing but the head.
     """

@@ -245,8 +245,8 @@ def _copies(
 def _result(sink: Sink, batch: int, output: EventBatch, clock: Clock, last: int) -> ShardResult:
     stable, is_logged = int(output.stable), sink.delivery == "log" and len(output)
     files = (write_part(sink.out, batch, 0, output, clock=clock),) if is_logged else ()
-    said = OutputSummary(stable=stable)
-    head = OutputHead(output=0, stable=stable, stable_before=last, said=said, files=files)
+    summary = OutputSummary(stable=stable)
+    head = OutputHead(output=0, stable=stable, stable_before=last, said=summary, files=files)
     return ShardResult(0, head, pack_events(output) if len(output) else None)
 
 

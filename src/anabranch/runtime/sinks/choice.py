@@ -1,4 +1,4 @@
-"""Which sink a place asks for."""
+"""Which sink a target asks for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _POSTGRES: Final = ("postgresql://", "postgres://")
 
 
 def shown_target(to: str) -> str:
-    """A place as others may see it: without passwords.
+    """A target as others may see it: without passwords.
 
     >>> shown_target("postgresql://ann:secret@db/shop?table=top"), shown_target("out/")
     ('postgresql://db/shop, table top', 'out/')

@@ -27,7 +27,7 @@ Send: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], object]
 @final
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """A place for results: every element becomes a message.
+    """A target for results: every element becomes a message.
 
     The value is the line of a stream file. The key is `<query>/<batch>/<number>`, the same
     whenever a batch is repeated: a queue that keeps one message per key (a compacted topic), or a

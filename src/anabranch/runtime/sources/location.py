@@ -23,7 +23,7 @@ _LOCAL: Final = "file://"
 
 
 def scheme_of(text: str) -> str | None:
-    """The scheme of a place, in small letters; None for a path.
+    """The scheme of a location, in small letters; None for a path.
 
     A path with a colon in its first name is written with a folder before it.
 
@@ -35,7 +35,7 @@ def scheme_of(text: str) -> str | None:
 
 
 def sink_scheme(to: str) -> str | None:
-    """The scheme of a place for results, if it is known; None for a path.
+    """The scheme of a target for results, if it is known; None for a path.
 
     Raises:
         PlanError: Nothing can be written there.

@@ -41,7 +41,7 @@ class CopyTally:
 
     def report(self) -> CopyReport:
         """What there is to tell; from now on rows are counted anew."""
-        said = CopyReport(
+        copy_report = CopyReport(
             name=self.name,
             reached=int(self.reached),
             rows=self.rows,
@@ -51,7 +51,7 @@ class CopyTally:
             problem=self.problem,
         )
         self.rows = self.late = self.adjusted = 0
-        return said
+        return copy_report
 
 
 class CopyReader:
@@ -83,9 +83,9 @@ class CopyReader:
                 try:
                     pieces = list(read_pieces(self._source, [split], columns))
                 except StreamError as problem:
-                    said = f"{problem.what}: {problem.where}"
-                    self.tallies[number].problem = said
-                    lost.add(self._source.name, number, split, said)
+                    problem_text = f"{problem.what}: {problem.where}"
+                    self.tallies[number].problem = problem_text
+                    lost.add(self._source.name, number, split, problem_text)
                     schema = pa.schema([self._source.schema.field(name) for name in columns])
                     # No rows, but something to tell.
                     yield EventBatch.empty(with_copy(schema))
@@ -93,11 +93,11 @@ class CopyReader:
                 yield from (self._judged(number, piece) for piece in pieces)
 
     def _judged(self, number: int, piece: Piece) -> EventBatch:
-        came, where = piece
+        arrivals, where = piece
         tally = self.tallies[number]
-        verdict = judge(self._source.promise, tally.reached, came, where=where)
+        verdict = judge(self._source.promise, tally.reached, arrivals, where=where)
         tally.reached = verdict.promised
-        tally.rows += len(came)
+        tally.rows += len(arrivals)
         tally.late += verdict.late
         tally.adjusted += verdict.adjusted
         rows = verdict.batch.payload
@@ -115,7 +115,7 @@ def send_copies(
     reader = CopyReader(source, part, job.promised_copies(source.name, batch))
     outbox = Outbox(job, source.name, part.number, batch)
 
-    def said() -> SourceCounts:
+    def counts_now() -> SourceCounts:
         copies = {number: tally.report() for number, tally in reader.tallies.items()}
         each = copies.values()
         return SourceCounts(
@@ -128,6 +128,6 @@ def send_copies(
 
     for rows in reader.read(job.columns(source.name), lost):
         if outbox.put(rows):
-            yield from outbox.flush(said())
+            yield from outbox.flush(counts_now())
     if outbox.has_to_speak:
-        yield from outbox.flush(said())
+        yield from outbox.flush(counts_now())

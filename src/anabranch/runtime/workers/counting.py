@@ -32,10 +32,12 @@ def count_sources(
         if job.routes(Address.source(name))[0].target != index:
             continue
         seen = counted.get(name, SourceCounters())
-        came = seen.copies or {}
+        copies_seen = seen.copies or {}
         own = {
             copy.name: replace(
-                came.get(copy.name, CopyCounters()), reached=copy.reached, problem=copy.problem
+                copies_seen.get(copy.name, CopyCounters()),
+                reached=copy.reached,
+                problem=copy.problem,
             )
             for copy in copies.values()
         }

@@ -98,30 +98,32 @@ class Job:
         return self.shards if is_spread(stage) else 1
 
     def levels(self) -> list[tuple[int, ...]]:
-        """The places of the stages that run together."""
+        """The indexes of the stages that run in one Spark stage, level by level."""
         level: dict[Address, int] = {}
         for stage in self.plan.stages:
             below = [level.get(edge.upstream, -1) for edge in stage.edges]
             level[Address.stage(stage.name)] = max(below, default=-1) + 1
         found = list(level.values())
         return [
-            tuple(place for place, one in enumerate(found) if one == number)
+            tuple(stage_index for stage_index, one in enumerate(found) if one == number)
             for number in range(max(found) + 1)
         ]
 
-    def most_shards(self, places: Sequence[int]) -> int:
+    def most_shards(self, stages: Sequence[int]) -> int:
         """The shards of the widest stage among a level and those behind it."""
         levels = self.levels()
-        still = [place for level in levels[levels.index(tuple(places)) :] for place in level]
-        return max(self.shards_of(self.plan.stages[place]) for place in still)
+        still = [
+            stage_index for level in levels[levels.index(tuple(stages)) :] for stage_index in level
+        ]
+        return max(self.shards_of(self.plan.stages[stage_index]) for stage_index in still)
 
-    def width(self, places: Sequence[int]) -> int:
+    def width(self, level: Sequence[int]) -> int:
         """The number of partitions that the exchange before a level needs.
 
         Enough for its stages, and for all parcels that only pass; a partition has every so-many-th
         shard.
         """
-        most = self.most_shards(places)
+        most = self.most_shards(level)
         return min(most, self.tasks or most)
 
     def goes_out_at_once(self, route: Outlet) -> bool:
@@ -141,14 +143,14 @@ class Job:
             and not self.routes(Address.stage(stage.name))
         )
 
-    def nets(self, place: int) -> bool:
+    def nets(self, stage_index: int) -> bool:
         """Whether a stage has to add up the moves of each event, for they come in any order."""
-        stage = self.plan.stages[place]
+        stage = self.plan.stages[stage_index]
         return not is_keyed(stage) and any(map(self._is_jumbled, stage.edges))
 
-    def outputs_of(self, place: int) -> list[int]:
+    def outputs_of(self, stage_index: int) -> list[int]:
         """The numbers of the outputs that a stage's rows are."""
-        return [number for number, at in enumerate(self.plan.outputs) if at == place]
+        return [number for number, at in enumerate(self.plan.outputs) if at == stage_index]
 
     @property
     def is_delivered_by_senders(self) -> bool:
@@ -203,17 +205,17 @@ class Job:
                 own = [COPY] if COPY in batch.schema.names else []
                 wanted = batch.with_payload(batch.payload.select([*columns, *own]))
             stage = self.plan.stages[route.target]
-            rows, said = wanted, head
+            rows, sent_head = wanted, head
             at_once = isinstance(head, SourceHead) and self.goes_out_at_once(route)
             if deliver is not None and at_once:
                 assert isinstance(head, SourceHead)
                 for step in stage.edges[route.edge].chain:
                     rows = step.apply(rows)
-                said = replace(head, delivered=deliver(rows, route, message))
+                sent_head = replace(head, delivered=deliver(rows, route, message))
                 rows = wanted.where(np.zeros(len(wanted), np.bool_))
             yield from address(
                 stage.prepare(route.edge, rows, by_event=route.by_event),
-                said,
+                sent_head,
                 target=route.target,
                 edge=route.edge,
                 part=part,
@@ -223,15 +225,15 @@ class Job:
                 everywhere=route.everywhere,
             )
 
-    def nothing(self, place: int, side: int) -> pa.RecordBatch:
+    def nothing(self, stage_index: int, side: int) -> pa.RecordBatch:
         """What a side of a stage gets where no rows arrive."""
-        stage = self.plan.stages[place]
+        stage = self.plan.stages[stage_index]
         number = next(n for n, edge in enumerate(stage.edges) if edge.side == side)
         return no_rows(stage.prepared_schema(number))
 
-    def store(self, place: int, shard: int) -> ShardStore:
+    def store(self, stage_index: int, shard: int) -> ShardStore:
         """The state of a shard."""
-        name = self.plan.stages[place].name
+        name = self.plan.stages[stage_index].name
         home = self.homes.get(name, Home(name, ""))
         folder = Folder.at(self.state).child(home.folder).child(str(shard))
         return ShardStore(folder=folder, keep=self.keep, since=home.since)
@@ -257,9 +259,9 @@ class Job:
 
     def _heard(self, source: str, batch: int) -> Manifest | None:
         """What the stage that has heard most of a source remembers from before a batch."""
-        places = {route.target for route in self.routes(Address.source(source))}
+        targets = {route.target for route in self.routes(Address.source(source))}
         # Those that came later may not have heard of it.
-        oldest = min(places, key=lambda place: self.store(place, 0).since)
+        oldest = min(targets, key=lambda stage_index: self.store(stage_index, 0).since)
         return self.store(oldest, 0).load(batch)
 
     def _may_adjust(self, stage: Stage, edge: Edge) -> bool:

@@ -72,7 +72,7 @@ class Outbox:
             self._waiting.append(rows)
         return sum(map(len, self._waiting)) >= PREPARE_FROM_ROWS
 
-    def flush(self, said: SourceCounts) -> Iterator[pa.RecordBatch]:
+    def flush(self, counts: SourceCounts) -> Iterator[pa.RecordBatch]:
         """Send what waits, with how far the source has come."""
         upstream = Address.source(self._source)
         first = self._job.routes(upstream)[0]
@@ -81,13 +81,13 @@ class Outbox:
         head = SourceHead(
             source=self._source,
             counted_at=(first.target, first.edge),
-            reached=int(said.reached),
-            rows=said.rows,
-            late=said.late,
-            adjusted=said.adjusted,
-            skipped=said.skipped,
-            ordered=said.ordered,
-            copies=said.copies,
+            reached=int(counts.reached),
+            rows=counts.rows,
+            late=counts.late,
+            adjusted=counts.adjusted,
+            skipped=counts.skipped,
+            ordered=counts.ordered,
+            copies=counts.copies,
         )
         yield from pack(
             self._job.parcels(
@@ -121,7 +121,7 @@ def send_source(
         source: The name of the source.
         part: The number of this part in the batch.
         batch: The batch.
-        pieces: What came, and what messages call the place it came from.
+        pieces: What came, and what messages call its origin.
         ends: The source ends with this batch.
         in_order: Rows have positions; else lateness counts from batch to batch only.
         earlier: What the parts of this batch promise that come before this one in the source.
@@ -129,29 +129,29 @@ def send_source(
     promise = job.promises[source]
     before, instant = job.known(source, batch)
     promised = Time(max(before, earlier))
-    said = SourceCounts(FOREVER if ends else BEGINNING, ordered=in_order)
+    counts = SourceCounts(FOREVER if ends else BEGINNING, ordered=in_order)
     insert_only = job.plan.sources[source].insert_only
     outbox = Outbox(job, source, part, batch)
 
-    for came, where in pieces:
-        verdict = judge(promise, promised, came, where=where, in_order=in_order)
-        said.reached = Time(max(said.reached, reached(promise, came)))
+    for arrivals, where in pieces:
+        verdict = judge(promise, promised, arrivals, where=where, in_order=in_order)
+        counts.reached = Time(max(counts.reached, reached(promise, arrivals)))
         if in_order:
             promised = verdict.promised
-        said.rows += len(came) + came.left_out
-        said.late += verdict.late
-        said.adjusted += verdict.adjusted
+        counts.rows += len(arrivals) + arrivals.left_out
+        counts.late += verdict.late
+        counts.adjusted += verdict.adjusted
         rows = verdict.batch
         if instant > BEGINNING:
-            settled = came.batch.stable if in_order else BEGINNING
+            settled = arrivals.batch.stable if in_order else BEGINNING
             out = without_interest(rows, instant, insert_only=insert_only, settled=settled)
-            said.skipped += int(np.count_nonzero(out))
+            counts.skipped += int(np.count_nonzero(out))
             rows = rows.where(~out)
         if outbox.put(rows):
-            yield from outbox.flush(said)
-            said = SourceCounts(said.reached, ordered=in_order)
+            yield from outbox.flush(counts)
+            counts = SourceCounts(counts.reached, ordered=in_order)
     if outbox.has_to_speak:
-        yield from outbox.flush(said)
+        yield from outbox.flush(counts)
 
 
 def send_time(job: Job, source: str, part: int, passed: int) -> Iterator[pa.RecordBatch]:
@@ -171,10 +171,10 @@ def send_commands(job: Job, part: int, commands: Sequence[Command]) -> Iterator[
     )
 
 
-def without_order(came: Arrivals) -> Arrivals:
+def without_order(arrivals: Arrivals) -> Arrivals:
     """Rows that come in any order: a stable point among them holds behind all of them."""
-    behind = int(came.position.max(initial=0)) + 1
-    return replace(came, stable_positions=np.full(len(came.stables), behind, np.int64))
+    behind = int(arrivals.position.max(initial=0)) + 1
+    return replace(arrivals, stable_positions=np.full(len(arrivals.stables), behind, np.int64))
 
 
 def read_pieces(
@@ -183,8 +183,8 @@ def read_pieces(
     """What files say, split by split, with these payload columns."""
     for split in splits:
         if split.path:
-            for came in read_split(source, split, columns):
-                yield came if source.ordered else without_order(came), split.path
+            for arrivals in read_split(source, split, columns):
+                yield arrivals if source.ordered else without_order(arrivals), split.path
         if split.stable is not None:
             schema = pa.schema([source.schema.field(name) for name in columns])
             promised = Arrivals.of([Stable(split.stable)], schema)

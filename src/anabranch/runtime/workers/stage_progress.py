@@ -34,15 +34,15 @@ class SourceProgress:
 
 
 def source_progress(
-    job: Job, place: int, before: Manifest | None, parcels: Sequence[Parcel]
+    job: Job, stage_index: int, before: Manifest | None, parcels: Sequence[Parcel]
 ) -> SourceProgress:
     """How far each source that this stage reads has promised by now, and since when it is silent.
 
     The time of a source that is silent for long enough goes on with the clock.
     """
-    known: Mapping[str, int] = before.sources if before else {}
-    reads = job.plan.stages[place].reads
-    progress = {name: known.get(name, int(BEGINNING)) for name in reads}
+    sources_seen: Mapping[str, int] = before.sources if before else {}
+    reads = job.plan.stages[stage_index].reads
+    progress = {name: sources_seen.get(name, int(BEGINNING)) for name in reads}
     silent = dict(before.silent) if before else {}
     speaking: set[str] = set()
     passed: dict[str, int] = {}
@@ -75,10 +75,10 @@ def source_progress(
         for name in reads
         if job.plan.sources[name].copies
     }
-    known_interest = before.interest if before else int(BEGINNING)
+    interest_before = before.interest if before else int(BEGINNING)
     feedback = [each.value for each in commands_in(parcels) if each.verb == "feedback"]
-    said = [value for value in feedback if value is not None]
-    return SourceProgress(progress, silent, copies, max([known_interest, *said]))
+    given = [value for value in feedback if value is not None]
+    return SourceProgress(progress, silent, copies, max([interest_before, *given]))
 
 
 def _copies(
@@ -87,17 +87,17 @@ def _copies(
     """What is known of the copies of a source; one that begins again has promised nothing."""
     heads = [parcel.head for parcel in parcels]
     own = [head for head in heads if isinstance(head, SourceHead) and head.source == source]
-    said = [each for head in own for each in head.copies.items()]
+    reported = [each for head in own for each in head.copies.items()]
     found = dict(before)
-    for number, copy in said:
+    for number, copy in reported:
         if copy.restart or number not in found:
             found[number] = CopyState(copy.name, int(BEGINNING))
-    for number, copy in said:
-        known = found[number]
+    for number, copy in reported:
+        copy_seen = found[number]
         found[number] = replace(
-            known,
-            reached=max(known.reached, copy.reached),
-            problem=known.problem if copy.problem is None else copy.problem,
+            copy_seen,
+            reached=max(copy_seen.reached, copy.reached),
+            problem=copy_seen.problem if copy.problem is None else copy.problem,
         )
     return dict(sorted(found.items()))
 
@@ -109,7 +109,7 @@ def commands_in(parcels: Iterable[Parcel]) -> list[Command]:
 
 
 def stage_progress(
-    job: Job, place: int, known: SourceProgress, parcels: Sequence[Parcel]
+    job: Job, stage_index: int, sources_seen: SourceProgress, parcels: Sequence[Parcel]
 ) -> Progress:
     """What all edges promise; an upstream stage promises what its slowest shard does.
 
@@ -121,10 +121,10 @@ def stage_progress(
     for parcel in parcels:
         if isinstance(parcel.head, StageHead):
             reports.setdefault(parcel.edge, {})[parcel.part] = parcel.head.stable
-    for number, edge in enumerate(job.plan.stages[place].edges):
+    for number, edge in enumerate(job.plan.stages[stage_index].edges):
         name = edge.upstream.name
         if edge.upstream.is_source:
-            stables.append(edge.promise(Time(known.sources[name])))
+            stables.append(edge.promise(Time(sources_seen.sources[name])))
             continue
         heard = reports.get(number, {})
         expected = job.shards_of(names[name])
@@ -132,6 +132,6 @@ def stage_progress(
         stables.append(edge.promise(Time(min(heard.values()))))
     copies = {
         source: {number: (copy.name, Time(copy.reached)) for number, copy in some.items()}
-        for source, some in known.copies.items()
+        for source, some in sources_seen.copies.items()
     }
-    return job.plan.stages[place].progress(stables, copies, commands_in(parcels))
+    return job.plan.stages[stage_index].progress(stables, copies, commands_in(parcels))

@@ -43,7 +43,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def run_level(
-    job: Job, places: Sequence[int], shards: Sequence[int], batch: int, arriving: Batches
+    job: Job, level: Sequence[int], shards: Sequence[int], batch: int, arriving: Batches
 ) -> Batches:
     """Do the work of some shards for some stages; parcels for later ones pass.
 
@@ -52,9 +52,9 @@ def run_level(
     """
     began = time.perf_counter()
     mine: list[Parcel] = []
-    is_last = tuple(places) == job.levels()[-1]
+    is_last = tuple(level) == job.levels()[-1]
     for rows in arriving:
-        targets = np.isin(rows.column("target").to_numpy(), places)
+        targets = np.isin(rows.column("target").to_numpy(), level)
         if targets.all():
             mine += unpack(rows)
             continue
@@ -65,17 +65,17 @@ def run_level(
             else:
                 # To a later stage, or out.
                 yield one.select(RESULTS.names) if is_last else one
-    for place, shard in product(places, shards):
-        stage = job.plan.stages[place]
+    for stage_index, shard in product(level, shards):
+        stage = job.plan.stages[stage_index]
         if shard >= job.shards_of(stage):
             continue
-        parcels = [one for one in mine if (one.target, one.shard) == (place, shard)]
-        output, head = _step(job, place, shard, batch, parcels, began)
+        parcels = [one for one in mine if (one.target, one.shard) == (stage_index, shard)]
+        output, head = _step(job, stage_index, shard, batch, parcels, began)
         yield from pack(job.parcels(Address.stage(stage.name), output, head, part=shard))
-        for number in job.outputs_of(place):
+        for number in job.outputs_of(stage_index):
             if job.deliveries[number] == "rows":
-                place_of = ElementPosition.of_shard(batch, shard, job.shards_of(stage))
-                yield from _as_elements(place_of, output, head)
+                position = ElementPosition.of_shard(batch, shard, job.shards_of(stage))
+                yield from _as_elements(position, output, head)
                 continue
             rows = pack(_deliver(job, number, shard, batch, output, head, parcels))
             yield from (each.select(RESULTS.names) for each in rows) if is_last else rows
@@ -83,20 +83,20 @@ def run_level(
 
 
 def _step(
-    job: Job, place: int, shard: int, batch: int, parcels: list[Parcel], began: float
+    job: Job, stage_index: int, shard: int, batch: int, parcels: list[Parcel], began: float
 ) -> tuple[EventBatch, StageHead]:
-    stage, store = job.plan.stages[place], job.store(place, shard)
+    stage, store = job.plan.stages[stage_index], job.store(stage_index, shard)
     before = store.load(batch)
-    known = source_progress(job, place, before, parcels)
-    progress = stage_progress(job, place, known, parcels)
-    arrived = _arrived(job, place, parcels)
+    source_state = source_progress(job, stage_index, before, parcels)
+    progress = stage_progress(job, stage_index, source_state, parcels)
+    arrived = _arrived(job, stage_index, parcels)
     gathered = time.perf_counter()
     state = store.traces(before) if before else stage.start()
     with own_settings():
         state, output = stage.step(state, arrived, progress)
-    output = netted(output) if job.nets(place) else ordered(output)
+    output = netted(output) if job.nets(stage_index) else ordered(output)
     stepped = time.perf_counter()
-    delivered = sum(each.rows for each in delivered_before(job, place, shard, parcels))
+    delivered = sum(each.rows for each in delivered_before(job, stage_index, shard, parcels))
     counters = StageCounters(
         stage=stage.name,
         shard=shard,
@@ -105,7 +105,7 @@ def _step(
         state_rows=sum(trace.rows() for trace in state),
         state_runs=sum(len(runs) for trace in state for runs in trace.runs.values()),
         stable=int(output.stable),
-        sources=count_sources(job, place, shard, known, parcels),
+        sources=count_sources(job, stage_index, shard, source_state, parcels),
         control=tuple(commands_in(parcels)) if shard == 0 else (),
         report=stage.report(state),
     )
@@ -113,10 +113,10 @@ def _step(
         batch,
         before,
         state,
-        sources=known.sources,
-        silent=known.silent,
-        copies=known.copies,
-        interest=known.interest,
+        sources=source_state.sources,
+        silent=source_state.silent,
+        copies=source_state.copies,
+        interest=source_state.interest,
         counters=counters,
     )
     reached("manifest written", batch)
@@ -137,7 +137,7 @@ def _step(
 
 
 def deliver_part(
-    job: Job, place: int, batch: int, sender: tuple[int, int, int], output: EventBatch
+    job: Job, stage_index: int, batch: int, sender: tuple[int, int, int], output: EventBatch
 ) -> DeliveredRows:
     """Deliver what a sender has for a stage that only collects, before the exchange.
 
@@ -146,7 +146,7 @@ def deliver_part(
     """
     output = ordered(output)
     files: dict[int, LogFile] = {}
-    for number in job.outputs_of(place):
+    for number in job.outputs_of(stage_index):
         if job.deliveries[number] == "log" and len(output):
             out = job.outs[number]
             name = "-".join(map(str, sender))
@@ -155,15 +155,18 @@ def deliver_part(
     return DeliveredRows(len(output), files)
 
 
-def _arrived(job: Job, place: int, parcels: Sequence[Parcel]) -> Arrived:
+def _arrived(job: Job, stage_index: int, parcels: Sequence[Parcel]) -> Arrived:
     """The rows of each side, in an order that does not depend on what came first."""
-    stage = job.plan.stages[place]
+    stage = job.plan.stages[stage_index]
     sides: list[list[Parcel]] = [[] for _ in range(stage.sides)]
     for parcel in parcels:
         if parcel.rows is not None:
             stage.check(parcel.edge, parcel.rows)
         sides[stage.edges[parcel.edge].side].append(parcel)
-    return tuple(gather(some, partial(job.nothing, place, side)) for side, some in enumerate(sides))
+    return tuple(
+        gather(side_parcels, partial(job.nothing, stage_index, side))
+        for side, side_parcels in enumerate(sides)
+    )
 
 
 def ordered(batch: EventBatch) -> EventBatch:
@@ -214,7 +217,7 @@ def _deliver(
         stage = job.plan.stages[job.plan.outputs[number]]
         where = f"stage {stage.name}, output {number}"
         rows = check_prepared(pack_events(output), packed_schema(stage.schema), where)
-    said = OutputHead(
+    message = OutputHead(
         output=number,
         stable=head.stable,
         stable_before=head.stable_before,
@@ -228,4 +231,4 @@ def _deliver(
         files=tuple(files),
     )
     target = len(job.plan.stages) + number
-    yield Parcel(shard=shard, target=target, edge=0, part=shard, head=said, rows=rows)
+    yield Parcel(shard=shard, target=target, edge=0, part=shard, head=message, rows=rows)

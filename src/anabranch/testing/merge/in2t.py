@@ -62,17 +62,17 @@ class KeyedIndex(MergeIndex):
         """What ends before the time ends as the leading input says."""
         for key in in_order(key for key in self.nodes if key[1] < time):
             node = self.nodes[key]
-            said = node.ends.get(leading.name)
-            if said is None:
-                said = self._absent(key, node, leading)
+            leading_ends = node.ends.get(leading.name)
+            if leading_ends is None:
+                leading_ends = self._absent(key, node, leading)
             if node.out is None:
-                if said is not None:
-                    self._set(key, node, said)
-            elif said is None:
+                if leading_ends is not None:
+                    self._set(key, node, leading_ends)
+            elif leading_ends is None:
                 self._set(key, node, None)
-            elif said != node.out and min(said, node.out) < time:
-                if self.state.may_move(key, said, node.out):
-                    self._set(key, node, said)
+            elif leading_ends != node.out and min(leading_ends, node.out) < time:
+                if self.state.may_move(key, leading_ends, node.out):
+                    self._set(key, node, leading_ends)
                 else:
                     self.state.divergences += 1
             if node.out is None or node.out < time:

@@ -66,10 +66,10 @@ class MultisetIndex(MergeIndex):
             node = self.nodes[key]
             if key[1] >= self.state.stable:
                 self._level(key, node, leading)
-                said = node.of(leading)
+                leading_ends = node.of(leading)
             else:
-                said = self._completed(node, leading)
-            self._settle(key, node, said, time)
+                leading_ends = self._completed(node, leading)
+            self._settle(key, node, leading_ends, time)
             if all(end < time for end in node.out):
                 del self.nodes[key]
 
@@ -135,52 +135,56 @@ class MultisetIndex(MergeIndex):
         while node.out.total() > most and key[1] >= self.state.stable:
             self._set(key, node, move.end if node.out[move.end] else max(node.out), None)
 
-    def _align(self, key: Key, node: _BagNode, said: Counter[int]) -> None:
+    def _align(self, key: Key, node: _BagNode, leading_ends: Counter[int]) -> None:
         """Give events ends that somebody says, as far as there are events with other ends."""
-        lacking = [end for end in (said - node.out).elements() if self.state.may_move(key, end)]
-        others = [end for end in (node.out - said).elements() if self.state.may_move(key, end)]
+        lacking = [
+            end for end in (leading_ends - node.out).elements() if self.state.may_move(key, end)
+        ]
+        others = [
+            end for end in (node.out - leading_ends).elements() if self.state.may_move(key, end)
+        ]
         for old, new in zip(sorted(others), sorted(lacking)):
             self._set(key, node, old, new)
 
     def _level(self, key: Key, node: _BagNode, leading: MergeInput) -> None:
         """The number of events becomes that of the leading input, and final."""
-        said = node.of(leading)
+        leading_ends = node.of(leading)
         facts = [node.of(it).total() for it in self.state.joined() if key[1] < it.stable]
-        if max(facts, default=0) > said.total():
+        if max(facts, default=0) > leading_ends.total():
             self.state.divergences += 1
-        while node.out.total() > said.total():
-            self._set(key, node, max(node.out - said), None)
-        while node.out.total() < said.total():
-            self._set(key, node, None, min(said - node.out))
+        while node.out.total() > leading_ends.total():
+            self._set(key, node, max(node.out - leading_ends), None)
+        while node.out.total() < leading_ends.total():
+            self._set(key, node, None, min(leading_ends - node.out))
 
     def _completed(self, node: _BagNode, leading: MergeInput) -> Counter[int]:
         """What the leading input says, and where it lacks events, what others say of these."""
-        said = _from(node.of(leading), self.state.stable)
-        missing = _from(node.out, self.state.stable).total() - said.total()
+        leading_ends = _from(node.of(leading), self.state.stable)
+        missing = _from(node.out, self.state.stable).total() - leading_ends.total()
         if missing:
             self.state.divergences += 1
         others = sorted(self.state.joined(), key=lambda each: -each.stable)
         for view in (*(node.of(each) for each in others), node.out):
-            more = sorted((_from(view, self.state.stable) - said).elements(), reverse=True)
+            more = sorted((_from(view, self.state.stable) - leading_ends).elements(), reverse=True)
             more = more[: max(missing, 0)]
-            said = said + Counter(more)
+            leading_ends = leading_ends + Counter(more)
             missing -= len(more)
-        return said
+        return leading_ends
 
-    def _settle(self, key: Key, node: _BagNode, said: Counter[int], time: int) -> None:
+    def _settle(self, key: Key, node: _BagNode, leading_ends: Counter[int], time: int) -> None:
         """Events that end before the time get the ends that are said, the others later ones."""
         first = max(self.state.stable, key[1])
-        for end in sorted(end for end in said if first <= end < time):
-            while node.out[end] < said[end]:
-                sources = _from(node.out - said, first) or _from(
+        for end in sorted(end for end in leading_ends if first <= end < time):
+            while node.out[end] < leading_ends[end]:
+                sources = _from(node.out - leading_ends, first) or _from(
                     Counter({it: count for it, count in node.out.items() if it >= time}), first
                 )
                 if not sources:
                     break
                 self._set(key, node, min(sources), end)
-        for end in sorted(end for end in (node.out - said) if first <= end < time):
-            while node.out[end] > said[end]:
-                later = [it for it in (said - node.out) if it >= time]
+        for end in sorted(end for end in (node.out - leading_ends) if first <= end < time):
+            while node.out[end] > leading_ends[end]:
+                later = [it for it in (leading_ends - node.out) if it >= time]
                 self._set(key, node, end, min(later, default=FOREVER))
 
     def _set(self, key: Key, node: _BagNode, old: int | None, new: int | None) -> None:

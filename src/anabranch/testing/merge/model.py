@@ -118,13 +118,13 @@ class MergeModel:
             StreamError: The input is not what the case says; with its name and the element.
         """
         given = self._attached(name)
-        said = move_or_stable(element)
+        read = move_or_stable(element)
         if given is None:
             return []
-        if isinstance(said, Move):
-            self._index.move(given, said)
+        if isinstance(read, Move):
+            self._index.move(given, read)
         else:
-            given.stable = max(given.stable, said.time)
+            given.stable = max(given.stable, read.time)
         return self._go_on()
 
     def _attached(self, name: str) -> MergeInput | None:
@@ -150,5 +150,5 @@ class MergeModel:
             self._index.freeze(leader, time)
             state.stable = time
             state.out.append(KitStable(time))
-        said, state.out = state.out, []
-        return said
+        emitted, state.out = state.out, []
+        return emitted

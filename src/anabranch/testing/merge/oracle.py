@@ -47,8 +47,8 @@ def assert_merges(
         AssertionError: with the action, what is wrong, and all that happened before.
     """
     watch = MergeWatch(multiset=script.case in ("R1", "R4"), laconic=laconic)
-    told = [(event.payload, event.start, event.new_end) for event in script.history]
-    said: list[Element] = []
+    sent = [(event.payload, event.start, event.new_end) for event in script.history]
+    output: list[Element] = []
     for number, action in enumerate(script.actions, start=1):
         match action:
             case ("attach", name, time):
@@ -61,19 +61,19 @@ def assert_merges(
                 watch.take(name, element)
                 answer = merge.take(name, element)
         for each in map(move_or_stable, answer):
-            said.append(each)
+            output.append(each)
             watch.emit(each)
             wrong = [str(violation) for violation in watch.violations()]
             if isinstance(each, KitStable):
-                wrong += unsettled(watch, told)
+                wrong += unsettled(watch, sent)
             if wrong:
                 before = MergeScript(script.case, script.history, script.actions[:number])
                 lines = [f"with {each!r}: {wrong[0]}", repr(before), "what left:"]
-                raise AssertionError("\n".join([*lines, *(f"  {it!r}" for it in said)]))
-    return said
+                raise AssertionError("\n".join([*lines, *(f"  {it!r}" for it in output)]))
+    return output
 
 
-def unsettled(watch: MergeWatch, told: Iterable[tuple[Payload, int, int]]) -> list[str]:
+def unsettled(watch: MergeWatch, sent: Iterable[tuple[Payload, int, int]]) -> list[str]:
     """What is final and not as told."""
 
     def settled(events: Iterable[tuple[Payload, int, int]]) -> Counter[tuple[Payload, int, int]]:
@@ -86,7 +86,7 @@ def unsettled(watch: MergeWatch, told: Iterable[tuple[Payload, int, int]]) -> li
 
     is_end = watch.stable == FOREVER
     held = settled(watch.events()) if not is_end else Counter(watch.events())
-    wanted = settled(told) if not is_end else Counter(told)
+    wanted = settled(sent) if not is_end else Counter(sent)
     return [
         f"the history has {wanted[event]} events {event[0]} from {event[1]} to "
         f"{format_time(event[2])}, the output {held[event]}"

@@ -108,8 +108,8 @@ def _rounds(draw: st.DrawFn, streams: Mapping[str, PhysicalStream]) -> list[dict
     rounds = draw(st.integers(1, 4))
     found: list[dict[str, EventBatch]] = [{} for _ in range(rounds)]
     for name, stream in streams.items():
-        places = st.integers(0, len(stream.elements))
-        cuts = draw(st.lists(places, min_size=rounds - 1, max_size=rounds - 1))
+        indexes = st.integers(0, len(stream.elements))
+        cuts = draw(st.lists(indexes, min_size=rounds - 1, max_size=rounds - 1))
         for step, batch in zip(found, stream.batches(*sorted(cuts))):
             step[name] = batch
     return found
@@ -120,7 +120,7 @@ def small_streams(draw: st.DrawFn, source: Source, max_size: int = 6) -> Physica
     """Few rows with few values at few instants, in any order, with corrections."""
     rows = st.tuples(*(_values(field.type) for field in source.schema))
     key = [source.schema.names.index(name) for name in next(iter(source.unique), ())]
-    distinct = (lambda row: tuple(row[place] for place in key)) if key else None
+    distinct = (lambda row: tuple(row[index] for index in key)) if key else None
     least = draw(st.sampled_from([3, 3, 2, 0]))
     many: Any = st.lists(rows, min_size=least, max_size=max_size, unique_by=distinct)
     stories = [_story(draw, row, source) for row in draw(many)]

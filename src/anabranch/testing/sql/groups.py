@@ -53,10 +53,10 @@ class GroupDrawer:
         if self.nested is not None and kinds is None and not linked and chance(8):
             items.append((self.nested.scalar(known, "int"), "int"))
         names = [self.sources.fresh("c") for _ in items]
-        for place in range(shown):
-            part = items[place][0]
+        for index in range(shown):
+            part = items[index][0]
             way = pick(["text", "place", "alias"])
-            shorter = {"text": part, "place": str(place + 1), "alias": names[place]}[way]
+            shorter = {"text": part, "place": str(index + 1), "alias": names[index]}[way]
             written.append(Either(shorter, part))
         columns = tuple(DrawnColumn(name, kind) for name, (_, kind) in zip(names, items))
         listed = joined(", ", [text(f"{{}} AS {n}", part) for n, (part, _) in zip(names, items)])

@@ -124,11 +124,11 @@ def _changed(rows: Snapshots, change: str, span: range) -> Snapshots:
 def _held(rows: Snapshots, window: WindowSpec, names: list[str], span: range) -> Snapshots:
     if window.unit == "RANGE":
         return _held_by_time(rows, window.size, window.slide, span)
-    places = [names.index(name) for name in window.partition_by]
+    indexes = [names.index(name) for name in window.partition_by]
     groups: dict[Payload, list[tuple[int, Payload]]] = defaultdict(list)
     for t in span:
         for row in rows.get(t, Counter()).elements():
-            groups[tuple(row[place] for place in places)].append((t, row))
+            groups[tuple(row[index] for index in indexes)].append((t, row))
     found: dict[int, Counter[Payload]] = {t: Counter() for t in span}
     ties = [names.index(name) for name in window.order_by]
     for elements in groups.values():
@@ -156,8 +156,8 @@ def _held_by_time(rows: Snapshots, size: int | None, slide: int, span: range) ->
 def _with_axis(rows: Snapshots, axis: AxisSpec, names: list[str], span: range) -> Snapshots:
     """The rows of a window with its first instant and the first one behind it."""
     if axis.function == "SESSION":
-        places = [names.index(name) for name in axis.partition_by]
-        return _sessions(rows, axis.size, places, span)
+        indexes = [names.index(name) for name in axis.partition_by]
+        return _sessions(rows, axis.size, indexes, span)
     slide = axis.slide if axis.function == "HOP" else axis.size
     held = _held_by_time(rows, axis.size, slide, span)
     found: dict[int, Counter[Payload]] = {}
@@ -169,12 +169,12 @@ def _with_axis(rows: Snapshots, axis: AxisSpec, names: list[str], span: range) -
     return found
 
 
-def _sessions(rows: Snapshots, gap: int, places: list[int], span: range) -> Snapshots:
+def _sessions(rows: Snapshots, gap: int, indexes: list[int], span: range) -> Snapshots:
     """Points less than `gap` apart are in one session, and hold for all of it."""
     groups: dict[Payload, dict[int, Counter[Payload]]] = defaultdict(dict)
     for t in span:
         for row, count in rows.get(t, Counter()).items():
-            group = groups[tuple(row[place] for place in places)]
+            group = groups[tuple(row[index] for index in indexes)]
             group.setdefault(t, Counter())[row] += count
     found: dict[int, Counter[Payload]] = {t: Counter() for t in span}
     for points in groups.values():

@@ -223,12 +223,12 @@ class Queries:
         """With ORDER BY and LIMIT over the columns of the result; then these decide ties."""
         pick = self.scalars.pick
         order: list[Part] = []
-        for place, column in enumerate(query.columns, start=1):
+        for index, column in enumerate(query.columns, start=1):
             if not order or self.scalars.chance(2):
-                shown = pick([column.name, str(place)])
-                order.append(self.ordered(shown, str(place)))
+                shown = pick([column.name, str(index)])
+                order.append(self.ordered(shown, str(index)))
         ties: list[Part] = [
-            Either("", f", {place} ASC NULLS FIRST") for place in range(1, len(query.columns) + 1)
+            Either("", f", {index} ASC NULLS FIRST") for index in range(1, len(query.columns) + 1)
         ]
         shape = f"{{}} ORDER BY {{}}{{}} LIMIT {pick([1, 2, 3])}"
         body = text(shape, query.text, joined(", ", order), Text(tuple(ties)))

@@ -25,7 +25,7 @@ Registers that saw nothing are not there, so few values need little space.
 
 
 def _seen(value: Any) -> tuple[int, int]:
-    """The register of a value, and the place of the first one in the rest of its hash."""
+    """The register of a value, and the position of the first 1 bit in the rest of its hash."""
     text = blake2b(_text(value).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     bits = int.from_bytes(text, "big")
     register, rest = bits >> _BITS, bits & (1 << _BITS) - 1

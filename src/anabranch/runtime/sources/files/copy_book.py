@@ -200,7 +200,7 @@ class CopyBook:
 
 
 class _Cursor:
-    """A place in a copy that moves on."""
+    """A position in a copy that moves on."""
 
     def __init__(self, name: str, number: int, path: Path, found: Measured, at: Position) -> None:
         self.name = name

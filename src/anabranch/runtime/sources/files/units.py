@@ -73,7 +73,7 @@ def new_units(
 
 
 def new_log_units(root: Path, size: int, at: Position) -> Iterator[Unit]:
-    """What a log folder has beyond a position; here size and place count batches.
+    """What a log folder has beyond a position; here size and offset count batches.
 
     A batch of the log stays in one piece, for its stable point holds after all of it.
     """
