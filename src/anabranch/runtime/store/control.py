@@ -171,7 +171,7 @@ class ControlFolder:
         for status in (_TAKEN, _REFUSED):
             folder = self.folder.child(status)
             for name in folder.names():
-                hint = "remove the file: nobody reads it but people"
+                hint = "remove the file: queries do not need it"
                 where = f"{folder.path}/{name}"
                 settled = record(SettledCommand, folder.read_json(name), where=where, hint=hint)
                 stem = name.removesuffix(".json")
