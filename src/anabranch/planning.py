@@ -14,9 +14,9 @@ from anabranch.algebra.node import Node, clock_of
 from anabranch.errors import PlanError
 from anabranch.kernels.plan.compile import Emission, PhysicalPlan, compile_plan
 from anabranch.model.clock import Clock
+from anabranch.optimizer.common_parts import optimize_all
 from anabranch.optimizer.driver import Optimized
 from anabranch.optimizer.normalizer import Step
-from anabranch.optimizer.together import optimize_together
 from anabranch.runtime.query.bounded import find_unbounded
 from anabranch.runtime.query.explanation import Explanation, spark_plan
 from anabranch.runtime.query.notes import notes_of
@@ -201,7 +201,7 @@ def _over_published(
 def _optimized(nodes: Sequence[Node], plan: PlanChoice) -> list[Optimized]:
     if plan == "as-written":
         return [Optimized(node, ()) for node in nodes]
-    return optimize_together(nodes)
+    return optimize_all(nodes)
 
 
 def _pushed_down(

@@ -26,17 +26,17 @@ from anabranch.kernels.plan.pruning import needed_columns
 from anabranch.language.bind.nulls import is_never_null
 from anabranch.model.clock import INTEGERS
 from anabranch.model.time import FOREVER, Duration
+from anabranch.optimizer.common_parts import optimize_all
 from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.driver import optimize
+from anabranch.optimizer.facts import facts, holds
 from anabranch.optimizer.interning import Interner
-from anabranch.optimizer.known import facts, holds
 from anabranch.optimizer.rules import RULES
 from anabranch.optimizer.rules.push_filter_below_apply_module import (
     push_filter_below_apply_module,
 )
 from anabranch.optimizer.sharing import common_subplans
 from anabranch.optimizer.statistics import SourceStatistics
-from anabranch.optimizer.together import optimize_together
 from anabranch.optimizer.uniqueness import is_key, keys
 from anabranch.testing import sources_of
 from tests.optimizer.modules import WINDOWS, Histories, builtin, histories, history, told
@@ -154,7 +154,7 @@ def test_plans_that_share_what_modules_see_say_the_same(data: st.DataObject) -> 
         select(window(below, 2), "k"),
     ]
     streams = data.draw(given_to(*pair))
-    for before, after in zip(pair, optimize_together(pair)):
+    for before, after in zip(pair, optimize_all(pair)):
         expected = said(before, streams)
         if isinstance(before, ApplyOperator) and expected is not None:
             assert said(after.node, streams) == expected

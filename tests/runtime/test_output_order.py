@@ -28,7 +28,7 @@ from anabranch.model.elements import Adjust, Insert, batch_of
 from anabranch.model.legality import LegalityChecker
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import Duration, Time
-from anabranch.optimizer.together import optimize_together
+from anabranch.optimizer.common_parts import optimize_all
 from anabranch.runtime.sinks.sinks import Begin, LogSink
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.sources.rows import arrivals_of
@@ -165,7 +165,7 @@ def test_output_is_legal_for_any_parts_and_shards(
 def test_outputs_of_one_job_are_legal_each(
     sharded: Make, batches: Parts, shards: int, seed: int, log: bool
 ) -> None:
-    plans = optimize_together([PLANS["a filter"], PLANS["the source"], ONLY_K])
+    plans = optimize_all([PLANS["a filter"], PLANS["the source"], ONLY_K])
     nodes = [plan.node for plan in plans]
     deliver: Delivery = "log" if log else "ship"
     runner = sharded(nodes, shards=shards, seed=seed, deliver=deliver)

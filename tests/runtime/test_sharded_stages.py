@@ -28,7 +28,7 @@ from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
-from anabranch.optimizer.together import optimize_together
+from anabranch.optimizer.common_parts import optimize_all
 from anabranch.runtime.sources.spec import Promise
 from anabranch.testing import elements_of
 
@@ -156,7 +156,7 @@ def test_any_number_of_tasks_shares_the_shards(
 def test_plans_that_run_together_mean_what_each_means_alone(
     sharded: Make, names: list[str], batches: list[list[EventBatch]], shards: int, emit: Emission
 ) -> None:
-    nodes = [plan.node for plan in optimize_together([PLANS[name] for name in names])]
+    nodes = [plan.node for plan in optimize_all([PLANS[name] for name in names])]
     alone = [LocalRunner(PLANS[name], emit) for name in names]
     runner = sharded(nodes, shards=shards, emit=emit)
     expected: list[list[EventBatch]] = [[] for _ in names]
@@ -175,7 +175,7 @@ def test_plans_that_run_together_mean_what_each_means_alone(
 
 def test_what_plans_have_in_common_is_kept_once() -> None:
     names = ["one keyed stage", "a stage that is one shard", "two keyed stages"]
-    nodes = [plan.node for plan in optimize_together([PLANS[name] for name in names])]
+    nodes = [plan.node for plan in optimize_all([PLANS[name] for name in names])]
     plan = compile_plan(*nodes)
     assert [stage.name for stage in plan.stages] == ["0-aggregate", "1-aggregate", "2-aggregate"]
     assert plan.outputs == (0, 1, 2)

@@ -55,12 +55,12 @@ class AlterLifetime(Unary):
         """Lifetimes that get longer may overlap; a later row may join two of them."""
         points = self.duration == 1 or self.at_most == 1
         apart = points or self.extend == 0 or self.at_most is not None
-        known = self.input.properties
+        of_input = self.input.properties
         return replace(
             Properties(),
             only_points=points,
-            no_duplicates=apart and known.no_duplicates,
-            single=apart and known.single,
+            no_duplicates=apart and of_input.no_duplicates,
+            single=apart and of_input.single,
         )
 
     @property

@@ -50,8 +50,8 @@ class Granularity(Unary):
     @property
     def properties(self) -> Properties:
         """Those of the input, but a sampled point holds for a whole granule."""
-        known = self.input.properties
-        return known.loosened(only_points=known.only_points and self.granule == 1)
+        of_input = self.input.properties
+        return of_input.loosened(only_points=of_input.only_points and self.granule == 1)
 
     @property
     def label(self) -> str:

@@ -56,11 +56,11 @@ class Map(Unary):
     @property
     def properties(self) -> Properties:
         """Those of the input: lifetimes are not touched, but payloads may become equal."""
-        known = self.input.properties
+        of_input = self.input.properties
         kept = {each.is_column for _, each in self.columns}
         if kept >= set(self.input.schema.names):
-            return known
-        return replace(known, no_duplicates=known.single, keyed=known.single)
+            return of_input
+        return replace(of_input, no_duplicates=of_input.single, keyed=of_input.single)
 
     @property
     def label(self) -> str:

@@ -69,11 +69,11 @@ class MergePolicy:
     def __post_init__(self) -> None:
         for name, kinds in (("inserts", Inserts), ("adjusts", Adjusts), ("divergence", Divergence)):
             if getattr(self, name) not in get_args(kinds):
-                known = ", ".join(get_args(kinds)).replace("quorum", "quorum(2), quorum(50%)")
+                choices = ", ".join(get_args(kinds)).replace("quorum", "quorum(2), quorum(50%)")
                 raise PlanError(
                     f"{name} cannot be '{getattr(self, name)}'",
                     where="the policy of a merge",
-                    hint=f"use one of {known}",
+                    hint=f"use one of {choices}",
                 )
         if self.quorum <= 0 or (self.quorum >= 1 and self.quorum != int(self.quorum)):
             raise PlanError(
@@ -197,13 +197,15 @@ class Merge(Node):
     @property
     def derived(self) -> Case:
         """The strongest case that what is known of the inputs allows."""
-        known = [node.properties for node in self.inputs]
-        inserts = all(each.insert_only and each.order != "none" for each in known)
+        properties = [node.properties for node in self.inputs]
+        inserts = all(each.insert_only and each.order != "none" for each in properties)
         # Inputs in order are not remembered: there is nothing to wait with or to compare.
         inserts = inserts and self.policy.inserts == "first" and self.policy.divergence == "warn"
         # No two of one start are no two of one payload and start.
-        keyed = all(each.keyed or (each.insert_only and each.order == "strict") for each in known)
-        if inserts and all(each.order == "strict" for each in known):
+        keyed = all(
+            each.keyed or (each.insert_only and each.order == "strict") for each in properties
+        )
+        if inserts and all(each.order == "strict" for each in properties):
             return "r0"
         if inserts and keyed:
             return "r2"
@@ -231,10 +233,10 @@ class Merge(Node):
         ordered = self.chosen in ORDERED
         return Properties(
             insert_only=ordered,
-            only_points=all(known.only_points for known in each),
-            no_duplicates=all(known.no_duplicates for known in each),
+            only_points=all(of_input.only_points for of_input in each),
+            no_duplicates=all(of_input.no_duplicates for of_input in each),
             keyed=self.chosen != "r4" and self.chosen != "r1",
-            single=all(known.single for known in each),
+            single=all(of_input.single for of_input in each),
             order="none" if not ordered else "strict" if self.chosen == "r0" else "start",
         )
 

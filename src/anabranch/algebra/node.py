@@ -165,9 +165,9 @@ def check_clocks(inputs: Sequence[Node], *, where: str) -> None:
     Raises:
         PlanError: They do.
     """
-    known = [(node.label, clock) for node in inputs if (clock := node.clock) is not None]
-    for label, clock in known[1:]:
-        first, other = known[0]
+    clocks = [(node.label, clock) for node in inputs if (clock := node.clock) is not None]
+    for label, clock in clocks[1:]:
+        first, other = clocks[0]
         if clock == other:
             continue
         if clock.timestamps != other.timestamps:

@@ -54,8 +54,8 @@ class Shift(Unary):
     @property
     def properties(self) -> Properties:
         """Those of the input; a point at the end of time stays open when it is moved away."""
-        known = self.input.properties
-        return known.loosened(only_points=known.only_points and self.by >= 0)
+        of_input = self.input.properties
+        return of_input.loosened(only_points=of_input.only_points and self.by >= 0)
 
     @property
     def label(self) -> str:

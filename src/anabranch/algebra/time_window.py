@@ -111,15 +111,15 @@ class TimeWindow(Unary):
     @property
     def properties(self) -> Properties:
         """Insert-only if the input is; points only where nothing is held at all."""
-        known = self.input.properties
+        of_input = self.input.properties
         if self.size == 1 and self.slide == 1:
-            return known
+            return of_input
         if self.columns is not None and self.size > self.slide:
-            return Properties(insert_only=known.insert_only)
-        if not known.only_points:
-            return Properties(insert_only=known.insert_only)
+            return Properties(insert_only=of_input.insert_only)
+        if not of_input.only_points:
+            return Properties(insert_only=of_input.insert_only)
         held = replace(
-            known, only_points=False, no_duplicates=False, keyed=known.keyed, single=False
+            of_input, only_points=False, no_duplicates=False, keyed=of_input.keyed, single=False
         )
         return held if self.slide == 1 else held.loosened()
 

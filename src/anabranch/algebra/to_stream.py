@@ -62,14 +62,14 @@ class ToStream(Unary):
     @property
     def properties(self) -> Properties:
         """Points; what begins where another one ends withdraws the end, or the beginning."""
-        known = self.input.properties
+        of_input = self.input.properties
         if self.kind == "snapshots":
-            return split_properties(known)
+            return split_properties(of_input)
         return replace(
             Properties(),
             only_points=True,
-            no_duplicates=known.no_duplicates,
-            single=known.single,
+            no_duplicates=of_input.no_duplicates,
+            single=of_input.single,
         )
 
     @property

@@ -83,9 +83,9 @@ class TopK(Unary):
     @property
     def properties(self) -> Properties:
         """No new copies; a better row may take the place of one that was sent before."""
-        known = self.input.properties
-        single = known.single or (self.k == 1 and not self.partition_by)
-        return Properties(no_duplicates=known.no_duplicates or self.k == 1, single=single)
+        of_input = self.input.properties
+        single = of_input.single or (self.k == 1 and not self.partition_by)
+        return Properties(no_duplicates=of_input.no_duplicates or self.k == 1, single=single)
 
     @property
     def label(self) -> str:

@@ -60,8 +60,8 @@ class Union(Node):
         if len(each) == 1:
             return each[0]
         return Properties(
-            insert_only=all(known.insert_only for known in each),
-            only_points=all(known.only_points for known in each),
+            insert_only=all(of_input.insert_only for of_input in each),
+            only_points=all(of_input.only_points for of_input in each),
         )
 
     @property

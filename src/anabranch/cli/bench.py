@@ -61,16 +61,16 @@ def bench(
 
     if name not in BENCHES:
         near = get_close_matches(name, BENCHES, 1)
-        known = f"benchmarks are: {', '.join(BENCHES)}"
+        benchmarks = f"benchmarks are: {', '.join(BENCHES)}"
         raise QueryError(
             f"there is no benchmark '{name}'",
             where=f"anabranch bench {name}",
-            hint=f"did you mean '{near[0]}'? {known}" if near else known,
+            hint=f"did you mean '{near[0]}'? {benchmarks}" if near else benchmarks,
         )
 
     chosen = BENCHES[name]
     if plots is not None and chosen.plot is None:
-        drawn = ", ".join(each for each, known in BENCHES.items() if known.plot is not None)
+        drawn = ", ".join(each for each, entry in BENCHES.items() if entry.plot is not None)
         raise QueryError(
             f"there are no plots of '{name}'",
             where=f"anabranch bench {name} --plots {plots}",
@@ -83,7 +83,7 @@ def bench(
     }
     for option in options:
         if option not in chosen.options:
-            those = ", ".join(each for each, known in BENCHES.items() if option in known.options)
+            those = ", ".join(each for each, entry in BENCHES.items() if option in entry.options)
             raise QueryError(
                 f"'{name}' has no {option} to choose from",
                 where=f"anabranch bench {name} --{option}",

@@ -169,10 +169,12 @@ def _checked(kind: type, wanted: str) -> Callable[[Any], Any]:
     return read
 
 
-def _one_of(known: tuple[Any, ...]) -> Callable[[Any], Any]:
+def _one_of(allowed: tuple[Any, ...]) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
-        if value not in known:
-            raise _UnreadableError(f"is {value!r}, not one of {', '.join(map(repr, known))}"[:200])
+        if value not in allowed:
+            raise _UnreadableError(
+                f"is {value!r}, not one of {', '.join(map(repr, allowed))}"[:200]
+            )
         return value
 
     return read
@@ -259,7 +261,7 @@ def _default(one: Field[Any]) -> Callable[[], Any] | None:
 
 def _object(kind: Any) -> _FieldCodec:
     parts = _parts(kind)
-    known = {part.name for part in parts}
+    allowed = {part.name for part in parts}
 
     def write(value: Any) -> Any:
         found = {}
@@ -270,7 +272,7 @@ def _object(kind: Any) -> _FieldCodec:
         return found
 
     def read(value: Any) -> Any:
-        unknown = _keyed(value).keys() - known
+        unknown = _keyed(value).keys() - allowed
         if unknown:
             raise _UnreadableError("is a key that this version does not know", min(unknown))
         given = {}

@@ -73,24 +73,24 @@ class CostModel:
     def estimate(self, node: Node) -> Estimate:
         """What leaves a node."""
         node = self._interner.intern(node)
-        known = self._estimates.get(id(node))
-        if known is None:
+        found = self._estimates.get(id(node))
+        if found is None:
             if isinstance(node, Source):
-                known = of_source(node, self._statistics)
+                found = of_source(node, self._statistics)
             else:
-                known = of_operator(node, [self.estimate(each) for each in node.inputs])
-            self._estimates[id(node)] = known
-        return known
+                found = of_operator(node, [self.estimate(each) for each in node.inputs])
+            self._estimates[id(node)] = found
+        return found
 
     def cost(self, node: Node) -> Cost:
         """What a node costs by itself, without its inputs."""
         node = self._interner.intern(node)
-        known = self._costs.get(id(node))
-        if known is None:
+        found = self._costs.get(id(node))
+        if found is None:
             given = [self.estimate(each) for each in node.inputs]
-            known = _cost(node, given, self.estimate(node))
-            self._costs[id(node)] = known
-        return known
+            found = _cost(node, given, self.estimate(node))
+            self._costs[id(node)] = found
+        return found
 
     def total(self, *plans: Node) -> Cost:
         """What plans cost together; what occurs in several places counts once."""

@@ -135,9 +135,9 @@ def _candidates(
             if not isinstance(before, ROOTS.get(rule, EVERYWHERE)):
                 continue
             yield from _candidate(rule.__name__, before, rule(before), plan, interner)
-    known = {id(node) for node in nodes}
+    shared = {id(node) for node in nodes}
     for before in nodes:
-        after = push_windows_to_share(before, lambda node: id(interner.intern(node)) in known)
+        after = push_windows_to_share(before, lambda node: id(interner.intern(node)) in shared)
         yield from _candidate("push_windows_to_share", before, after, plan, interner)
     readers = Counter(id(each) for node in nodes for each in node.inputs)
     # Where no node has two readers, the normalizer has kept nothing for the sake of sharing.

@@ -63,17 +63,19 @@ class Estimate:
 
 def of_source(source: Source, statistics: Statistics) -> Estimate:
     """What is known of a source, or else a guess: a hundred events per second, or per chronon."""
-    known = statistics.get(source.name, _UNKNOWN)
+    given_statistics = statistics.get(source.name, _UNKNOWN)
     chronon = clock_of(source).chronon
     second = 1.0 if chronon is None else SECOND / chronon
-    rate = known.rate if known.rate is not None else 100 / second
-    lifetime = known.lifetime
+    rate = given_statistics.rate if given_statistics.rate is not None else 100 / second
+    lifetime = given_statistics.lifetime
     if lifetime is None:
         lifetime = 1.0 if source.only_points else max(60.0 * second, 1.0)
-    if source.relation and known.rate is None:
+    if source.relation and given_statistics.rate is None:
         rate, lifetime = 0.1 / second, max(10_000.0 * second, 1.0)
     distinct = {column.name: _guess(column.type) for column in source.schema}
-    distinct |= {name: count for name, count in known.distinct.items() if name in distinct}
+    distinct |= {
+        name: count for name, count in given_statistics.distinct.items() if name in distinct
+    }
     return Estimate(Characteristics(1 / rate, lifetime), distinct)
 
 

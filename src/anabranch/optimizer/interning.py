@@ -34,14 +34,14 @@ class Interner:
 
     def below(self, root: Node) -> dict[int, Node]:
         """All nodes of an interned plan, the root last, by the object they are."""
-        known = self._reachable.get(id(root))
-        if known is None:
-            known = {}
+        reachable = self._reachable.get(id(root))
+        if reachable is None:
+            reachable = {}
             for each in root.inputs:
-                known |= self.below(each)
-            known[id(root)] = root
-            self._reachable[id(root)] = known
-        return known
+                reachable |= self.below(each)
+            reachable[id(root)] = root
+            self._reachable[id(root)] = reachable
+        return reachable
 
     def _intern(self, node: Node, seen: dict[int, Node]) -> Node:
         if id(node) in self._canonical:

@@ -10,14 +10,14 @@ from anabranch.algebra.source import Source
 
 def leaf_for(node: Node, name: str) -> Source:
     """A source that stands for the results of a plan, with what is known of them."""
-    known = node.properties
+    properties = node.properties
     return Source(
         name=name,
         schema=node.schema,
-        insert_only=known.insert_only,
-        only_points=known.only_points,
-        no_duplicates=known.no_duplicates,
-        keyed=known.keyed,
+        insert_only=properties.insert_only,
+        only_points=properties.only_points,
+        no_duplicates=properties.no_duplicates,
+        keyed=properties.keyed,
         timestamps=clock_of(node).timestamps,
         chronon=clock_of(node).chronon,
         timeless=node.clock is None,

@@ -77,9 +77,9 @@ class _Pass:
 
     def normal(self, node: Node) -> Node:
         """The node with rules applied to it and to all below."""
-        known = self._done.get(id(node))
-        if known is not None:
-            return known
+        done = self._done.get(id(node))
+        if done is not None:
+            return done
         now = node
         while True:
             now = self._over_normal_inputs(now)

@@ -110,10 +110,10 @@ def _constant(node: exp.Expr, condition: Expression) -> exp.Expr:
         # It fails for every row, and shall go on doing so.
         return node
     assert value.constant is not None
-    (known,) = value.constant.to_pylist()
-    if known is None or value.type not in (pa.int32(), pa.bool_()):
+    (constant,) = value.constant.to_pylist()
+    if constant is None or value.type not in (pa.int32(), pa.bool_()):
         return node
-    if isinstance(known, bool):
-        return exp.true() if known else exp.false()
-    literal = exp.Literal.number(abs(known))
-    return literal if known >= 0 else exp.Neg(this=literal)
+    if isinstance(constant, bool):
+        return exp.true() if constant else exp.false()
+    literal = exp.Literal.number(abs(constant))
+    return literal if constant >= 0 else exp.Neg(this=literal)

@@ -36,11 +36,11 @@ def is_key(columns: Iterable[str], node: Node) -> bool:
 
 def keys(node: Node) -> Keys:
     """Sets of columns in which at no instant two rows agree; one row twice counts as two."""
-    known = node.properties
+    properties = node.properties
     found = _keys(node)
-    if known.single:
+    if properties.single:
         found |= {frozenset()}
-    if known.no_duplicates:
+    if properties.no_duplicates:
         found |= {frozenset(node.schema.names)}
     return found
 

@@ -28,13 +28,13 @@ class _Base(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__()
-        known = {name: value for name, value in cls.operator_options.items() if name != "name"}
+        inherited = {name: value for name, value in cls.operator_options.items() if name != "name"}
         try:
             Options(**options)
         except TypeError as problem:
             text = str(problem).replace("Options.__init__()", f"class {cls.__name__}")
             raise TypeError(text) from None
-        cls.operator_options = {**known, **options}
+        cls.operator_options = {**inherited, **options}
 
 
 class Aggregate(_Base, Generic[R]):

@@ -84,10 +84,12 @@ class DecoratedOperator(Template, Generic[P, R]):
             QueryError: Arguments or parameters do not fit; the hint shows the signature.
         """
         declared = self.declaration
-        known: dict[str, pa.DataType] = {}
-        takes = self._takes(types, known)
-        parameters = set_parameters(declared, given, named or {}, known, clock)
-        gives = pa.schema([(name, resolved(form, known)) for name, form in declared.given.columns])
+        bindings: dict[str, pa.DataType] = {}
+        takes = self._takes(types, bindings)
+        parameters = set_parameters(declared, given, named or {}, bindings, clock)
+        gives = pa.schema(
+            [(name, resolved(form, bindings)) for name, form in declared.given.columns]
+        )
         if declared.frame != "python":
             check_library(declared.frame, declared.name, declared.definition.location)
         try:
@@ -112,7 +114,7 @@ class DecoratedOperator(Template, Generic[P, R]):
         )
 
     def _takes(
-        self, types: Sequence[pa.DataType], known: dict[str, pa.DataType]
+        self, types: Sequence[pa.DataType], bindings: dict[str, pa.DataType]
     ) -> tuple[tuple[str, pa.DataType], ...]:
         """The types that arguments have when the module gets them."""
         declared = self.declaration
@@ -122,7 +124,7 @@ class DecoratedOperator(Template, Generic[P, R]):
             raise misused(declared, f"{declared.name} takes {count}, not {len(types)}")
         found = []
         for argument, actual in zip(arguments, types):
-            wanted = taken(argument.form, actual, known)
+            wanted = taken(argument.form, actual, bindings)
             if wanted is None:
                 raise misused(
                     declared,

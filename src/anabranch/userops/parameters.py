@@ -28,7 +28,7 @@ def set_parameters(
     declared: Declaration,
     given: Sequence[Any],
     named: Mapping[str, Any],
-    known: Mapping[str, pa.DataType],
+    bindings: Mapping[str, pa.DataType],
     clock: Clock = ANY_CLOCK,
 ) -> dict[str, Any]:
     """The value of every parameter.
@@ -37,7 +37,7 @@ def set_parameters(
         declared: The module.
         given: Values in order.
         named: Values by name; case does not count.
-        known: The types that its arguments have brought.
+        bindings: The types that its arguments have brought.
         clock: How the stream counts time.
 
     Raises:
@@ -60,7 +60,7 @@ def set_parameters(
     if missing:
         raise misused(declared, f"{declared.name} needs the parameter '{missing[0]}'")
     return {
-        each.name: _value(declared, each, found[key], known, clock)
+        each.name: _value(declared, each, found[key], bindings, clock)
         if key in found
         else each.default
         for key, each in parameters.items()
@@ -76,12 +76,12 @@ def _value(
     declared: Declaration,
     parameter: Parameter,
     value: Any,
-    known: Mapping[str, pa.DataType],
+    bindings: Mapping[str, pa.DataType],
     clock: Clock,
 ) -> Any:
     if value is None and parameter.nullable:
         return None
-    kind = resolved(parameter.form, known)
+    kind = resolved(parameter.form, bindings)
     where = f"the parameter '{parameter.name}' of {declared.name} is {value!r}, but must be a "
     try:
         made = _duration(value, clock) if parameter.is_duration else constant(value, kind)

@@ -254,8 +254,8 @@ class AnnotationReader:
                 return None
             fields = typing.get_type_hints(plain, localns=dict(self.names), include_extras=True)
             # A class of which the types of fields are open: Ranked[T].
-            known = dict(zip(getattr(plain, "__parameters__", ()), get_args(row)))
-            fields = {name: known.get(kind, kind) for name, kind in fields.items()}
+            bindings = dict(zip(getattr(plain, "__parameters__", ()), get_args(row)))
+            fields = {name: bindings.get(kind, kind) for name, kind in fields.items()}
         if not fields:
             raise self.wrong(f"{show_annotation(row)} has no columns")
         return tuple(

@@ -197,10 +197,10 @@ def _type(declared: Any, what: str, name: str) -> pa.DataType:
         if declared is Decimal:
             hint = 'give the precision: @udf(returns="DECIMAL(10, 2)")'
         raise PlanError(wrong, where=_where(name), hint=hint) from None
-    known = type_in_spark(found) if isinstance(found, pa.DataType) else None
-    if known is None or pa.types.is_null(known):
+    kind = type_in_spark(found) if isinstance(found, pa.DataType) else None
+    if kind is None or pa.types.is_null(kind):
         raise PlanError(_has_none(declared, what), where=_where(name), hint=_TYPES_HINT)
-    return known
+    return kind
 
 
 def _has_none(declared: Any, what: str) -> str:

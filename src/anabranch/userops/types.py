@@ -173,7 +173,7 @@ def widens(actual: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(common_type(actual, wanted) == wanted)
 
 
-def taken(form: Form, actual: pa.DataType, known: dict[str, pa.DataType]) -> pa.DataType | None:
+def taken(form: Form, actual: pa.DataType, bindings: dict[str, pa.DataType]) -> pa.DataType | None:
     """The type in which a module gets values of some type; None if it does not take them.
 
     What is found out about open types is written into `known`.
@@ -181,7 +181,7 @@ def taken(form: Form, actual: pa.DataType, known: dict[str, pa.DataType]) -> pa.
     if isinstance(form, ListOf):
         if not _is_list(actual):
             return None
-        element = taken(form.element, actual.value_type, known)
+        element = taken(form.element, actual.value_type, bindings)
         return None if element is None else pa.list_(element)
     if not isinstance(form, Open):
         return form if widens(actual, form) else None
@@ -191,15 +191,15 @@ def taken(form: Form, actual: pa.DataType, known: dict[str, pa.DataType]) -> pa.
         chosen = actual
     if chosen is None or not form.name:
         return chosen
-    earlier = known.setdefault(form.name, chosen)
+    earlier = bindings.setdefault(form.name, chosen)
     return earlier if widens(chosen, earlier) else None
 
 
-def resolved(form: Form, known: Mapping[str, pa.DataType]) -> pa.DataType:
+def resolved(form: Form, bindings: Mapping[str, pa.DataType]) -> pa.DataType:
     """A type, when all open ones are known."""
     if isinstance(form, Open):
-        return known[form.name]
-    return pa.list_(resolved(form.element, known)) if isinstance(form, ListOf) else form
+        return bindings[form.name]
+    return pa.list_(resolved(form.element, bindings)) if isinstance(form, ListOf) else form
 
 
 def conversion(actual: pa.DataType, wanted: pa.DataType) -> Callable[[Any], Any] | None:

@@ -90,7 +90,7 @@ class Arrived:
     kind: Integers
 
     def take(self, rows: np.ndarray) -> Arrived:
-        """Some of them."""
+        """Those at these positions."""
         return Arrived(self.time[rows], self.event[rows], self.kind[rows])
 
 

@@ -147,7 +147,7 @@ class ArrivingElements:
         return len(self.event)
 
     def take(self, rows: np.ndarray) -> ArrivingElements:
-        """Some of them."""
+        """Those at these positions."""
         columns = (self.arrival, self.event, self.rank, self.start, self.end, self.new_end)
         return ArrivingElements(*(column[rows] for column in columns))
 

@@ -37,8 +37,8 @@ def find_band(parts: Sequence[exp.Expr], join: Join, parse: ParseScalar) -> Band
             # one - other <= limit
             for left, right, is_upper in ((one, other, True), (other, one, False)):
                 key = left.sql(dialect=DIALECT), right.sql(dialect=DIALECT)
-                known = bounds.setdefault(key, [inf, inf])
-                known[is_upper] = min(known[is_upper], limit)
+                limits = bounds.setdefault(key, [inf, inf])
+                limits[is_upper] = min(limits[is_upper], limit)
     for (mine, theirs), (below, above) in bounds.items():
         if not (isfinite(below) and isfinite(above) and below + above >= 0):
             continue

@@ -83,8 +83,8 @@ def least_length(node: Node) -> int | None:
             length = least_length(below)
             return None if length is None else max(length, granule)
         case Union():
-            known = [least_length(each) for each in node.inputs]
-            return max((each for each in known if each is not None), default=None)
+            lengths = [least_length(each) for each in node.inputs]
+            return max((each for each in lengths if each is not None), default=None)
         case Join(kind="inner"):
             sides = [least_length(each) for each in node.inputs]
             return None if None in sides else min(side for side in sides if side is not None)

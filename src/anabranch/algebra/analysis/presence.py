@@ -34,19 +34,19 @@ def with_presence_windows(plan: Node) -> Node:
     return _rewritten(plan, False, {})
 
 
-def _rewritten(node: Node, presence: bool, known: dict[tuple[int, bool], Node]) -> Node:
+def _rewritten(node: Node, presence: bool, rewritten: dict[tuple[int, bool], Node]) -> Node:
     key = (id(node), presence)
-    if key not in known:
+    if key not in rewritten:
         inputs = [
-            _rewritten(each, blind, known)
+            _rewritten(each, blind, rewritten)
             for each, blind in zip(node.inputs, _blind_inputs(node, presence), strict=True)
         ]
         changed = any(new is not old for new, old in zip(inputs, node.inputs))
         found = node.with_inputs(*inputs) if changed else node
         if presence and isinstance(found, TimeWindow) and _has_layers(found):
             found = replace(found, presence=True)
-        known[key] = found
-    return known[key]
+        rewritten[key] = found
+    return rewritten[key]
 
 
 def _has_layers(window: TimeWindow) -> bool:

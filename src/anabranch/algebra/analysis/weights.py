@@ -39,14 +39,14 @@ def with_weighted_windows(plan: Node) -> Node:
     return _rewritten(plan, {})
 
 
-def _rewritten(node: Node, known: dict[int, Node]) -> Node:
-    if id(node) not in known:
-        inputs = [_rewritten(each, known) for each in node.inputs]
+def _rewritten(node: Node, rewritten: dict[int, Node]) -> Node:
+    if id(node) not in rewritten:
+        inputs = [_rewritten(each, rewritten) for each in node.inputs]
         changed = any(new is not old for new, old in zip(inputs, node.inputs))
         found = node.with_inputs(*inputs) if changed else node
         weighed = _weighed(found) if isinstance(found, Aggregation) else None
-        known[id(node)] = found if weighed is None else weighed
-    return known[id(node)]
+        rewritten[id(node)] = found if weighed is None else weighed
+    return rewritten[id(node)]
 
 
 def _weighed(node: Aggregation) -> Node | None:
@@ -132,8 +132,8 @@ def _aggregate(node: Aggregation, below: Node, weight: str, taken: set[str]) -> 
         """The name of a sum over the rows."""
         argument = Expression.parse(text, below.schema, functions=functions)
         call = AggregateCall(function="sum", argument=argument)
-        known = [name for name, each in sums.items() if each == call]
-        name = known[0] if known else _free("sum", taken)
+        equal = [name for name, each in sums.items() if each == call]
+        name = equal[0] if equal else _free("sum", taken)
         sums[name] = call
         return name
 

@@ -34,8 +34,8 @@ class Coalesce(Unary):
     @property
     def properties(self) -> Properties:
         """Snapshots are the same; a later row may prolong a lifetime that was sent before."""
-        known = self.input.properties
-        return Properties(no_duplicates=known.no_duplicates, single=known.single)
+        of_input = self.input.properties
+        return Properties(no_duplicates=of_input.no_duplicates, single=of_input.single)
 
     @property
     def label(self) -> str:

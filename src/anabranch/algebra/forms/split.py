@@ -64,11 +64,11 @@ class Split(Unary):
         return rows
 
 
-def split_properties(known: Properties) -> Properties:
+def split_properties(properties: Properties) -> Properties:
     """What is known of a stream after its lifetimes are cut."""
     return Properties(
-        insert_only=known.insert_only and known.only_points,
-        only_points=known.only_points,
-        no_duplicates=known.no_duplicates,
-        single=known.single,
+        insert_only=properties.insert_only and properties.only_points,
+        only_points=properties.only_points,
+        no_duplicates=properties.no_duplicates,
+        single=properties.single,
     )

@@ -44,8 +44,8 @@ class ToSigned(Unary):
     @property
     def properties(self) -> Properties:
         """Points; what begins where another one ends withdraws both edges."""
-        known = self.input.properties
-        return replace(Properties(), only_points=True, no_duplicates=known.no_duplicates)
+        of_input = self.input.properties
+        return replace(Properties(), only_points=True, no_duplicates=of_input.no_duplicates)
 
     @property
     def label(self) -> str:

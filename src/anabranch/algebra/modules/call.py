@@ -33,8 +33,8 @@ class Call:
         given = [each.sql for each in self.arguments] or ["*"]
         given += [f"{name} => {value!r}" for name, value in self.operator.parameters]
         text = f"{self.operator.name}({', '.join(given)})"
-        known = (self.operator.name,), (text,)
-        return text if self.names in known else f"{text} AS {', '.join(self.names)}"
+        defaults = (self.operator.name,), (text,)
+        return text if self.names in defaults else f"{text} AS {', '.join(self.names)}"
 
 
 @final

@@ -132,8 +132,8 @@ class RunningQueries:
     def remove(self, entry: RunningQuery) -> None:
         """Forget a query, and that it was asked to stop."""
         with self._locked():
-            known = self._read(self._path(entry.name))
-            if known is not None and known.mark == entry.mark:
+            stored = self._read(self._path(entry.name))
+            if stored is not None and stored.mark == entry.mark:
                 self._path(entry.name).unlink(missing_ok=True)
                 self._path(entry.name, ".stop").unlink(missing_ok=True)
 
@@ -168,8 +168,8 @@ class RunningQueries:
     def _read(self, path: Path) -> RunningQuery | None:
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            known = {field.name for field in fields(RunningQuery)}
-            return RunningQuery(**{key: value for key, value in content.items() if key in known})
+            names = {field.name for field in fields(RunningQuery)}
+            return RunningQuery(**{key: value for key, value in content.items() if key in names})
         except (OSError, ValueError, TypeError, AttributeError):
             # Removed by now, or not ours.
             return None

@@ -124,13 +124,13 @@ class LiveQueries:
         Raises:
             QueryError: There is none.
         """
-        names = {known.lower(): known for known in self._queries}
+        names = {each.lower(): each for each in self._queries}
         if name.lower() in names:
             return self._queries[names[name.lower()]]
         near = get_close_matches(name.lower(), list(names), 1)
         guess = f"did you mean '{names[near[0]]}'? " if near else ""
-        known = f"there are: {', '.join(names.values())}" if names else "no query has been started"
-        raise QueryError(f"there is no query '{name}'", where="this shell", hint=guess + known)
+        listed = f"there are: {', '.join(names.values())}" if names else "no query has been started"
+        raise QueryError(f"there is no query '{name}'", where="this shell", hint=guess + listed)
 
     def forget_end(self, query: LiveQuery) -> None:
         """Whoever ends a query need not be told."""

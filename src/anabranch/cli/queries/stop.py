@@ -54,7 +54,7 @@ def _unknown(name: str, running: list[RunningQuery]) -> QueryError:
     names = [entry.name for entry in running]
     near = get_close_matches(name, names, 3)
     guess = f"did you mean {' or '.join(repr(each) for each in near)}? " if near else ""
-    known = f"running are: {', '.join(names)}" if names else "no queries are running"
+    listed = f"running are: {', '.join(names)}" if names else "no queries are running"
     return QueryError(
-        f"there is no running query '{name}'", where=f"anabranch stop {name}", hint=guess + known
+        f"there is no running query '{name}'", where=f"anabranch stop {name}", hint=guess + listed
     )

@@ -37,11 +37,11 @@ def run_command(session: ShellSession, text: str) -> None:
     if command is None:
         near = get_close_matches(name, COMMANDS, 1)
         guess = f"did you mean \\{near[0]}? " if near else ""
-        known = ", ".join(f"\\{each}" for each in COMMANDS)
+        listed = ", ".join(f"\\{each}" for each in COMMANDS)
         raise QueryError(
             f"there is no command '\\{name}'",
             where=text.strip(),
-            hint=f"{guess}commands are: {known}",
+            hint=f"{guess}commands are: {listed}",
         )
     command.act(session, rest.strip())
 

@@ -191,11 +191,11 @@ def _look_up(
 
 def _spans(ids: Ids, times: Ints) -> tuple[Ids, Ints, Ints, Ints]:
     """The different ids, the number of each row's, and the first and last instant of each id."""
-    known, owner = np.unique(ids, return_inverse=True)
-    first, last = np.full(len(known), _MOST), np.full(len(known), _LEAST)
+    groups, owner = np.unique(ids, return_inverse=True)
+    first, last = np.full(len(groups), _MOST), np.full(len(groups), _LEAST)
     np.minimum.at(first, owner, times)
     np.maximum.at(last, owner, times)
-    return known, owner, first, last
+    return groups, owner, first, last
 
 
 def over_all_values(
@@ -231,8 +231,8 @@ def _values_at(runs: Sequence[SortedRun], measure: Measure, ids: Ids, times: Int
     """All values that keys have at instants, in order, with how often each is there."""
     coded = has_code(measure.ranked)
     kind = pa.int64() if coded else measure.ranked
-    known, owner, first, last = _spans(ids, times)
-    rows, whose = alive_between(runs, kind, known, first, last)
+    groups, owner, first, last = _spans(ids, times)
+    rows, whose = alive_between(runs, kind, groups, first, last)
     by_time = np.lexsort((times, owner))
     ordered, whole = times[by_time], owner[by_time]
     low, high = (np.searchsorted(whole, whose, side=side) for side in ("left", "right"))

@@ -117,8 +117,8 @@ def _overlay(
     for lane in (lane for part in measures.extremes for lane in part.extremes):
         values = arrived.column(lane.source)
         was = revision.old_values(lane.name)
-        known = [was, values] + ([events.column(lane.source)] if events is not None else [])
-        codec = Codec.of(lane.kind, lane.is_smallest, known)
+        columns = [was, values] + ([events.column(lane.source)] if events is not None else [])
+        codec = Codec.of(lane.kind, lane.is_smallest, columns)
         codes = codec.encode(values)
         old[lane] = np.where(there, codec.encode(was), NONE)
         length = len(revision.ids)

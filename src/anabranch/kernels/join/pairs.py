@@ -39,7 +39,7 @@ class JoinedPairs:
     new_end: Ints
 
     def take(self, rows: Ints) -> JoinedPairs:
-        """Some of them."""
+        """Those at these positions."""
         positions = pa.array(rows)
         return JoinedPairs(
             self.left.take(positions),

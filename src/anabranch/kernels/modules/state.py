@@ -61,8 +61,8 @@ def _encoded(value: Any) -> Any:
         return {"dict": [[_encoded(key), _encoded(part)] for key, part in value.items()]}
     if isinstance(value, np.generic):
         return _encoded(value.item())
-    for name, (known, write, _) in _OTHERS.items():
-        if kind is known:
+    for name, (type_, write, _) in _OTHERS.items():
+        if kind is type_:
             return {name: write(value)}
     raise TypeError(f"a {kind.__name__} cannot be stored in a checkpoint")
 

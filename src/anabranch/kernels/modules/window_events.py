@@ -198,7 +198,7 @@ class Windows:
         return Window(int(self.start[index]), int(self.end[index]))
 
     def take(self, chosen: Ints | Mask) -> Windows:
-        """Some of them."""
+        """Those at these positions."""
         return Windows(self.ids[chosen], self.start[chosen], self.end[chosen])
 
     def find(self, ids: Ids, start: Ints, end: Ints) -> Ints:
@@ -257,7 +257,7 @@ class WindowMembers:
         return len(self.owner)
 
     def take(self, chosen: Ints | Mask) -> WindowMembers:
-        """Some of them."""
+        """Those at these positions."""
         return WindowMembers(
             self.owner[chosen],
             self.row[chosen],

@@ -250,8 +250,8 @@ class MultiplicityKernel(Stateful):
         """Any row may begin a longer one of its payload, unless payloads name their window."""
         del side
         first, *others = self.node.inputs
-        known = not others and has_window_end(first, first.schema.names)
-        return end if known else BEGINNING
+        has_end = not others and has_window_end(first, first.schema.names)
+        return end if has_end else BEGINNING
 
     def prepared_schema(self, side: int = 0) -> pa.Schema:
         """Moves of payloads with their numbers."""

@@ -42,9 +42,9 @@ class Address:
             EngineError: There is none.
         """
         kind, _, name = text.partition(":")
-        for known in get_args(AddressKind):
-            if kind == known and name:
-                return Address(known, name)
+        for each in get_args(AddressKind):
+            if kind == each and name:
+                return Address(each, name)
         raise EngineError(
             f"'{text}' is not the address of a source or a stage",
             hint="an address is source:NAME or stage:NAME; please report this with the query",

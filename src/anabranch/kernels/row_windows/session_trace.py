@@ -82,7 +82,7 @@ class Sessions:
     end: Ints
 
     def where(self, keep: Mask) -> Sessions:
-        """Some of them."""
+        """Those at these positions."""
         return Sessions(self.ids[keep], self.start[keep], self.end[keep])
 
     @staticmethod

@@ -176,7 +176,7 @@ def _digits(found: _Weighed) -> _Weighed:
     """The same weights as powers of two: 13 is 8 + 4 + 1."""
     highest = int(found.weight.max()).bit_length() if len(found.row) else 0
     rows = [np.flatnonzero(found.weight >> np.int64(digit) & 1) for digit in range(highest)]
-    weight = [np.full(len(some), np.int64(1) << digit) for digit, some in enumerate(rows)]
+    weight = [np.full(len(members), np.int64(1) << digit) for digit, members in enumerate(rows)]
     row = np.concatenate([np.empty(0, np.int64), *rows])
     return _Weighed(
         found.row[row],

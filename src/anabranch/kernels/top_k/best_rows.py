@@ -75,7 +75,7 @@ class Stretches:
     count: Ints
 
     def take(self, rows: np.ndarray) -> Stretches:
-        """Some of them."""
+        """Those at these positions."""
         return Stretches(
             self.owner[rows], self.code[rows], self.low[rows], self.high[rows], self.count[rows]
         )

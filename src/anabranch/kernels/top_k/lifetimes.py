@@ -36,7 +36,7 @@ class Lifetimes:
     end: Ints
 
     def take(self, rows: np.ndarray) -> Lifetimes:
-        """Some of them."""
+        """Those at these positions."""
         return Lifetimes(self.code[rows], self.start[rows], self.end[rows])
 
 

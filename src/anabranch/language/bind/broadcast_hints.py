@@ -74,9 +74,9 @@ def refuse_unused(broadcast: Broadcast, scope: Scope, context: Context) -> None:
     for name, at in broadcast.names.items():
         if name in broadcast.used:
             continue
-        known = ", ".join(item.name for item in scope.items if item.name)
+        names = ", ".join(item.name for item in scope.items if item.name)
         raise context.wrong(
             f"the hint BROADCAST({at.name}) matches no join of this query",
             _span(context),
-            f"name the right side of a join, or the first stream: {known}",
+            f"name the right side of a join, or the first stream: {names}",
         )

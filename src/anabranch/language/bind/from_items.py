@@ -197,7 +197,7 @@ def _join(
             "joins are INNER, LEFT, RIGHT, FULL, CROSS, LEFT SEMI and LEFT ANTI",
         )
     node, item = bind_item(join.this, context, bind)
-    names = [known.name.lower() for known in left.scope.items if known.name]
+    names = [each.name.lower() for each in left.scope.items if each.name]
     if item.name and item.name.lower() in names:
         raise context.wrong(
             f"'{item.name}' appears twice in FROM",
@@ -259,13 +259,13 @@ def _using(
     names = [str(part.name) for part in given]
     natural = str(join.method or "").upper() == "NATURAL"
     if natural:
-        seen = {name.lower() for known in left.scope.items for name, _ in known.columns}
+        seen = {name.lower() for each in left.scope.items for name, _ in each.columns}
         names = [name for name, _ in item.columns if name.lower() in seen]
     found: dict[str, tuple[str, str]] = {}
     for position, name in enumerate(names):
         at = given[position] if given else join
         mine = left.scope.shared.get(name.lower())
-        owners = [plan for known in left.scope.items for plan in known.find(name)]
+        owners = [plan for each in left.scope.items for plan in each.find(name)]
         theirs = item.find(name)
         if not (mine or len(owners) == 1) or len(theirs) != 1:
             raise context.wrong(
@@ -293,7 +293,7 @@ def _share(
         if kind != "full":
             shared[name] = theirs if kind == "right" else mine
             continue
-        fresh = fresh_name(name, {*joined.schema.names, *(known for known, _ in added)})
+        fresh = fresh_name(name, {*joined.schema.names, *(item for item, _ in added)})
         value = exp.func("COALESCE", plan_column(mine), plan_column(theirs))
         added.append((fresh, context.bind(value, joined.schema)))
         shared[name] = fresh

@@ -44,9 +44,9 @@ class Grouped:
             return column
 
         found = tree.transform(swap)
-        known = {*self.node.schema.names, *extra}
+        names = {*self.node.schema.names, *extra}
         for column in found.find_all(exp.Column):
-            if column.name not in known:
+            if column.name not in names:
                 keys = ", ".join(name for name, _ in self.node.group_by)
                 hint = f"group by it as well, or aggregate it: MAX({column.name})"
                 if keys:
@@ -130,7 +130,7 @@ def bind_keys(
             raise context.wrong(
                 "GROUP BY cannot contain an aggregate", tree, "aggregate in a nested query first"
             )
-        name = fresh_name(_free(wanted), {known for known, _ in group_by})
+        name = fresh_name(_free(wanted), {key for key, _ in group_by})
         group_by.append((name, context.bind(tree, node.schema)))
         columns[text_of(tree)] = name
     return group_by, columns

@@ -48,7 +48,7 @@ def bind_operator_item(
     keys: list[tuple[str, Expression]] = []
     for column in text.partition_by:
         bound = context.bind(context.resolve(column, scope), node.schema, column)
-        name = fresh_name(bound.is_column or "key", {known for known, _ in keys})
+        name = fresh_name(bound.is_column or "key", {key for key, _ in keys})
         keys.append((name, bound))
     for name in {name for name, _ in text.named}:
         if sum(other == name for other, _ in text.named) > 1:

@@ -123,8 +123,8 @@ def top_of_output(limit: TopText, node: Node, context: Context) -> Node:
 
     def value(tree: exp.Expr) -> exp.Expr:
         if isinstance(tree, exp.Literal) and not tree.is_string:
-            known = [ResultColumn(name, plan_column(name), True) for name in node.schema.names]
-            return _at_position(tree, known, context)[1]
+            columns = [ResultColumn(name, plan_column(name), True) for name in node.schema.names]
+            return _at_position(tree, columns, context)[1]
 
         def swap(part: exp.Expr) -> exp.Expr:
             if not isinstance(part, exp.Column) or part.meta.get("plan"):

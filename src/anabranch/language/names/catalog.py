@@ -51,7 +51,7 @@ class Catalog:
         names = [entry.name for entry in self.entries.values()]
         if not names:
             return "there are no streams yet; begin with CREATE STREAM"
-        lower = {known.lower(): known for known in names}
+        lower = {each.lower(): each for each in names}
         near = get_close_matches(name.lower(), list(lower), 1)
         guess = f"did you mean '{lower[near[0]]}'? " if near else ""
         return f"{guess}there are: {', '.join(names)}"

@@ -117,16 +117,16 @@ class Scope:
                     span,
                     f"to keep it as a column, declare the stream with ORDERED BY {parts[-1]} KEEP",
                 )
-        known = [seen for item in items or self.items for seen, _ in item.columns]
-        near = get_close_matches(parts[-1].lower(), [each.lower() for each in known], 1)
+        columns = [seen for item in items or self.items for seen, _ in item.columns]
+        near = get_close_matches(parts[-1].lower(), [each.lower() for each in columns], 1)
         guess = ""
         if near:
-            guess = f"did you mean '{next(e for e in known if e.lower() == near[0])}'? "
+            guess = f"did you mean '{next(e for e in columns if e.lower() == near[0])}'? "
         of = f" of {items[0].name}" if len(parts) > 1 and items else ""
         if len(parts) > 1 and not items:
             names = [item.name for item in self.items if item.name]
             guess = f"'{parts[0]}' is not in FROM, which has: {', '.join(names)}; "
-        hint = f"{guess}columns{of} are: {', '.join(dict.fromkeys(known))}"
+        hint = f"{guess}columns{of} are: {', '.join(dict.fromkeys(columns))}"
         return script.wrong(f"unknown column '{name}'", span, hint)
 
     def all_columns(self) -> Iterator[tuple[Item, str, str]]:

@@ -88,14 +88,14 @@ def _columns(words: Words) -> tuple[pa.Schema, tuple[tuple[str, ...], ...]]:
     return pa.schema(list(fields.values())), sets
 
 
-def _key(words: Words, known: list[str]) -> tuple[str, ...]:
+def _key(words: Words, columns_named: list[str]) -> tuple[str, ...]:
     """`(a, b)` behind UNIQUE."""
     hint = "write UNIQUE (column, ...) after the columns"
     words.demand("(", hint)
     names = []
     while True:
         name = words.name("a column", hint).lower()
-        if name not in known:
+        if name not in columns_named:
             raise words.wrong(f"there is no column '{name}' before UNIQUE", hint)
         names.append(name)
         if words.take(")"):
@@ -192,9 +192,9 @@ def _check_time(
 ) -> None:
     if columns is None:
         return
-    known = [column.lower() for column in columns.names]
+    columns_named = [column.lower() for column in columns.names]
     for column in (start, end):
-        if column is not None and column.lower() not in known:
+        if column is not None and column.lower() not in columns_named:
             raise words.script.wrong(
                 f"'{name}' is ordered by '{column}', which is not one of its columns",
                 words.span,

@@ -49,10 +49,10 @@ def _read(script: Script, tokens: list[Token]) -> Statement:
     if reader is None and words.word not in ("SELECT", "WITH", "(", "FROM"):
         near = get_close_matches(words.word, ("SELECT", "WITH", *READERS), 1)
         guess = f"did you mean {near[0]}? " if near else ""
-        known = ", ".join(("SELECT", "WITH", *(word for word in READERS if word != "DESC")))
+        words_allowed = ", ".join(("SELECT", "WITH", *(word for word in READERS if word != "DESC")))
         raise words.wrong(
             f"'{tokens[0].text}' does not begin a statement",
-            f"{guess}statements begin with: {known}",
+            f"{guess}statements begin with: {words_allowed}",
         )
     if reader is None:
         return Select(script=script, span=words.span, query=parse_query(script, tokens))

@@ -95,8 +95,8 @@ def _stream(reader: StreamParser, name: str, hint: str) -> exp.Expr:
         bare.meta["wrapped"] = False
         return bare
     named = at.token_type in (TokenType.VAR, TokenType.IDENTIFIER, TokenType.L_PAREN)
-    known = at.text.upper() in STREAM_FUNCTIONS
-    table = reader._parse_table() if named or known else None
+    is_function = at.text.upper() in STREAM_FUNCTIONS
+    table = reader._parse_table() if named or is_function else None
     if table is None:
         raise reader._wrong(f"{name} needs the name of a stream, or a query", at, hint)
     return table

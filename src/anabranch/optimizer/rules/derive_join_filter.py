@@ -10,8 +10,8 @@ from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.node import Node
 from anabranch.expressions.rewriting import rename
 from anabranch.optimizer.equations import equations
+from anabranch.optimizer.facts import facts, holds
 from anabranch.optimizer.failing import may_fail
-from anabranch.optimizer.known import facts, holds
 from anabranch.optimizer.pushing import filtered
 
 _RECEIVERS: Final[Mapping[JoinKind, tuple[str, ...]]] = {
@@ -44,10 +44,10 @@ def derive_join_filter(node: Node) -> Node | None:
 def _derived(join: Join, *, to_right: bool) -> Node | None:
     pairs = equations(join)
     names = dict(pairs) if to_right else {theirs: mine for mine, theirs in pairs}
-    known, receiver = (join.left, join.right) if to_right else (join.right, join.left)
+    giver, receiver = (join.left, join.right) if to_right else (join.right, join.left)
     if not names:
         return None
-    for fact in facts(known, frozenset(names)):
+    for fact in facts(giver, frozenset(names)):
         if not may_fail(fact):
             condition = rename(fact, names, receiver.schema)
             if not holds(receiver, condition):

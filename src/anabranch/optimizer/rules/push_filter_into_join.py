@@ -17,7 +17,7 @@ def push_filter_into_join(node: Node) -> Node | None:
         case Filter(input=Join(kind="inner") as join, predicate=p):
             moving, staying = part(p, lambda _: True, same_rows=False)
             if moving:
-                known = [] if join.predicate is None else list(conjuncts(join.predicate))
-                both = conjoin([*known, *(rebind(each, join.both) for each in moving)])
+                conditions = [] if join.predicate is None else list(conjuncts(join.predicate))
+                both = conjoin([*conditions, *(rebind(each, join.both) for each in moving)])
                 return filtered(replace(join, predicate=both), staying)
     return None

@@ -12,8 +12,8 @@ from anabranch.algebra.node import Node
 from anabranch.expressions.expression import Expression
 from anabranch.expressions.rewriting import conjuncts, rebind
 from anabranch.optimizer.equations import equation_of, equations
+from anabranch.optimizer.facts import facts
 from anabranch.optimizer.failing import may_fail
-from anabranch.optimizer.known import facts
 from anabranch.optimizer.ordering import columns_of
 from anabranch.optimizer.pushing import plain_columns
 from anabranch.optimizer.rebuilding import rebuilt

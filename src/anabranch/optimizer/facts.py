@@ -72,9 +72,9 @@ def holds(node: Node, condition: Expression) -> bool:
 
 def _implies(predicate: Expression, condition: Expression) -> bool:
     """Whether a condition is part of a predicate, or nothing passes that at all."""
-    known = simplified(predicate)
-    never = known.constant is not None and not is_true(known)
-    return never or condition in conjuncts(known)
+    condition_found = simplified(predicate)
+    never = condition_found.constant is not None and not is_true(condition_found)
+    return never or condition in conjuncts(condition_found)
 
 
 def _below(node: Node, condition: Expression) -> bool:

@@ -10,7 +10,7 @@ from anabranch.optimizer.leaves import cut_off, leaf_for
 from anabranch.optimizer.sharing import common_subplans
 
 
-def optimize_together(plans: Sequence[Node]) -> list[Optimized]:
+def optimize_all(plans: Sequence[Node]) -> list[Optimized]:
     """Optimise plans that are to run together; of a single one, it is `optimize`.
 
     Rules that look at one plan alone might do different things to a part that several have. So
