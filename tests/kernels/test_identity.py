@@ -131,6 +131,24 @@ def test_neither_a_new_name_of_a_class_nor_a_new_field_with_a_default_counts() -
     assert signature(new(length=4, more=8)) == '{"Window":{"more":8,"size":4}}'
 
 
+def test_no_plan_changes_when_classes_are_renamed_and_moved() -> None:
+    plan = compile_plan(Distinct(input=TimeWindow(input=SOURCE, size=Duration(3))), emit="final")
+    before = plan_fingerprint(plan), [state_forms(stage) for stage in plan.stages]
+    kinds = list(dict.fromkeys([*DECLARED, *OPERATOR_CLASSES]))
+    names = [(kind.__name__, kind.__qualname__, kind.__module__) for kind in kinds]
+    try:
+        _rename(kinds, [(f"Renamed{at}", f"Renamed{at}", "elsewhere") for at in range(len(kinds))])
+        assert "Renamed" in repr(plan)
+        assert (plan_fingerprint(plan), [state_forms(stage) for stage in plan.stages]) == before
+    finally:
+        _rename(kinds, names)
+
+
+def _rename(kinds: list[type], names: list[tuple[str, str, str]]) -> None:
+    for kind, new in zip(kinds, names, strict=True):
+        kind.__name__, kind.__qualname__, kind.__module__ = new
+
+
 def test_values_of_different_types_are_told_apart() -> None:
     some: list[object] = [
         *(None, True, False, 0, 1, 1.0, -0.0, float("nan"), "1", b"1", Decimal(1), [1], {1}),

@@ -118,9 +118,13 @@ def _declares(value: object) -> bool:
 @final
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """Writes values as JSON has them; `hashes` are those of objects that were met before."""
+    """Writes values as JSON has them.
 
-    hashes: dict[int, str]
+    `hashes` are those of the objects that were met before, by `id`; each is kept with its object,
+    whose `id` would else be free for another one.
+    """
+
+    hashes: dict[int, tuple[object, str]]
 
     def written(self, value: object, *, inside: bool = True) -> Any:
         """A value as JSON has it; what is referred to by its hash is so only `inside` others."""
@@ -149,8 +153,9 @@ class _Writer:
         declared = identity_of(value)
         if inside and declared.by_hash:
             if id(value) not in self.hashes:
-                self.hashes[id(value)] = _hash(_text(self._operator(value, inside=False)))
-            return {"@node": self.hashes[id(value)]}
+                own = _hash(_text(self._operator(value, inside=False)))
+                self.hashes[id(value)] = (value, own)
+            return {"@node": self.hashes[id(value)][1]}
         entries = _entries(value, declared.parameters)
         return {
             declared.name: {key: self.written(each) for key, each, usual in entries if not usual}
