@@ -25,7 +25,7 @@ NO_PATHS = {
     "algebra.scalar_function._MOST_TEXT": "characters of a message",
     "algebra.time_window.MOST_STEPS": "beyond it the query is refused",
     "algebra.count_window.MOST_ELEMENTS": "beyond it the query is refused",
-    "kernels.modules.axis_grid.MOST": "beyond it the batch is refused",
+    "kernels.modules.axis_grid.MAX_WINDOWS": "beyond it the batch is refused",
     "kernels.codes._DIGITS": "digits of a decimal",
     "kernels.lifetimes.from_signed.MOST_POINTS": "beyond it the batch is refused",
     "kernels.merge.contradictions.SHOWN": "what a message shows",

@@ -24,7 +24,7 @@ from anabranch.model.payload import Payload, rows_of, show_payload
 from anabranch.model.time import FOREVER
 
 MOST_ELEMENTS: Final = 1_000_000
-"""So many elements of one group `denote` writes down before it gives up."""
+"""`denote` gives up above this many elements of one group."""
 
 
 @final

@@ -31,7 +31,7 @@ UNBOUNDED: Final = Duration(FOREVER)
 CHRONON: Final = Duration(1)
 
 MOST_STEPS: Final = 1_000_000
-"""So many changes of one payload's multiplicity `denote` writes down before it gives up."""
+"""`denote` gives up above this many changes of one payload's multiplicity."""
 
 
 @final

@@ -19,7 +19,7 @@ from anabranch.model.difference import conformed
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 PIECE_ROWS: Final = 100_000
-"""So many rows of an input are taken in at once."""
+"""Inputs are read in pieces of this many rows."""
 
 
 @final

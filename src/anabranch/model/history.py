@@ -18,7 +18,7 @@ from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, Time, TimeArray
 
 NET_FROM_ROWS: Final = 2**18
-"""From so many moves on that were not yet netted, they are."""
+"""From this many moves on that are not yet netted, they are netted."""
 
 
 @final

@@ -15,7 +15,7 @@ from anabranch.optimizer.rebuilding import rebuilt
 from anabranch.optimizer.rules import Rule, rules_at
 
 STEPS_PER_NODE: Final = 50
-"""So many steps on average are more than any plan needs."""
+"""More steps per node than any plan needs; beyond, rules undo each other."""
 
 
 class Step(NamedTuple):

@@ -14,7 +14,7 @@ Distinct = Mapping[str, float]
 """How many different values columns have."""
 
 VALUES: Final = 100.0
-"""So many different values a column has, if nothing is known."""
+"""The assumed number of distinct values of a column without statistics."""
 
 _EQUAL: Final = (exp.EQ, exp.NullSafeEQ)
 _UNEQUAL: Final = (exp.NEQ, exp.NullSafeNEQ)

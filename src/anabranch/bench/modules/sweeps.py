@@ -13,8 +13,8 @@ from anabranch.model.batch import EventBatch
 KEYS: Final = 200
 RATE: Final = 4_000
 LENGTH: Final = 10 * SECOND
-FEW_KEYS: Final = 100
-FEW: Final = 1_000
+SMALL_KEYS: Final = 100
+SMALL_BATCH: Final = 1_000
 
 
 def overlaps(report: Report, size: ModulesSize) -> None:
@@ -35,7 +35,7 @@ def lengths(report: Report, size: ModulesSize) -> None:
 
     Who looks at all events of a window again pays for its length; who keeps a state does not.
     """
-    batches = feed(size.small * FEW, FEW, FEW_KEYS, FEW)
+    batches = feed(size.small * SMALL_BATCH, SMALL_BATCH, SMALL_KEYS, SMALL_BATCH)
     for shape in SHAPES:
         each = {}
         for seconds in size.lengths:

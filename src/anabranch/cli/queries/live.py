@@ -27,7 +27,7 @@ _SPAN: Final = 10.0
 """Rates are those of so many seconds."""
 
 _RECENT: Final = 20
-"""So many events are shown where nothing holds."""
+"""This many recent events are shown where nothing holds."""
 
 _AROUND: Final = 6
 """Lines of the view that are no rows."""

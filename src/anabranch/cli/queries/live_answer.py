@@ -17,10 +17,10 @@ from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 Instant: TypeAlias = Literal["latest", "stable"]
 
-MOST: Final = 1_000_000
-"""So many events are kept; of more than that the oldest final ones are forgotten."""
+MAX_EVENTS: Final = 1_000_000
+"""Above this many events the oldest final ones are forgotten."""
 
-_ENOUGH: Final = 2**16
+_MERGE_FROM_EVENTS: Final = 2**16
 
 
 @final
@@ -37,7 +37,7 @@ class Answer:
         forgotten: Snapshots before this instant are lost.
     """
 
-    def __init__(self, schema: pa.Schema, *, clock: Clock, most: int = MOST) -> None:
+    def __init__(self, schema: pa.Schema, *, clock: Clock, most: int = MAX_EVENTS) -> None:
         """Nothing yet."""
         self.schema = schema
         self.clock = clock
@@ -132,7 +132,7 @@ class Answer:
             self.latest = Time(max(self.latest, int(events.start.max())))
             self._parts.append(events)
             self._pending += len(events)
-            if self._pending > max(_ENOUGH, self._merged_rows):
+            if self._pending > max(_MERGE_FROM_EVENTS, self._merged_rows):
                 self._compact()
         self.changed.notify_all()
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _STOP: Final = re.compile(r"\s*STOP\s+[`\"]?(?P<name>[^`\";]+?)[`\"]?\s*;?\s*", re.IGNORECASE)
 _DEEPEST: Final = 16
-_MOST: Final = 100
+_MAX_SHOWN: Final = 100
 """Rows that a terminal gets to see of one result."""
 
 
@@ -177,7 +177,7 @@ class ShellSession:
 
     @property
     def _limit(self) -> int:
-        return _MOST if self._interactive else 0
+        return _MAX_SHOWN if self._interactive else 0
 
     def _execute(self, text: str, name: str | None) -> None:
         from anabranch.cli.shell.statements import run_statement

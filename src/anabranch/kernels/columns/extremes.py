@@ -25,6 +25,12 @@ def cover_max(length: int, low: Ints, high: Ints, codes: Ints) -> Ints:
 
     A range is two overlapping blocks of a power of two; blocks are pushed down level by level,
     so the work is (ranges + length) * log(length) however much the ranges overlap.
+
+    Example: a range of 5 is two blocks of 4 that overlap by 3. On level 2 (blocks of 4) the code is
+    noted at both begins, then each block of 4 hands its code to its two blocks of 2, and so on.
+
+    >>> cover_max(6, np.array([0, 3]), np.array([5, 6]), np.array([7, 9])).tolist()
+    [7, 7, 7, 9, 9, 9]
     """
     best = np.full(length, NONE)
     chosen = high > low

@@ -58,7 +58,7 @@ PACKED_SORT_FROM_ROWS: Final = 500
 """From this row count on, rows are sorted as whole numbers that hold key and position."""
 
 SAMPLE_ROWS = 4_096
-"""Whether adding up equal rows pays is judged by so many rows of a chunk of twice that or more."""
+"""Sample size, from chunks of at least twice that, to decide whether adding up equal rows pays."""
 
 _ODD: Final = tuple(
     np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)

@@ -10,10 +10,10 @@ import pyarrow as pa
 from anabranch.algebra.analysis.join_band import Band
 from anabranch.kernels.columns.grouped import Ints, positions_of
 
-_FAR: Final = 2.0**40
-"""So many stretches away from 0 values are no longer told apart."""
+_COUNTED_STRETCHES: Final = 2.0**40
+"""Values more stretches away from 0 than this share one stretch: floats cannot count them."""
 
-_FAR_AWAY: Final = np.int64(2**62)
+_UNCOUNTED: Final = np.int64(2**62)
 
 
 def near_stretches(band: Band, payload: pa.RecordBatch, side: int) -> tuple[Ints, Ints]:
@@ -29,14 +29,16 @@ def near_stretches(band: Band, payload: pa.RecordBatch, side: int) -> tuple[Ints
         values = values / width
     rows = np.flatnonzero(given.is_valid().to_numpy(zero_copy_only=False))
     values = values[rows]
-    far = ~(np.abs(values) <= _FAR)
+    far = ~(np.abs(values) <= _COUNTED_STRETCHES)
     if side == 1:
-        return rows, np.where(far, _FAR_AWAY, np.floor(np.where(far, 0, values)).astype(np.int64))
-    near = np.where(~(np.abs(values) <= 2 * _FAR), 0, values)
+        return rows, np.where(far, _UNCOUNTED, np.floor(np.where(far, 0, values)).astype(np.int64))
+    near = np.where(~(np.abs(values) <= 2 * _COUNTED_STRETCHES), 0, values)
     # Right values lie in [left - above, left + below]; a little more, as all of them are rounded.
     first = np.floor(near - band.above / width - 1e-3).astype(np.int64)
     last = np.floor(near + band.below / width + 1e-3).astype(np.int64)
-    stretch, owner = positions_of(first, np.where(np.abs(values) <= 2 * _FAR, last + 1, first))
-    distant = np.flatnonzero(~(np.abs(values) <= _FAR / 2))
+    stretch, owner = positions_of(
+        first, np.where(np.abs(values) <= 2 * _COUNTED_STRETCHES, last + 1, first)
+    )
+    distant = np.flatnonzero(~(np.abs(values) <= _COUNTED_STRETCHES / 2))
     owner = np.concatenate([owner, distant])
-    return rows[owner], np.concatenate([stretch, np.full(len(distant), _FAR_AWAY)])
+    return rows[owner], np.concatenate([stretch, np.full(len(distant), _UNCOUNTED)])

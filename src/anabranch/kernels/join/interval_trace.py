@@ -4,6 +4,14 @@ Runs are sorted by class of length, key and start. All lifetimes of a class are 
 (within a factor of four), so the events of a key that overlap `[low, high)` lie in one range of
 starts per class: at most a few times as many rows are read as overlap, however long the history
 of the key and however different its lifetimes.
+
+Why a range is enough: an event of class c is shorter than 4^c, so one that overlaps [low, high)
+starts in (low - 4^c, high). The range may hold events that have ended before `low`, but none is
+shorter than 4^(c-1), so there are only a few times as many of them as overlap.
+
+Example: lifetimes [0, 3), [0, 900) and [500, 503) are in the classes 1, 5 and 1 (shorter than 4,
+1024 and 4). What overlaps [501, 502)? Class 1: starts in (497, 502), only [500, 503) is read. Class
+5: starts in (-523, 502), [0, 900) is read. [0, 3) is not read, however many like it there are.
 """
 
 from __future__ import annotations
@@ -26,7 +34,7 @@ from anabranch.model.time import FOREVER, Time
 
 _ENDLESS: Final = 40
 BLOCK_ROWS: Final = 1 << 20
-"""About so many candidates are looked at together."""
+"""Candidates are compared in blocks of about this many rows, to bound memory."""
 
 
 def interval_rows(

@@ -41,7 +41,7 @@ from anabranch.model.payload import payloads, show_payload
 from anabranch.model.time import FOREVER, Time, format_time
 
 MOST_POINTS: Final = 20_000_000
-"""So many points may be in one batch before it is refused."""
+"""A batch with more points than this is refused."""
 
 NET: Final = "net"
 """The lane with the sum of signs; COUNT is 0 where that is 0, else 1, as a count is never < 0."""

@@ -29,7 +29,7 @@ from anabranch.model.time import FOREVER, Time, TimeArray, add_saturating
 Counts = npt.NDArray[np.uint64]
 
 MOST_PIECES: Final = 20_000_000
-"""So many pieces may come out of one batch before the split is refused."""
+"""A split that makes more pieces than this of one batch is refused."""
 
 
 @final

@@ -19,7 +19,7 @@ from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.payload import Payload, payloads, show_payload
 
 SHOWN: Final = 5
-"""So many contradictions of a step are described; all are counted."""
+"""This many contradictions of a step are described; all are counted."""
 
 
 @final

@@ -11,8 +11,8 @@ from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import Ints, Mask, positions_of
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
-MOST: Final = 50_000_000
-"""So many windows of events are looked at in one batch before it is taken for a mistake."""
+MAX_WINDOWS: Final = 50_000_000
+"""A batch whose events are in more windows than this is refused."""
 
 _FAR: Final = 2**61
 
@@ -78,7 +78,7 @@ def _one_by_one(
 
 
 def _refuse_many(count: int) -> None:
-    if count > MOST:
+    if count > MAX_WINDOWS:
         raise StreamError(
             f"the events of one batch are in {count:,} windows",
             where="hopping windows",

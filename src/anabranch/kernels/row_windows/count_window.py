@@ -37,7 +37,7 @@ from anabranch.model.time import FOREVER, Time
 
 ELEMENTS: Final = "elements"
 TIES: Final = "ties"
-_FAR: Final = 2**60
+_MAX_ROWS: Final = 2**60
 """No window and no slide needs to be longer, and sums of them do not overflow."""
 
 
@@ -67,8 +67,8 @@ class CountWindowKernel(Stateful):
         layout = ElementLayout(
             payload=node.schema,
             order_by=node.order_by,
-            rows=None if node.rows == UNBOUNDED else min(node.rows, _FAR),
-            slide=min(node.slide, _FAR),
+            rows=None if node.rows == UNBOUNDED else min(node.rows, _MAX_ROWS),
+            slide=min(node.slide, _MAX_ROWS),
             checked=needs_check([key.type for _, key in node.partition_by]),
         )
         return CountWindowKernel(node, layout)

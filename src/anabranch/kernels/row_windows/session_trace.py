@@ -50,7 +50,7 @@ from anabranch.model.batch import no_rows
 from anabranch.model.time import FOREVER, Duration, Time, add_saturating
 
 FIRST_LOOK_ROWS: Final = 64
-"""So many of the earliest rows are added up at first."""
+"""The first look at the earliest rows adds up this many; each further one 16 times as many."""
 
 _SESSIONS: Final = events_schema([])
 

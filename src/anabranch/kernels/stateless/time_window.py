@@ -21,7 +21,7 @@ from anabranch.model.identity import Identity
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray, add_saturating
 
 MOST_LAYERS: Final = 20_000_000
-"""So many rows may come out of one batch before the window is refused."""
+"""A window that makes more rows than this of one batch is refused."""
 
 
 @final

@@ -38,6 +38,22 @@ class Coverage:
     Navarro, Ordonez 2015): level by level they are cut in two halves of values, and for a stretch
     of changes its part in either half is known by counting. A question costs one step per bit of
     a value's rank, however many values are alive, and levels need not be kept.
+
+    The invariant of a level: changes stand in the order of the level before, those with a 0 bit
+    first, so a stretch [low, high) of changes up to an instant is two stretches on the next level,
+    and both are found by counting zeros before `low` and `high`. Weights of a stretch add up to how
+    many values are alive, as each began with +1 and, if it has ended, ended with -1.
+
+    Example: one owner has 5 on [0, 10), 8 on [2, 6) and 9 on [4, 12). At 5 all three are alive, one
+    of them below 8, and the last in order is 9; at 7 only 5 and 9 are.
+
+    >>> owner, start, end = np.zeros(3, np.int64), np.array([0, 2, 4]), np.array([10, 6, 12])
+    >>> coverage = Coverage.of_events(owner, start, end, np.array([5, 8, 9]), np.ones(3, np.int64))
+    >>> spot = coverage.at(np.array([0, 0]), np.array([5, 7]))
+    >>> coverage.total(spot).tolist(), coverage.below(spot, np.array([8, 8])).tolist()
+    ([3, 2], [1, 1])
+    >>> coverage.pick(spot, np.array([2, 1]))[0].tolist()
+    [9, 9]
     """
 
     owners: Ints
@@ -101,7 +117,7 @@ class Coverage:
         first, rank = self._rank(spot, codes, or_equal)
         low, high = spot.low, spot.high
         result = np.zeros(len(spot), np.int64)
-        # A code above all others has no place in the levels.
+        # A code above all others has no rank in the levels.
         above = rank >= np.searchsorted(self.code_owners, spot.owner, side="right") - first
         for bit, zeros, weights in self._levels():
             right = (rank >> bit) & 1 != 0

@@ -15,7 +15,7 @@ from anabranch.model.files.json_encode import joined, row_text
 from anabranch.model.time import BEGINNING, FOREVER, TimeArray
 
 BLOCK_ROWS: Final = 65_536
-"""So many rows become text together."""
+"""Rows are formatted as text in blocks of this many."""
 
 # What ISO timestamps can say; times outside are written as numbers.
 _FIRST_YEAR: Final = -62_135_596_800_000_000

@@ -32,7 +32,7 @@ from anabranch.runtime.workers.job import Job, Outlet
 from anabranch.runtime.workers.stage_task import deliver_part
 
 PREPARE_FROM_ROWS: Final = 500_000
-"""So many rows are prepared together: adding up equal rows early pays, and memory is bounded."""
+"""From this many rows on, a chunk is prepared and sent: equal rows add up, memory is bounded."""
 
 Piece = tuple[Arrivals, str]
 

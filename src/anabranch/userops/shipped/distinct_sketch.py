@@ -13,7 +13,7 @@ from anabranch.userops.decorators import uda
 T = TypeVar("T")
 
 REGISTERS: Final = 4096
-"""So many make a standard error of 1.04 / sqrt(4096) = 1.6 %."""
+"""This many registers give a standard error of 1.04 / sqrt(4096) = 1.6 %."""
 
 _BITS: Final = 64 - 12
 
