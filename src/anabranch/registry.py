@@ -142,17 +142,17 @@ class Registry:
             hidden=hidden,
             time=time,
         )
-        known = self._entries.get(leaf.name.lower())
-        if known is not None and not replace:
-            if known == entry and self._sources.get(leaf.name) == source:
+        existing = self._entries.get(leaf.name.lower())
+        if existing is not None and not replace:
+            if existing == entry and self._sources.get(leaf.name) == source:
                 return
             raise wrong(
-                f"there is already a {known.kind} '{known.name}'",
+                f"there is already a {existing.kind} '{existing.name}'",
                 hint="give it another name: name='...'; or replace the existing one: replace=True",
             )
         with self._changed(leaf.name, wrong):
-            if known is not None:
-                self._sources.pop(known.name, None)
+            if existing is not None:
+                self._sources.pop(existing.name, None)
             self._again.pop(leaf.name.lower(), None)
             self._sources[leaf.name] = source
             self._entries[leaf.name.lower()] = entry
@@ -220,10 +220,10 @@ class Registry:
     def define(self, statement: CreateFunction) -> None:
         """`CREATE FUNCTION`."""
         key = statement.name.lower()
-        known = self._functions.get(key) or self._scalars.get(key)
-        if known is not None and not statement.replace:
+        existing = self._functions.get(key) or self._scalars.get(key)
+        if existing is not None and not statement.replace:
             raise statement.script.wrong(
-                f"there is already a function '{known.name}'",
+                f"there is already a function '{existing.name}'",
                 statement.span,
                 "write CREATE OR REPLACE FUNCTION",
             )
@@ -363,12 +363,12 @@ class Registry:
         return describe_entry(entry)
 
     def _refuse_taken(self, statement: CreateSource | CreateDerived) -> None:
-        known = self._entries.get(statement.name.lower())
-        if known is not None and not statement.replace:
+        existing = self._entries.get(statement.name.lower())
+        if existing is not None and not statement.replace:
             raise statement.script.wrong(
-                f"there is already a {known.kind} '{known.name}'",
+                f"there is already a {existing.kind} '{existing.name}'",
                 statement.span,
-                f"choose another name, DROP it first, or write CREATE OR REPLACE {_word(known)}",
+                f"choose another name, DROP it first, or write CREATE OR REPLACE {_word(existing)}",
             )
 
 

@@ -188,12 +188,12 @@ class WindowedStream(Generic[W]):
             raise AttributeError(name)
         if name.lower() in self.stream.modules:
             return lambda *arguments, **options: self.apply(name, *arguments, **options)
-        known = [*self.stream.modules, "apply", "agg"]
-        near = get_close_matches(name.lower(), known, 1)
+        names = [*self.stream.modules, "apply", "agg"]
+        near = get_close_matches(name.lower(), names, 1)
         guess = f"did you mean '{near[0]}'? " if near else ""
         raise AttributeError(
             f"windows have no '{name}', and there is no module of that name; {guess}"
-            f"there are: {', '.join(sorted(known))}",
+            f"there are: {', '.join(sorted(names))}",
             name=name,
             obj=self,
         )
@@ -208,10 +208,10 @@ class WindowedStream(Generic[W]):
             if found is None:
                 near = get_close_matches(template.lower(), list(self.stream.modules), 1)
                 guess = f"did you mean '{near[0]}'? " if near else ""
-                known = ", ".join(sorted(self.stream.modules)) or "none"
+                names = ", ".join(sorted(self.stream.modules)) or "none"
                 raise PlanError(
                     f"there is no module '{template}'",
-                    hint=f"{guess}modules are: {known}; engine.register(module) adds one",
+                    hint=f"{guess}modules are: {names}; engine.register(module) adds one",
                 )
             template = found
         if not isinstance(template, Template):

@@ -33,7 +33,7 @@ from anabranch.runtime.query.metrics import BatchMetrics, batch_metrics
 from anabranch.runtime.query.prometheus import QueryCollector
 from anabranch.runtime.query.run import Committed, Run
 from anabranch.runtime.sinks.sinks import MemorySink, ShardResult
-from anabranch.runtime.sources.files.planned_batch import known_copies
+from anabranch.runtime.sources.files.planned_batch import copy_names
 from anabranch.runtime.store.control import Control, ControlFolder
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.workers.file_task import FileJob
@@ -223,7 +223,7 @@ def test_what_cannot_be_read_ends_a_copy_until_it_is_whole(copies: Copies) -> No
 @pytest.mark.parametrize("verb", ["attach", "rejoin"])
 def test_a_copy_leaves_and_comes_back(copies: Copies, tmp_path: Path, verb: Verb) -> None:
     planned = Folder.at(str(tmp_path / "it" / "plan"))
-    control = Control(copies.control, {"s": True}, partial(known_copies, planned, ["s"]))
+    control = Control(copies.control, {"s": True}, partial(copy_names, planned, ["s"]))
     with pytest.raises(PlanError, match="no copy 'a'") as refused:
         control.detach("s", "a")
     assert refused.value.hint == "there are none yet"

@@ -85,8 +85,8 @@ def jumpstart(
 
 def _alive(log: LogFolder, last: int) -> tuple[Time, EventBatch]:
     """The stable point after a batch, and the events that were not over then."""
-    known = takewhile(lambda pair: pair[0].batch <= last, zip(log.entries(), log.read()))
-    history = History.of((batch for _, batch in known), log.about()[0])
+    pairs = takewhile(lambda pair: pair[0].batch <= last, zip(log.entries(), log.read()))
+    history = History.of((batch for _, batch in pairs), log.about()[0])
     alive = history.end >= history.stable
     events = EventBatch(history.payload, history.start, history.start, history.end)
     return history.stable, events.where(alive)

@@ -135,11 +135,11 @@ def set_options(options: Options, given: Mapping[str, Any]) -> frozenset[str]:
     )
 
 
-def unknown_option(name: str, known: Collection[str]) -> tuple[str, str]:
+def unknown_option(name: str, names: Collection[str]) -> tuple[str, str]:
     """What is wrong with a name that no option has, and the hint."""
-    near = get_close_matches(name.lower(), known, 1)
+    near = get_close_matches(name.lower(), names, 1)
     guess = f"did you mean '{near[0]}'? " if near else ""
-    return f"there is no option '{name}'", f"{guess}options are: {', '.join(known)}"
+    return f"there is no option '{name}'", f"{guess}options are: {', '.join(names)}"
 
 
 def shown(value: Any) -> str:

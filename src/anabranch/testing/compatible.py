@@ -154,10 +154,10 @@ class MergeWatch:
         """What it may promise: the most that an input has that had joined by then."""
         reached = int(BEGINNING)
         while True:
-            known = [view.stable for view in self._views if view.from_time <= reached]
-            if max(known, default=BEGINNING) <= reached:
+            stables = [view.stable for view in self._views if view.from_time <= reached]
+            if max(stables, default=BEGINNING) <= reached:
                 return reached
-            reached = max(known)
+            reached = max(stables)
 
     def events(self) -> list[tuple[Payload, int, int]]:
         """What the output holds, sorted by start and end."""

@@ -151,16 +151,16 @@ def _lives(
     steps: list[_ReplicaStep] = []
     before: list[Element] = []
     for life in range(1 + (below(4) == 3) + (below(8) == 7)):
-        start, known = int(BEGINNING), list(history)
+        start, events = int(BEGINNING), list(history)
         if (life or not whole) and below(3) == 2:
             start = _some_time(history, below)
-            known = [event for event in history if event.new_end >= start or below(4) == 3]
+            events = [event for event in history if event.new_end >= start or below(4) == 3]
         elif gaps and (life or not whole) and below(3) == 2:
-            known = _some(case, history, below)
-        missing = tuple(event for event in _minus(history, known))
+            events = _some(case, history, below)
+        missing = tuple(event for event in _minus(history, events))
         elements = before if before and below(3) == 2 and not missing else None
         if elements is None:
-            elements = draw_replica(case, known, below)
+            elements = draw_replica(case, events, below)
         before = [] if missing else elements
         cut = below(len(elements) + 1) if below(3) == 2 else len(elements)
         spoken: list[Action] = [("element", name, element) for element in elements[:cut]]
@@ -193,9 +193,9 @@ def _some(case: MergeCase, history: Sequence[Move], below: Below) -> list[Move]:
     return [event for event in history if event.start not in lost]
 
 
-def _minus(history: Sequence[Move], known: Iterable[Move]) -> list[Move]:
+def _minus(history: Sequence[Move], events: Iterable[Move]) -> list[Move]:
     left = list(history)
-    for event in known:
+    for event in events:
         left.remove(event)
     return left
 

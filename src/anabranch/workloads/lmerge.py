@@ -231,7 +231,7 @@ def _revised(config: LMerge, copy: int, events: CopyHistory) -> ArrivingElements
     parts, before = [], events.start
     length = events.end - events.start
     for rank in range(most + 1):
-        some = np.flatnonzero(revisions >= rank)
+        revised = np.flatnonzero(revisions >= rank)
         guess = 1 + random.integers(f"end {rank} {copy}", events.event, 2 * length)
         end = np.where(revisions == rank, events.end, events.start + guess)
         when = arrival
@@ -239,7 +239,7 @@ def _revised(config: LMerge, copy: int, events: CopyHistory) -> ArrivingElements
             share = rank - random.floats(f"when {rank} {copy}", events.event)
             when = arrival + (share / most * config.back).astype(np.int64)
         sent = ArrivingElements(when, events.event, np.full(count, rank), events.start, before, end)
-        parts.append(sent.take(some))
+        parts.append(sent.take(revised))
         before = end
     return ArrivingElements.joined(parts)
 

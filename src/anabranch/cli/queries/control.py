@@ -62,7 +62,7 @@ def control(
     $ anabranch control out.jsonl advance Bid 2026-11-15T12:00:00
     """
     from anabranch.runtime.query.state_view import find_checkpoint
-    from anabranch.runtime.sources.files.planned_batch import known_copies
+    from anabranch.runtime.sources.files.planned_batch import copy_names
     from anabranch.runtime.store.control import ControlFolder, command_of, instant_of
     from anabranch.runtime.store.folder import Folder
 
@@ -83,7 +83,7 @@ def control(
     elif value is not None:
         number = instant_of(facts.clocks, source or "", value)
     content = {"verb": verb, "source": source, "value": number, "copy": copy}
-    copies = known_copies(Folder.at(f"{path}/planned"), facts.copies)
+    copies = copy_names(Folder.at(f"{path}/planned"), facts.copies)
     command = command_of(content, facts.sources, copies)
     folder.put(command)
     typer.echo(f"{command}: takes effect in the next batch", err=True)

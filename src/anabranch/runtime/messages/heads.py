@@ -211,14 +211,14 @@ def head_of_text(text: str, where: str = "on its way between workers") -> Head:
     try:
         content = json.loads(text)
         kind = content.pop("kind")
-        known = _KINDS[kind]
+        head_type = _KINDS[kind]
     except (ValueError, AttributeError, KeyError, TypeError):
         raise EngineError(
             "the head of a parcel cannot be read: it does not say what it is",
             where=f"{where}: {text[:100]}",
             hint=REPORT,
         ) from None
-    return record(known, content, where=where)
+    return record(head_type, content, where=where)
 
 
 def head_as(kind: type[HeadT], head: Head) -> HeadT:

@@ -124,11 +124,11 @@ class Checkpoint:
         self._lock: IO[bytes] | None = self._locked()
         folder = Folder.at(self.path)
         try:
-            known = read_query_record(self.path)
-            self.fresh = known is None
-            if known is not None and not known.routed and older is not None:
+            stored = read_query_record(self.path)
+            self.fresh = stored is None
+            if stored is not None and not stored.routed and older is not None:
                 self.plan = older()
-            about = self._about(folder, known, shards, frames, changed=changed, reshard=reshard)
+            about = self._about(folder, stored, shards, frames, changed=changed, reshard=reshard)
         except BaseException:
             self.close()
             raise
@@ -142,7 +142,7 @@ class Checkpoint:
     def _about(
         self,
         folder: Folder,
-        known: QueryRecord | None,
+        stored: QueryRecord | None,
         shards: int,
         frames: Collection[str],
         *,
@@ -151,7 +151,7 @@ class Checkpoint:
     ) -> QueryRecord:
         """What is written down about the query, brought up to date."""
         state = Folder.at(self.state)
-        about = self._now(known, shards, frames, changed=changed)
+        about = self._now(stored, shards, frames, changed=changed)
         # Whoever should have done that may have been interrupted.
         for name in about.left:
             state.drop(name)
@@ -159,9 +159,9 @@ class Checkpoint:
         about = replace(about, left=())
         if reshard and about.shards != shards:
             about = self._resharded(about, shards)
-        left = _state_folders(known) - _state_folders(about)
+        left = _state_folders(stored) - _state_folders(about)
         about = replace(about, left=tuple(sorted(left)))
-        if about != known:
+        if about != stored:
             write_query_record(folder, about)
             reached("written down", self.next_batch)
         for name in left:
@@ -169,7 +169,7 @@ class Checkpoint:
         return about
 
     def _now(
-        self, known: QueryRecord | None, shards: int, frames: Collection[str], *, changed: bool
+        self, stored: QueryRecord | None, shards: int, frames: Collection[str], *, changed: bool
     ) -> QueryRecord:
         """What is to be said of the plan, and the layout that it gets.
 
@@ -178,45 +178,45 @@ class Checkpoint:
         """
         plan = self.plan
         sources = {name: name not in frames for name in plan.sources}
-        query = uuid.uuid4().hex if known is None else known.query
+        query = uuid.uuid4().hex if stored is None else stored.query
         now = QueryRecord(
             plan=plan_fingerprint(plan),
             timestamps=any(source.timestamps for source in plan.sources.values()),
             clocks={name: log_of_clock(clock) for name, clock in source_clocks(plan).items()},
             operators={stage.name: _remembering(stage) for stage in plan.stages},
             tables=tuple(sorted(tables_of(plan))),
-            sources=sources if known is None else {**known.sources, **sources},
+            sources=sources if stored is None else {**stored.sources, **sources},
             copies=tuple(name for name, source in plan.sources.items() if source.copies),
             query=query,
-            shards=shards if known is None else known.shards,
-            routed=True if known is None else known.routed,
-            epoch=0 if known is None else known.epoch,
-            left=() if known is None else known.left,
+            shards=shards if stored is None else stored.shards,
+            routed=True if stored is None else stored.routed,
+            epoch=0 if stored is None else stored.epoch,
+            left=() if stored is None else stored.left,
         )
-        if known is None:
+        if stored is None:
             return replace(now, layout=first_layout(plan, query))
-        if known.plan == now.plan:
+        if stored.plan == now.plan:
             # One of the first format has all its state where a new query has it.
             layout = first_layout(plan, query)
-            if known.layout is not None:
-                layout = same_layout(known.layout, plan)
-        elif changed and known.layout is not None and known.format >= SIGNED:
-            self._refuse_other_frames(known.sources, sources)
+            if stored.layout is not None:
+                layout = same_layout(stored.layout, plan)
+        elif changed and stored.layout is not None and stored.format >= SIGNED:
+            self._refuse_other_frames(stored.sources, sources)
             layout = changed_layout(
-                known.layout, plan, query, known=known.sources, batch=self.next_batch
+                stored.layout, plan, query, sources_before=stored.sources, batch=self.next_batch
             )
         else:
-            raise self._other_query(known)
+            raise self._other_query(stored)
         refuse_other_forms(layout, plan, where=self.path)
         return replace(now, layout=layout)
 
-    def _other_query(self, known: QueryRecord) -> PlanError:
-        if known.format < SIGNED:
+    def _other_query(self, stored: QueryRecord) -> PlanError:
+        if stored.format < SIGNED:
             # None of its stages would be found again, and all would begin with nothing.
             return PlanError(
                 "the checkpoint belongs to another query, or to this one as an earlier version "
                 "of Anabranch ran it",
-                where=f"{self.path}: format {known.format}, now {FORMAT}",
+                where=f"{self.path}: format {stored.format}, now {FORMAT}",
                 hint="before format 5, a checkpoint identified its query in another way: "
                 "resume the query with the version of Anabranch that wrote the checkpoint, "
                 "or start it with a new checkpoint (and a new output folder)",

@@ -102,8 +102,8 @@ def _indented(text: str) -> str:
 
 def _with_properties(node: Node, depth: int = 0) -> str:
     below = [_with_properties(each, depth + 1) for each in node.inputs]
-    known = node.properties.label
-    line = "  " * depth + node.label + (f"  [{known}]" if known != "any" else "")
+    label = node.properties.label
+    line = "  " * depth + node.label + (f"  [{label}]" if label != "any" else "")
     return "\n".join([line, *below])
 
 

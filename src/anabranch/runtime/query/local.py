@@ -226,12 +226,12 @@ def _arrived(
 def _copies(
     source: FileSource,
     part: SourcePart,
-    known: dict[str, dict[int, tuple[str, Time]]],
+    promises: dict[str, dict[int, tuple[str, Time]]],
     counts: dict[str, RowTotals],
     lost: LostCopies,
 ) -> EventBatch:
     """What comes of the copies of a source, and how far they are with that."""
-    promised = known.setdefault(source.name, {})
+    promised = promises.setdefault(source.name, {})
     reader = CopyReader(source, part, {number: stable for number, (_, stable) in promised.items()})
     rows = [*reader.read(source.schema.names, lost)]
     for number, tally in reader.tallies.items():

@@ -24,7 +24,7 @@ from anabranch.runtime.query.quarantine import Quarantine, failed_windows
 from anabranch.runtime.query.run import Committed, Execution, Run
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.sinks.sinks import Begin, ShardResult, Sink
-from anabranch.runtime.sources.files.planned_batch import known_copies
+from anabranch.runtime.sources.files.planned_batch import copy_names
 from anabranch.runtime.sources.spec import FileSource, Promise
 from anabranch.runtime.spark.file_source import read_files
 from anabranch.runtime.spark.frame_source import FrameSource, as_files, send_frame
@@ -133,7 +133,7 @@ def start_query(
 
         in_files = {name: name not in streaming for name in work.plan.sources}
         several = [name for name, source in work.plan.sources.items() if source.copies]
-        copies = partial(known_copies, Folder.at(opened.plans), several)
+        copies = partial(copy_names, Folder.at(opened.plans), several)
         clocks = source_clocks(work.plan)
         control = Control(ControlFolder(Folder.at(opened.control)), in_files, copies, clocks)
         execution = Execution(spark, writer.start, close, control)

@@ -102,7 +102,7 @@ def _shard(
     traces = store.traces(manifest)
     runs = [run.rows for trace in traces for runs in trace.runs.values() for run in runs]
     times = [pc.min(run.column(TIME)).as_py() for run in runs if TIME in run.schema.names]
-    known = [time for time in times if time is not None]
+    given_times = [time for time in times if time is not None]
     return ShardState(
         stage=stage,
         operators=tuple(facts.operators.get(stage, ())),
@@ -112,6 +112,6 @@ def _shard(
         runs=len(runs),
         rows=sum(run.num_rows for run in runs),
         bytes=sum(file.bytes for file in manifest.files()),
-        oldest=Time(min(known)) if known else None,
+        oldest=Time(min(given_times)) if given_times else None,
         versions=len(store.versions()),
     )

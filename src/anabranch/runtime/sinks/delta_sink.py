@@ -42,9 +42,9 @@ def parse_delta(to: str) -> tuple[str, Keep]:
         PlanError: There is no path, or no such kind of table.
     """
     path, _, keep = to.removeprefix("delta:").partition("#")
-    for known in get_args(Keep):
-        if path and (keep or "log") == known:
-            return path, known
+    for choice in get_args(Keep):
+        if path and (keep or "log") == choice:
+            return path, choice
     raise PlanError(
         "the path of the Delta table is missing" if not path else f"unknown '#{keep}'",
         where=f"to='{to}'",

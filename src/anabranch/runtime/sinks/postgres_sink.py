@@ -92,10 +92,10 @@ class PostgresTable:
         if not all(table):
             raise PlanError("the name of the table is missing", where=shown, hint=_HOW)
         keep = options.pop("keep", "log")
-        for known in get_args(Keep):
-            if keep == known:
+        for choice in get_args(Keep):
+            if keep == choice:
                 address = urlunsplit(parts._replace(query=urlencode(options)))
-                return PostgresTable(address, shown, table, known)
+                return PostgresTable(address, shown, table, choice)
         raise PlanError(f"a table cannot keep '{keep}'", where=shown, hint=_HOW)
 
 

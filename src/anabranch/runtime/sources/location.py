@@ -43,9 +43,9 @@ def sink_scheme(to: str) -> str | None:
     scheme = scheme_of(to)
     if scheme is None:
         return None
-    known = (*SINKS, *FILE_SYSTEMS)
-    if scheme not in known:
-        near = get_close_matches(scheme, known, 1)
+    schemes = (*SINKS, *FILE_SYSTEMS)
+    if scheme not in schemes:
+        near = get_close_matches(scheme, schemes, 1)
         guess = f"did you mean '{near[0]}:{to[len(scheme) + 1 :]}'? " if near else ""
         raise PlanError(
             f"results cannot be written to '{scheme}:'",

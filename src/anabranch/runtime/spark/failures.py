@@ -23,7 +23,7 @@ _SPARK_ENDED: Final = (
 _DISK: Final = (
     "free space or grant permission to write, then start the query again: the batch is repeated"
 )
-_KNOWN: Final = {
+_EXPLANATIONS: Final = {
     "dagScheduler() is null": _SPARK_ENDED,
     "SparkContext has been shutdown": _SPARK_ENDED,
     "java.lang.OutOfMemoryError": _SPARK_ENDED,
@@ -54,7 +54,7 @@ def original_error(text: str) -> AnabranchError:
     own = list(_OWN.finditer(text))
     if own:
         return _rebuilt(own[-1].group(1), own[-1].group(2))
-    for sign, (what, hint) in _KNOWN.items():
+    for sign, (what, hint) in _EXPLANATIONS.items():
         if sign in text:
             line = next(each for each in text.splitlines() if sign in each)
             return EngineError(what, where=line.strip()[:500], hint=hint)

@@ -39,20 +39,20 @@ def push_down(
     stands beside them, Spark does.
     """
     pushed: Frames = {}
-    known: dict[Node, Node] = {}
-    return [_visit(node, frames, pushed, known) for node in nodes], pushed
+    visited: dict[Node, Node] = {}
+    return [_visit(node, frames, pushed, visited) for node in nodes], pushed
 
 
 def _visit(
-    node: Node, frames: Mapping[str, FrameSource], pushed: Frames, known: dict[Node, Node]
+    node: Node, frames: Mapping[str, FrameSource], pushed: Frames, visited: dict[Node, Node]
 ) -> Node:
-    if isinstance(node, Source) or node not in known:
-        known[node] = _visited(node, frames, pushed, known)
-    return known[node]
+    if isinstance(node, Source) or node not in visited:
+        visited[node] = _visited(node, frames, pushed, visited)
+    return visited[node]
 
 
 def _visited(
-    node: Node, frames: Mapping[str, FrameSource], pushed: Frames, known: dict[Node, Node]
+    node: Node, frames: Mapping[str, FrameSource], pushed: Frames, visited: dict[Node, Node]
 ) -> Node:
     match node:
         case Source():
@@ -69,8 +69,8 @@ def _visited(
             head = _head(node, frames)
             if head is not None:
                 return _adopt(node, *head, pushed)
-            return replace(node, input=_visit(node.input, frames, pushed, known))
-    return node.with_inputs(*(_visit(each, frames, pushed, known) for each in node.inputs))
+            return replace(node, input=_visit(node.input, frames, pushed, visited))
+    return node.with_inputs(*(_visit(each, frames, pushed, visited) for each in node.inputs))
 
 
 def _head(
@@ -271,12 +271,12 @@ def _adopt(node: Node, source: Source, frame: FrameSource, pushed: Frames) -> So
         name = f"{source.name}.{number}"
     pushed[name] = replace(frame, promise=replace(frame.promise, source=name))
     # Without a column that told them apart, rows may be equal that were not before.
-    known = node.properties
+    properties = node.properties
     return replace(
         source,
         name=name,
         schema=node.schema,
-        no_duplicates=known.no_duplicates,
-        keyed=known.keyed,
+        no_duplicates=properties.no_duplicates,
+        keyed=properties.keyed,
         unique=(),
     )

@@ -107,8 +107,8 @@ def _condition(tree: exp.Expr, types: pa.Schema) -> Condition | None:
             inner = _condition(tree.this, types)
             return None if inner is None else lambda: ~inner()
         case exp.Is(this=exp.Column(), expression=exp.Null()):
-            known = column_of(tree.this, types)
-            return None if known is None else lambda: _column(known).isNull()
+            column = column_of(tree.this, types)
+            return None if column is None else lambda: _column(column).isNull()
         case exp.Column():
             name = column_of(tree, types)
             if name is None or not pa.types.is_boolean(types.field(name).type):
@@ -129,11 +129,11 @@ def _compared(
     """
     sides = tree.args["this"], tree.args["expression"]
     names = [column_of(each, types) if isinstance(each, exp.Column) else None for each in sides]
-    known = [types.field(name).type for name in names if name is not None]
-    if not known or any(kind != known[0] or not _has_one_order(kind) for kind in known):
+    kinds = [types.field(name).type for name in names if name is not None]
+    if not kinds or any(kind != kinds[0] or not _has_one_order(kind) for kind in kinds):
         return None
     constants = [
-        None if name is not None else constant_of(each, known[0])
+        None if name is not None else constant_of(each, kinds[0])
         for name, each in zip(names, sides)
     ]
     if any(name is None and value is None for name, value in zip(names, constants)):
@@ -148,7 +148,7 @@ def _compared(
         )
         return found
 
-    if known[0] != pa.float64():
+    if kinds[0] != pa.float64():
         return compared
     if None not in names:
         return None

@@ -21,8 +21,8 @@ def spark_type(session: SparkSession) -> TypeOracle:
     """Asks a session for types: what an expression would be over a DataFrame without rows."""
 
     def ask(text: str, schema: pa.Schema) -> pa.DataType:
-        known = [(field.name, type_in_spark(field.type)) for field in schema]
-        columns = pa.schema([(name, kind) for name, kind in known if kind is not None])
+        kinds = [(field.name, type_in_spark(field.type)) for field in schema]
+        columns = pa.schema([(name, kind) for name, kind in kinds if kind is not None])
         there = from_arrow_schema(columns, prefer_timestamp_ntz=True)
         try:
             with pinned(session):

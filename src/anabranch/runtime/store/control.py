@@ -79,20 +79,20 @@ def _check_value(verb: str, value: Any) -> None:
 
 def _check_copy(verb: str, source: str, copy: Any, copies: Mapping[str, Sequence[str]]) -> None:
     """Where a source has copies, they are the inputs of a merge, else the source is one itself."""
-    known = copies.get(source)
+    names = copies.get(source)
     if copy is None:
-        if known is not None and verb in _OF_INPUTS:
-            raise _wrong(f"'{verb}' needs the name of a copy of '{source}'", _near("", known))
-        if known is not None and verb == "advance":
+        if names is not None and verb in _OF_INPUTS:
+            raise _wrong(f"'{verb}' needs the name of a copy of '{source}'", _near("", names))
+        if names is not None and verb == "advance":
             hint = "each copy has its own stable point; detach a copy that is ahead by mistake"
             raise _wrong(f"source '{source}' has copies", hint)
         return
     if verb not in _OF_INPUTS:
         raise _wrong(f"'{verb}' is for a source, not for a copy of it", "leave the copy out")
-    if known is None:
+    if names is None:
         raise _wrong(f"source '{source}' has no copies", "leave the copy out")
-    if copy not in known:
-        raise _wrong(f"source '{source}' has no copy '{copy}'", _near(str(copy), known))
+    if copy not in names:
+        raise _wrong(f"source '{source}' has no copy '{copy}'", _near(str(copy), names))
 
 
 @final
@@ -261,7 +261,7 @@ def _wrong(what: str, hint: str) -> PlanError:
     return PlanError(what, where="a command for a running query", hint=hint)
 
 
-def _near(word: str, known: Sequence[str]) -> str:
-    near = get_close_matches(word, known, 1)
-    there = f"there are {', '.join(known)}" if known else "there are none yet"
+def _near(word: str, names: Sequence[str]) -> str:
+    near = get_close_matches(word, names, 1)
+    there = f"there are {', '.join(names)}" if names else "there are none yet"
     return f"did you mean '{near[0]}'?" if near else there

@@ -103,7 +103,7 @@ def _refuse_form(before: StateForm, now: StateForm, where: str) -> None:
 
 
 def changed_layout(
-    old: StateLayout, plan: PhysicalPlan, query: str, *, known: Collection[str], batch: int
+    old: StateLayout, plan: PhysicalPlan, query: str, *, sources_before: Collection[str], batch: int
 ) -> StateLayout:
     """The layout of a query that goes on with another plan, from a batch on.
 
@@ -114,7 +114,7 @@ def changed_layout(
         old: The layout until now.
         plan: The new plan.
         query: The identity of the query.
-        known: The sources that have been read before.
+        sources_before: The sources that have been read before.
         batch: The first batch of the new plan.
 
     Raises:
@@ -131,7 +131,7 @@ def changed_layout(
         for edge in stage.edges:
             upstream = edge.upstream
             if upstream.is_source:
-                is_new = upstream.name not in known
+                is_new = upstream.name not in sources_before
             else:
                 is_new = stages[upstream.name].since == batch
             if not is_new:

@@ -204,13 +204,13 @@ class ShardStore:
         interest: int = BEGINNING,
     ) -> Manifest:
         """Write the runs that are new, then the manifest, whose appearance is the commit."""
-        known = {file.name: file for file in before.files()} if before else {}
+        files = {file.name: file for file in before.files()} if before else {}
         written = 0
 
         def store(run: SortedRun) -> RunFile:
             nonlocal written
             if run.name:
-                return known[run.name]
+                return files[run.name]
             file = self.write_run(batch, written, run.rows)
             written += 1
             return file

@@ -90,9 +90,9 @@ class CopyReader:
                     # No rows, but something to tell.
                     yield EventBatch.empty(with_copy(schema))
                     break
-                yield from (self._judged(number, piece) for piece in pieces)
+                yield from (self._checked(number, piece) for piece in pieces)
 
-    def _judged(self, number: int, piece: Piece) -> EventBatch:
+    def _checked(self, number: int, piece: Piece) -> EventBatch:
         arrivals, where = piece
         tally = self.tallies[number]
         verdict = judge(self._source.promise, tally.reached, arrivals, where=where)

@@ -14,7 +14,7 @@ from anabranch.runtime.workers.stage_progress import SourceProgress
 
 
 def count_sources(
-    job: Job, index: int, shard: int, known: SourceProgress, parcels: Iterable[Parcel]
+    job: Job, index: int, shard: int, progress: SourceProgress, parcels: Iterable[Parcel]
 ) -> dict[str, SourceCounters]:
     """What came of the sources that are counted at a stage, and how far they are.
 
@@ -28,7 +28,7 @@ def count_sources(
         head = parcel.head
         if isinstance(head, SourceHead) and head.counted_at == (parcel.target, parcel.edge):
             counted[head.source] = _added(counted.get(head.source, SourceCounters()), head)
-    for name, copies in known.copies.items():
+    for name, copies in progress.copies.items():
         if job.routes(Address.source(name))[0].target != index:
             continue
         seen = counted.get(name, SourceCounters())
@@ -43,7 +43,7 @@ def count_sources(
         }
         counted[name] = replace(seen, copies=own)
     return {
-        name: replace(seen, reached=max(seen.reached, known.sources[name]))
+        name: replace(seen, reached=max(seen.reached, progress.sources[name]))
         for name, seen in counted.items()
     }
 

@@ -238,7 +238,7 @@ class Job:
         folder = Folder.at(self.state).child(home.folder).child(str(shard))
         return ShardStore(folder=folder, keep=self.keep, since=home.since)
 
-    def known(self, source: str, batch: int) -> tuple[Time, Time]:
+    def progress_of(self, source: str, batch: int) -> tuple[Time, Time]:
         """What stages that read a source remember of it from before a batch.
 
         How far it had promised, and what of it matters: rows that end before that instant do not.
@@ -254,8 +254,8 @@ class Job:
     def promised_copies(self, source: str, batch: int) -> dict[int, Time]:
         """What the copies of a source had promised before a batch, by number."""
         manifest = self._heard(source, batch)
-        known = manifest.copies.get(source, {}) if manifest else {}
-        return {number: Time(copy.reached) for number, copy in known.items()}
+        copies = manifest.copies.get(source, {}) if manifest else {}
+        return {number: Time(copy.reached) for number, copy in copies.items()}
 
     def _heard(self, source: str, batch: int) -> Manifest | None:
         """What the stage that has heard most of a source remembers from before a batch."""

@@ -127,7 +127,7 @@ def send_source(
         earlier: What the parts of this batch promise that come before this one in the source.
     """
     promise = job.promises[source]
-    before, instant = job.known(source, batch)
+    before, instant = job.progress_of(source, batch)
     promised = Time(max(before, earlier))
     counts = SourceCounts(FOREVER if ends else BEGINNING, ordered=in_order)
     insert_only = job.plan.sources[source].insert_only

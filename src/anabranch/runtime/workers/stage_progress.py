@@ -131,7 +131,9 @@ def stage_progress(
         assert len(heard) == expected, f"{len(heard)} of {expected} shards of {name} reported"
         stables.append(edge.promise(Time(min(heard.values()))))
     copies = {
-        source: {number: (copy.name, Time(copy.reached)) for number, copy in some.items()}
-        for source, some in sources_seen.copies.items()
+        source: {
+            number: (copy.name, Time(copy.reached)) for number, copy in copies_of_source.items()
+        }
+        for source, copies_of_source in sources_seen.copies.items()
     }
     return job.plan.stages[stage_index].progress(stables, copies, commands_in(parcels))

@@ -59,7 +59,7 @@ class MergeModel:
     ) -> None:
         self._state = MergeState(inserts, adjusts)
         self._lag = Duration(stable.by if isinstance(stable, Lag) else 0)
-        self._known: set[str] = set()
+        self._names: set[str] = set()
         self._index: MergeIndex
         if case == "R3":
             self._index = KeyedIndex(self._state)
@@ -100,7 +100,7 @@ class MergeModel:
         """
         if name in self._state.inputs:
             self._index.forget(name)
-        self._known.add(name)
+        self._names.add(name)
         self._state.inputs[name] = MergeInput(name, from_time)
         return self._go_on()
 
@@ -128,11 +128,11 @@ class MergeModel:
         return self._go_on()
 
     def _attached(self, name: str) -> MergeInput | None:
-        if name not in self._known:
+        if name not in self._names:
             raise PlanError(
                 "an input speaks that was never attached",
                 where=f"input '{name}'",
-                hint=f"attach it first; attached were: {', '.join(sorted(self._known)) or 'none'}",
+                hint=f"attach it first; attached were: {', '.join(sorted(self._names)) or 'none'}",
             )
         return self._state.inputs.get(name)
 

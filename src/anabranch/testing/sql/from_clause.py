@@ -102,8 +102,8 @@ class Sources:
         alias = self.fresh("t")
         if way == "stream":
             name = pick(list(self.streams))
-            known = self.streams[name]
-            entry = FromEntry(name, None, known.columns, alias)
+            stream = self.streams[name]
+            entry = FromEntry(name, None, stream.columns, alias)
         elif way == "named":
             name = pick(list(self.named))
             query = self.named[name]
@@ -180,8 +180,8 @@ class Sources:
         """What the rows of an entry are like."""
         base = entry.base
         if isinstance(base, str):
-            known = self.streams[base]
-            facts = Query(text(""), known.columns, known.points, known.endless)
+            stream = self.streams[base]
+            facts = Query(text(""), stream.columns, stream.points, stream.endless)
         else:
             facts = replace(base, granules=granules_in(base))
         if entry.change in ("Istream", "Dstream"):

@@ -38,7 +38,7 @@ class GroupDrawer:
         pick, chance = self.scalars.pick, self.scalars.chance
         drawn = [] if single else [self._key() for _ in range(pick([1, 1, 2, 0]))]
         keys = [(part, kind) for part, kind, _ in drawn]
-        known = DrawnScope(tuple(column for _, _, column in drawn if column is not None))
+        scope = DrawnScope(tuple(column for _, _, column in drawn if column is not None))
         items: list[tuple[Part, Kind]] = []
         written: list[Part] = []
         for part, kind in keys:
@@ -51,7 +51,7 @@ class GroupDrawer:
         missing = kinds[shown:] if kinds is not None else [None] * pick([1, 1, 2])
         items += [self._summed(kind) for kind in missing]
         if self.nested is not None and kinds is None and not linked and chance(8):
-            items.append((self.nested.scalar(known, "int"), "int"))
+            items.append((self.nested.scalar(scope, "int"), "int"))
         names = [self.sources.fresh("c") for _ in items]
         for index in range(shown):
             part = items[index][0]
@@ -61,7 +61,7 @@ class GroupDrawer:
         columns = tuple(DrawnColumn(name, kind) for name, (_, kind) in zip(names, items))
         listed = joined(", ", [text(f"{{}} AS {n}", part) for n, (part, _) in zip(names, items)])
         group: Part = text(" GROUP BY {}", joined(", ", written)) if written else ""
-        having = self._having(keys, known, linked)
+        having = self._having(keys, scope, linked)
         # Over nothing plain SQL gives a row, and we do not.
         plain = having if keys else text("{}{}COUNT(*) > 0", having, " AND " if having else "")
         both = Either(
@@ -153,18 +153,18 @@ class GroupDrawer:
                     suffix = ""
         return text(shape + "{}", argument, suffix), kind
 
-    def _having(self, keys: list[tuple[Part, Kind]], known: DrawnScope, linked: bool) -> Part:
+    def _having(self, keys: list[tuple[Part, Kind]], scope: DrawnScope, linked: bool) -> Part:
         """A condition on groups, with a nested query at times, connected by keys."""
         if not self.scalars.chance(4):
             return ""
-        if self.nested is not None and known.columns and not linked and self.scalars.chance(3):
-            return self.nested.condition(known)
+        if self.nested is not None and scope.columns and not linked and self.scalars.chance(3):
+            return self.nested.condition(scope)
         call, _ = self._aggregate("int")
         one: Part = call
         if keys and self.scalars.chance(3):
             one = self.scalars.pick([key for key, kind in keys if kind == "int"] or [call])
         if self.nested is not None and not linked and self.scalars.chance(4):
-            other = self.nested.scalar(known, "int")
+            other = self.nested.scalar(scope, "int")
         else:
             other = self.scalars.pick(["1", "2", "0"])
         return text(f"{{}} {self.scalars.sign()} {{}}", one, other)

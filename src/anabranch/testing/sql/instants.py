@@ -54,7 +54,7 @@ class Instants:
         tables = {self._table(entry)[0]: self._table(entry)[1] for entry in entries(query)}
         run = self._prepared(query, len(self._answers))
         found: dict[int, Counter[Payload]] = {}
-        known: dict[Any, Counter[Payload]] = {}
+        results: dict[Any, Counter[Payload]] = {}
         contents = {
             t: tuple(frozenset(rows.get(t, Counter()).items()) for rows in tables.values())
             for t in self._span
@@ -62,10 +62,10 @@ class Instants:
         different = list(dict.fromkeys(contents.values()))
         chosen = different if most is None else different[:: -(-len(different) // most)]
         for t, content in contents.items():
-            if content not in known and content in chosen:
-                known[content] = run(t)
-            if content in known:
-                found[t] = known[content]
+            if content not in results and content in chosen:
+                results[content] = run(t)
+            if content in results:
+                found[t] = results[content]
         if most is None:
             self._answers[id(query)] = (query, found)
         return found

@@ -97,8 +97,10 @@ class Declared:
         if self.chronon is None:
             return found
         declared = Clock(self.chronon, found.timestamps)
-        known = found.chronon
-        if known is not None and (self.chronon % known if found.timestamps else declared != found):
+        chronon = found.chronon
+        if chronon is not None and (
+            self.chronon % chronon if found.timestamps else declared != found
+        ):
             raise PlanError(
                 f"the declared chronon {declared.label} does not fit the data, whose chronon is "
                 f"{found.label}",
@@ -190,7 +192,7 @@ def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, clock: Clock) -
         timestamps=clock.timestamps,
         chronon=None if clock.is_usual else clock.chronon,
         relation=declared.relation,
-        unique=_known_sets(declared, schema),
+        unique=_unique_sets(declared, schema),
         order="start" if declared.ordered else "none",
         keyed=declared.keyed,
         always=always,
@@ -207,7 +209,7 @@ def column_sets(given: Any) -> tuple[tuple[str, ...], ...]:
     return tuple((each,) if isinstance(each, str) else tuple(each) for each in every)
 
 
-def _known_sets(declared: Declared, schema: pa.Schema) -> tuple[tuple[str, ...], ...]:
+def _unique_sets(declared: Declared, schema: pa.Schema) -> tuple[tuple[str, ...], ...]:
     """The sets of columns that are unique; those with a column of time that is hidden are not kept.
 
     Raises:

@@ -65,18 +65,18 @@ def own_options(statement: CreateSource) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name, value in statement.options.items():
-        known = name.lower()
-        if statement.source.is_spark and known != "kind":
+        option = name.lower()
+        if statement.source.is_spark and option != "kind":
             continue
-        if known not in IN_WITH:
+        if option not in IN_WITH:
             what, hint = unknown_option(name, IN_WITH)
             raise statement.script.wrong(what, statement.span, hint)
-        if known in found:
+        if option in found:
             raise statement.script.wrong(
-                f"the option '{known}' is given twice", statement.span, "leave one of them out"
+                f"the option '{option}' is given twice", statement.span, "leave one of them out"
             )
         try:
-            found[known] = SOURCE_OPTIONS[known].checked_text(value, where="WITH")
+            found[option] = SOURCE_OPTIONS[option].checked_text(value, where="WITH")
         except PlanError as problem:
             raise statement.script.wrong(problem.what, statement.span, problem.hint) from None
     return found
@@ -125,5 +125,5 @@ def _spelled(statement: CreateSource, name: str | None) -> str | None:
     """A column as it was declared, whatever the case of its letters."""
     if name is None or statement.columns is None:
         return name
-    spelled = {known.lower(): str(known) for known in statement.columns.names}
+    spelled = {each.lower(): str(each) for each in statement.columns.names}
     return spelled[name.lower()]

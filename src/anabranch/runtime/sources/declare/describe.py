@@ -180,8 +180,8 @@ def _element_table(path: str, declared: Declared) -> tuple[FileSource, Source]:
     there = _there(first, "parquet")
     order = order_of(declared, ELEMENTS, there)
     own = ORDER_COLUMNS if has_order(there) and not order else ()
-    known = pa.schema([*form.schema, *(there.field(name) for name in own)])
-    _refuse_missing_in(declared, known, path)
+    columns = pa.schema([*form.schema, *(there.field(name) for name in own)])
+    _refuse_missing_in(declared, columns, path)
     schema = declared.schema if declared.schema is not None else form.schema
     return _source(
         path,
@@ -238,11 +238,11 @@ def _stored_schema(path: str, form: FileForm, declared: Declared) -> pa.Schema:
     ):
         return declared.schema
     there = _there(first_filled(path, form) or demand_files(path, form)[0], form)
-    known = {field.name: field for field in declared.schema or ()}
+    columns = {field.name: field for field in declared.schema or ()}
     fields = [pa.field(field.name, _usual(plain_type(field.type))) for field in there]
     return pa.schema(
-        [known.get(field.name, field) for field in fields]
-        + [field for field in known.values() if field.name not in there.names]
+        [columns.get(field.name, field) for field in fields]
+        + [field for field in columns.values() if field.name not in there.names]
     )
 
 

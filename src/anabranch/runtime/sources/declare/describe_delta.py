@@ -58,14 +58,14 @@ def describe_delta(path: str, declared: Declared) -> tuple[FileSource, Source]:
     promise = declared.promise(found)
     if feed and shape.kind is None and shape.start not in (None, ARRIVAL):
         shape = replace(shape, kind=KIND, end=shape.end or END, new_end=NEW_END)
-    known = {field.name: field for field in (*there, *OWN, *schema)}
+    fields_by_name = {field.name: field for field in (*there, *OWN, *schema)}
     needed = [name for name in (*schema.names, *shape.columns) if name != ARRIVAL]
     source = FileSource(
         promise=promise,
         path=str(Path(path).absolute()),
         form="delta",
         schema=schema,
-        stored=pa.schema([known[name] for name in dict.fromkeys(needed)]),
+        stored=pa.schema([fields_by_name[name] for name in dict.fromkeys(needed)]),
         shape=shape,
         ends=declared.ends,
         limits=declared.limits,

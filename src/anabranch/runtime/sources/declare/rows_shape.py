@@ -65,8 +65,8 @@ def payload_of(declared: Declared, shape: Shape, there: pa.Schema) -> pa.Schema:
 def order_of(declared: Declared, shape: Shape, there: pa.Schema) -> tuple[str, ...]:
     """The columns that tell the order of elements, unless they are declared as payload."""
     own = () if declared.schema is None else declared.schema.names
-    known = shape.kind is not None and has_order(there) and not {*own} & {*ORDER_COLUMNS}
-    return ORDER_COLUMNS if known else ()
+    is_ordered = shape.kind is not None and has_order(there) and not {*own} & {*ORDER_COLUMNS}
+    return ORDER_COLUMNS if is_ordered else ()
 
 
 def refuse_limits(declared: Declared, where: str) -> None:

@@ -35,6 +35,6 @@ def reuse(
 ) -> tuple[Node, dict[str, Any]]:
     """A plan that reads published results wherever it would compute the same, and its sources."""
     found = cut_off(node, {each.node: each.leaf for each in published})
-    known = {**sources, **{each.leaf.name: each.source for each in published}}
+    every = {**sources, **{each.leaf.name: each.source for each in published}}
     names = [each.name for each in found.walk() if isinstance(each, Source)]
-    return found, {name: known[name] for name in dict.fromkeys(names)}
+    return found, {name: every[name] for name in dict.fromkeys(names)}

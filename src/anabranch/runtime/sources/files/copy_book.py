@@ -122,11 +122,11 @@ class CopyBook:
         there = self._there()
         if self._frozen is not None:
             there = {name: path for name, path in there.items() if name in self._frozen}
-        known = dict(self._copies)
+        copies = dict(self._copies)
         for name in there:
-            known.setdefault(name, PlannedCopy(len(known)))
+            copies.setdefault(name, PlannedCopy(len(copies)))
         cursors: dict[str, _Cursor] = {}
-        for name, copy in known.items():
+        for name, copy in copies.items():
             now = copy
             if not copy.away:
                 now, cursor = self._look(name, copy, there.get(name), taken)
@@ -140,7 +140,7 @@ class CopyBook:
             if cursor.at != self._positions.get(name):
                 taken.after[name] = cursor.at
         for name, problem in problems.items():
-            taken.changed[name] = replace(taken.changed.get(name, known[name]), problem=problem)
+            taken.changed[name] = replace(taken.changed.get(name, copies[name]), problem=problem)
         taken.announced = {n: since for n, since in taken.announced.items() if n not in commanded}
         return taken
 

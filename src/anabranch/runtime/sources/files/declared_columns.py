@@ -57,12 +57,12 @@ def refuse_missing(names: Sequence[str], path: str, form: FileForm, *, source: s
 
 def no_column(name: str, there: Iterable[str], *, where: str) -> StreamError:
     """The error for a declared column that is not there."""
-    known = list(there)
-    lowered = {each.lower(): each for each in known}
-    near = [lowered[name.lower()]] if name.lower() in lowered else get_close_matches(name, known, 1)
+    names = list(there)
+    lowered = {each.lower(): each for each in names}
+    near = [lowered[name.lower()]] if name.lower() in lowered else get_close_matches(name, names, 1)
     guess = f"did you mean '{near[0]}'? " if near else ""
     return StreamError(
-        f"no column '{name}'", where=where, hint=f"{guess}columns are: {', '.join(known)}"
+        f"no column '{name}'", where=where, hint=f"{guess}columns are: {', '.join(names)}"
     )
 
 

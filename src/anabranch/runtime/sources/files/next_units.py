@@ -35,19 +35,19 @@ def list_sizes(source: FileSource, done: Container[str] = ()) -> Listing:
 
 
 def candidates(
-    source: FileSource, known: Mapping[str, Position], listing: Listing | None
+    source: FileSource, positions: Mapping[str, Position], listing: Listing | None
 ) -> Iterator[Unit]:
     """What has not been read yet, in order.
 
     Args:
         source: The source.
-        known: By file how far it has been read.
+        positions: By file how far it has been read.
         listing: The files that count; None: those that are there now.
     """
     shape = source.shape if promises_within(source) else None
-    done = {path for path, at in known.items() if at.offset == WHOLE}
+    done = {path for path, at in positions.items() if at.offset == WHOLE}
     for file, size in list_sizes(source, done) if listing is None else listing:
-        at = known.get(str(file), START)
+        at = positions.get(str(file), START)
         if source.form == "log":
             yield from new_log_units(file, size, at)
         elif source.form == "delta":

@@ -132,7 +132,7 @@ def read_base(folder: Folder, number: int) -> PlannedBase | None:
     return record(PlannedBase, content, where=f"{folder.path}/{name}", hint=_HINT)
 
 
-def known_copies(planned: Folder, sources: Iterable[str]) -> dict[str, list[str]]:
+def copy_names(planned: Folder, sources: Iterable[str]) -> dict[str, list[str]]:
     """The copies that plans know of these sources, by number."""
     stems = [name.removesuffix(".json") for name in planned.names()]
     bases = sorted(stem.removeprefix("base-") for stem in stems if stem.startswith("base-"))
@@ -144,6 +144,6 @@ def known_copies(planned: Folder, sources: Iterable[str]) -> dict[str, list[str]
     found: dict[str, list[str]] = {name: [] for name in sources}
     for each in written:
         for source, copies in each.inputs.items() if each is not None else ():
-            known = found.setdefault(source, [])
-            known += [name for name in copies if name not in known]
+            names = found.setdefault(source, [])
+            names += [name for name in copies if name not in names]
     return found

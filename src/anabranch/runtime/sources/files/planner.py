@@ -214,8 +214,8 @@ class FilePlanner:
         found = {number: CopyNews(names[number]) for number in numbers}
         for called, copy in entry.inputs.get(name, {}).items():
             if first or copy.number in found:
-                known = found.get(copy.number, CopyNews(called))
-                found[copy.number] = replace(known, problem=copy.problem)
+                news = found.get(copy.number, CopyNews(called))
+                found[copy.number] = replace(news, problem=copy.problem)
         for number in entry.restarts.get(name, ()):
             if first or number in found:
                 found[number] = replace(found.get(number, CopyNews(names[number])), restart=True)
@@ -360,11 +360,11 @@ class FilePlanner:
 
     def _take(self, source: FileSource, *, limited: bool) -> tuple[list[Unit], bool]:
         """What fits into the next batch, and whether that is all there is."""
-        known, listing = self._positions[source.name], self._frozen.get(source.name)
+        positions, listing = self._positions[source.name], self._frozen.get(source.name)
         limited = limited and source.ordered
         rows = self._most.get(source.name, source.limits.rows if limited else None)
         files = source.limits.files if limited else None
-        return take_units(source, candidates(source, known, listing), rows, files)
+        return take_units(source, candidates(source, positions, listing), rows, files)
 
     def _plan_copies(self, source: FileSource, draft: BatchDraft, *, limited: bool) -> None:
         """Put what comes next of the copies of a source into a draft."""
