@@ -10,22 +10,36 @@ import pyarrow as pa
 
 from anabranch.aggregates.call import AggregateCall, Function
 from anabranch.algebra.aggregate import Aggregation
+from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.from_signed import FromSigned
+from anabranch.algebra.forms.split import Split
+from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
+from anabranch.algebra.merge import Merge
+from anabranch.algebra.modules.apply_operator import ApplyOperator
+from anabranch.algebra.modules.axis_window import Hopping
+from anabranch.algebra.modules.builtin import builtin_operator
+from anabranch.algebra.modules.call import Call
 from anabranch.algebra.node import Node
+from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
+from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
+from anabranch.algebra.weighted_window import WeightedWindow
 from anabranch.expressions.expression import Expression
-from anabranch.model.time import Duration
+from anabranch.model.time import Duration, Time
 
 LEFT: Final = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("x", pa.float64())])
 RIGHT: Final = pa.schema([("j", pa.int64()), ("w", pa.int64()), ("y", pa.float64())])
@@ -57,14 +71,15 @@ class OperatorCase:
 
     Attributes:
         plan: The plan over the inputs.
-        anchor: What a batch engine would be asked for the same answer, over tables e, f and g.
+        anchor: What a batch engine would be asked for the same answer, over tables e, f and g;
+            None where its query would be another one, or only copy the rows.
         points: Whether its events are points.
         stateful: Whether it remembers, so that more state could make it slower.
         share: The share of the events it gets, where answers take much work.
     """
 
     plan: Callable[[Inputs], Node]
-    anchor: str
+    anchor: str | None = None
     points: bool = False
     stateful: bool = True
     share: float = 1.0
@@ -116,6 +131,22 @@ def _top_k(given: Inputs) -> Node:
     order = (_expression("x", given.e), True, False)
     by = (("k", _expression("k", given.e)),)
     return TopK(input=given.e, k=3, order_by=(order,), partition_by=by)
+
+
+def _session_window(given: Inputs) -> Node:
+    by = (("k", _expression("k", given.e)),)
+    return SessionWindow(input=given.e, gap=Duration(500), partition_by=by)
+
+
+def _modules(given: Inputs) -> Node:
+    mean = AggregateCall(function="avg", argument=_expression("x", given.e))
+    module, arguments = builtin_operator(mean)
+    return ApplyOperator.over(
+        given.e,
+        window=Hopping(Duration(1_000), Duration(500)),
+        calls=(Call(module, arguments, ("mean",)),),
+        group_by=(("k", _expression("k", given.e)),),
+    )
 
 
 _SWEEP: Final = """
@@ -256,4 +287,28 @@ CASES: Final[Mapping[str, OperatorCase]] = {
                   (SELECT k, v, x, start AS t, 1 AS n FROM e
                    UNION ALL SELECT k, v, x, "end", -1 FROM e) GROUP BY ALL HAVING sum(n) > 0""",
     ),
+    "shift": OperatorCase(plan=lambda given: Shift(input=given.e, by=60), stateful=False),
+    "clip": OperatorCase(plan=lambda given: Clip(input=given.e, start=Time(1_000)), stateful=False),
+    "lifetime": OperatorCase(
+        plan=lambda given: AlterLifetime(input=given.e, at_most=Duration(500)), share=0.02
+    ),
+    "split": OperatorCase(plan=lambda given: Split(input=given.e, length=Duration(500)), share=0.2),
+    "cleanse": OperatorCase(plan=lambda given: Cleanse(input=given.e), share=0.5),
+    "to_signed": OperatorCase(plan=lambda given: ToSigned(input=given.e), share=0.5),
+    "from_signed": OperatorCase(
+        plan=lambda given: FromSigned(input=ToSigned(input=given.e)), share=0.5
+    ),
+    "session_window": OperatorCase(plan=_session_window, points=True, share=0.5),
+    "weighted_window": OperatorCase(
+        plan=lambda given: WeightedWindow(
+            input=given.e, size=Duration(1_000), slide=Duration(500), weight="n"
+        ),
+        stateful=False,
+        share=0.2,
+    ),
+    "modules": OperatorCase(plan=_modules, points=True, share=0.2),
+    "merge": OperatorCase(
+        plan=lambda given: Merge(inputs=(given.e, given.e), names=("one", "other")), share=0.5
+    ),
 }
+"""At least one case per operator; a test demands that."""
