@@ -1,4 +1,4 @@
-"""What begins, what ends, and what there is, as points."""
+"""Insertions, deletions and snapshots of a relation, as points (istream, dstream, rstream)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nobody has foreseen, told in three parts."""
+"""Unforeseen exceptions as errors in three parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream has said so far: its events, and how much of them is final."""
+"""The history of a stream: its events, and how much of them is final."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which element breaks which promise."""
+"""Check that a stream is legal: which element breaks which promise."""
 
 from __future__ import annotations
 

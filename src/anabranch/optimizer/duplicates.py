@@ -1,4 +1,4 @@
-"""Where duplicates do not count."""
+"""Plans without duplicate elimination, for where duplicates do not count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the streams of a plan look like, from the sources up."""
+"""Estimated rates, lifetimes and distinct values of the streams of a plan, from the sources up."""
 
 from __future__ import annotations
 

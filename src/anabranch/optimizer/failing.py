@@ -1,4 +1,4 @@
-"""Which expressions may fail for a row."""
+"""Expressions that may fail for a row."""
 
 from __future__ import annotations
 

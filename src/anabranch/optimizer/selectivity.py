@@ -1,4 +1,4 @@
-"""What part of the rows satisfies a condition."""
+"""Selectivity: the share of rows that satisfies a condition."""
 
 from __future__ import annotations
 

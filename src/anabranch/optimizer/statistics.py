@@ -1,4 +1,4 @@
-"""What is known about sources beforehand."""
+"""Statistics of sources that users give beforehand."""
 
 from __future__ import annotations
 

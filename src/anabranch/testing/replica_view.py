@@ -1,4 +1,4 @@
-"""What one copy of a stream says about an event, and how much of it is final."""
+"""The view that one copy of a stream has of an event, and how much of it is final."""
 
 from __future__ import annotations
 

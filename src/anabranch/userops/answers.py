@@ -1,4 +1,4 @@
-"""What users' code gives back, as the results of a module."""
+"""Results of users' code as rows of a user operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module takes and gives, as its author declared it."""
+"""The declaration of a user operator: arguments and results, as its author declared them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How people declare modules: `@ab.uda` for aggregates, `@ab.udo` for operators."""
+"""The decorators that declare user operators: `@ab.uda` for aggregates, `@ab.udo` for operators."""
 
 from __future__ import annotations
 

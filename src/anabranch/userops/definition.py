@@ -1,4 +1,4 @@
-"""Where the code of a module stands, and how it gets to where it runs."""
+"""The code of a user operator: where it is defined, and how it gets to workers."""
 
 from __future__ import annotations
 

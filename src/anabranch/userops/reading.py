@@ -1,4 +1,4 @@
-"""What the annotations of a function or a class say of a module."""
+"""Read the declaration of a user operator from the annotations of a function or a class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module is shown of events: values of its types, without NULLs, perhaps with times."""
+"""Events as a user operator sees them: values of its types, without NULLs, perhaps with times."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What can be told of a plan by looking at it."""
+"""Properties of a plan that follow from its operators."""

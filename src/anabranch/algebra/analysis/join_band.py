@@ -1,4 +1,4 @@
-"""What of a join's predicate keeps the sides near each other: `a BETWEEN b - 1 AND b + 1`."""
+"""The band condition of a join: its sides are near each other, `a BETWEEN b - 1 AND b + 1`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a join's predicate is an equation between the sides."""
+"""The equations between the sides of a join, out of its predicate."""
 
 from __future__ import annotations
 

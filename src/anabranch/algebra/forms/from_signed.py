@@ -100,7 +100,7 @@ def _sums(changes: Counter[int]) -> Iterator[tuple[int, int]]:
 
 
 def no_sign(label: str, row: Payload, start: int) -> StreamError:
-    """What is said of a row with another sign than 1 and -1."""
+    """The error for a row with another sign than 1 and -1."""
     return StreamError(
         "a sign is neither 1 nor -1",
         where=f"{label}: {show_payload(row)} at instant {format_time(start)}",
@@ -109,7 +109,7 @@ def no_sign(label: str, row: Payload, start: int) -> StreamError:
 
 
 def too_long(label: str, instants: int) -> StreamError:
-    """What is said of signs that hold for very long."""
+    """The error for signs that hold for very long."""
     return StreamError(
         f"a sign holds at {instants} instants",
         where=label,

@@ -1,4 +1,4 @@
-"""What a query has said so far, kept small enough for a process that shows it."""
+"""The answer of a query so far, small enough for the process that shows it."""
 
 from __future__ import annotations
 

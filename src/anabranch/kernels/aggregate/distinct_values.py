@@ -1,4 +1,4 @@
-"""Which different values hold at each instant."""
+"""The distinct values of an argument at each instant."""
 
 from __future__ import annotations
 

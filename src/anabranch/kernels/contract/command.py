@@ -1,4 +1,4 @@
-"""What somebody wants of a running query."""
+"""Commands to a running query."""
 
 from __future__ import annotations
 

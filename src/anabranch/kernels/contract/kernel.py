@@ -1,4 +1,4 @@
-"""What a physical operator is: a pure step over batches and a trace."""
+"""The contract of a physical operator: a pure step over batches and a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that say which window shows them."""
+"""Rows that carry the window they belong to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a key belongs: what rows, and what is remembered of them, say about their shard."""
+"""Routes: how rows, and the state kept of them, tell the shard of their key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came on one side of a join, and the pairs it makes with what is held of the other."""
+"""The moves on one side of a join, and their pairs with the stored rows of the other."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class FinalKernel(Stateful):
 
     @property
     def label(self) -> str:
-        """What it is there for."""
+        """The label in explain: final emission."""
         return "Final (holds what may still change)"
 
     @property

@@ -1,4 +1,4 @@
-"""Where multiplicities rise and fall, before and after a batch."""
+"""Jumps of multiplicities, up and down, before and after a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What begins and what ends, as points."""
+"""Begins and ends of payloads as points."""
 
 from __future__ import annotations
 

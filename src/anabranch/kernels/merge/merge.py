@@ -104,7 +104,7 @@ class MergeKernel(Stateful):
         return packed_schema(self.schema, hashed=(ID, CHECK), counted=(COPY,))
 
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
-        """The moves with what tells them apart, and who says so."""
+        """The moves with hashes of their payloads and the numbers of their copies."""
         rows = len(batch)
         columns = [batch.payload.column(name) for name in self.schema.names]
         by_start = self.node.chosen in ("r0", "r1")

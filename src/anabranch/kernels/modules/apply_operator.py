@@ -98,7 +98,7 @@ class ApplyOperatorKernel(Stateful):
 
     @property
     def spread(self) -> str:
-        """What is grouped by."""
+        """The grouping keys."""
         return ", ".join(name for name, _ in self.node.group_by) or "nothing"
 
     @property
@@ -108,7 +108,7 @@ class ApplyOperatorKernel(Stateful):
 
     @property
     def looks_back(self) -> bool:
-        """What has ended since is told of."""
+        """Windows that have ended since are shown."""
         return True
 
     @property
@@ -235,7 +235,7 @@ class ApplyOperatorKernel(Stateful):
         return rows.take(pa.array(np.flatnonzero(numbers(rows, COUNT) > 0)))
 
     def _shown(self, windows: Windows, frontier: Frontier, runs: Runs) -> Mask:
-        """Which windows are told of: those that have ended, or that have begun.
+        """The windows that are shown: those that have ended, or that have begun.
 
         What is settled of a window stays, also if its end moves away again.
         """

@@ -1,4 +1,4 @@
-"""Ask user operators about many windows at once, and check what they say."""
+"""Call user operators for many windows at once, and check their results."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Failures:
         return report
 
     def run(self) -> SortedRun | None:
-        """What is reported, as a list of a trace has it."""
+        """The reports as a run of the trace."""
         if not self.count:
             return None
         reports = [{"failed": self.count}, *self.reports]

@@ -171,8 +171,8 @@ def open_since(
 
 
 def ends_settle(node: ApplyOperator) -> bool:
-    """Whether what is said of a window is settled up to its end, though that may still move.
+    """True if the result of a window is settled up to its end, though that may still move.
 
-    If it moves, what was said holds longer, and that is all.
+    If it moves, the result holds longer, and that is all.
     """
     return isinstance(node.window, Snapshot) and not node.time_sensitive and node.columns is None

@@ -1,4 +1,4 @@
-"""What is remembered of windows: lists of rows that add up, found by group and time."""
+"""The lists of a trace about windows: bags of rows with counts, found by group and time."""
 
 from __future__ import annotations
 

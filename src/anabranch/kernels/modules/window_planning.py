@@ -1,4 +1,4 @@
-"""What a batch does to windows, and what user operators see of the events in them."""
+"""The effect of a batch on windows, and the events in them as user operators see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernel runs a node, and what rows it needs together."""
+"""The kernel of each node, and the rows that it needs in one shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns of its sources a plan reads."""
+"""The columns of its sources that a plan reads."""
 
 from __future__ import annotations
 

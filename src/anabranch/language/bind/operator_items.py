@@ -1,4 +1,4 @@
-"""Modules in FROM: what they say of the windows of a stream."""
+"""User operators in FROM, over the windows of a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a user says about a join to the nodes that do it."""
+"""Joins and as-of joins of the Python API as nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which column a name means."""
+"""Resolve the name of a column."""
 
 from __future__ import annotations
 

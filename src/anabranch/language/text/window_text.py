@@ -1,4 +1,4 @@
-"""What a query says about windows, as it is written."""
+"""Window clauses of a query as they were written."""
 
 from __future__ import annotations
 

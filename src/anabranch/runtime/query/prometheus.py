@@ -1,4 +1,4 @@
-"""What queries do, for Prometheus."""
+"""Metrics of queries in the text format of Prometheus."""
 
 from __future__ import annotations
 

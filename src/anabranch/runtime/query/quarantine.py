@@ -1,4 +1,4 @@
-"""Windows that modules failed for: what is told of them, and where some of them are kept."""
+"""Windows for which user operators failed: reports, and the log of the quarantine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FailedEvent:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedWindow:
-    """What is told of a window that a user operator gave no results for.
+    """The report of a window for which a user operator gave no results.
 
     Attributes:
         batch: The batch in which it failed.
@@ -53,7 +53,7 @@ class FailedWindow:
 
 
 def failed_windows(batch: BatchMetrics) -> Iterator[FailedWindow]:
-    """What is told of failed windows in the metrics of a batch."""
+    """The failed windows in the metrics of a batch."""
     for stage, counted in batch.stages.items():
         for report in counted.reports:
             yield from reported_windows(batch.batch, stage, report)

@@ -1,4 +1,4 @@
-"""What went wrong, out of what Spark says about it."""
+"""The error that a worker raised, out of the text of Spark's exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a checkpoint says about its query: the file `query.json`."""
+"""The record of a query in its checkpoint: the file `query.json`."""
 
 from __future__ import annotations
 

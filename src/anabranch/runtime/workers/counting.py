@@ -1,4 +1,4 @@
-"""What one shard of a stage tells of what senders have read, and of what they have delivered."""
+"""Counters of one shard of a stage: rows that senders have read, and rows they have delivered."""
 
 from __future__ import annotations
 

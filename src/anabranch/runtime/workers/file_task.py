@@ -1,4 +1,4 @@
-"""What the file source does, without Spark."""
+"""The tasks of the file source, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far everything that a stage reads has come by a batch."""
+"""Progress of all inputs of a stage by a batch."""
 
 from __future__ import annotations
 

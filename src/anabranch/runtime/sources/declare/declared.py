@@ -1,4 +1,4 @@
-"""What users say about a stream, checked."""
+"""Declarations of users about a stream, checked."""
 
 from __future__ import annotations
 
