@@ -44,14 +44,14 @@ class LocalRunner:
 
     def step(
         self,
-        given: Mapping[str, EventBatch],
+        came: Mapping[str, EventBatch],
         copies: Mapping[str, Copies] | None = None,
         commands: Sequence[Command] = (),
     ) -> EventBatch:
         """Take in one batch per source (a source may be left out) and give back the output.
 
         Args:
-            given: The rows; those of a source with copies have the column `__copy`.
+            came: The rows; those of a source with copies have the column `__copy`.
             copies: What copies have promised by now; those that are left out stay as they are.
             commands: What came through the control stream.
         """
@@ -61,7 +61,7 @@ class LocalRunner:
             self._stables[name] = Time(max(self._stables[name], best))
         batches: dict[Address, EventBatch] = {}
         for name in self.plan.sources:
-            batch = given.get(name, EventBatch.empty(self.plan.arriving(name)))
+            batch = came.get(name, EventBatch.empty(self.plan.arriving(name)))
             self._stables[name] = Time(max(self._stables[name], batch.stable))
             batches[Address.source(name)] = batch.with_stable(self._stables[name])
         for stage in self.plan.stages:
