@@ -21,6 +21,7 @@ from anabranch.aggregates.call import AggregateCall, Function
 from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
+from anabranch.errors import StreamError
 from anabranch.expressions.expression import Expression
 from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.columns.sum_lanes import SumLane
@@ -208,6 +209,28 @@ def test_decimals_and_large_integers_have_exact_averages_and_variances() -> None
     start = np.zeros(len(payload), np.int64)
     batch = EventBatch(payload, start, start, start + np.array([9, 8, 7, 6, 5, 4]))
     assert_agrees(node, [batch])
+
+
+@pytest.mark.parametrize("digits", [18, 19, 38])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_a_sum_of_decimals_is_right_or_refused(digits: int, count: int) -> None:
+    kind = pa.decimal128(digits, 0)
+    schema = pa.schema([("d", kind)])
+    largest = 10**digits - 1
+    payload = pa.RecordBatch.from_arrays(
+        [pa.array([Decimal(largest)] * count + [Decimal(-largest)], kind)], schema=schema
+    )
+    start = np.zeros(len(payload), np.int64)
+    # The negative value ends at 5: until then one of the others does not count.
+    ends = np.array([9] * count + [5])
+    batch = EventBatch(payload, start, start, ends)
+    call = AggregateCall(function="sum", argument=Expression.parse("d", schema))
+    node = Aggregation(input=Source(name="S", schema=schema), aggregates=(("n", call),))
+    if count * largest < 10**38:
+        assert_agrees(node, [batch])
+        return
+    with pytest.raises(StreamError, match="does not fit into DECIMAL"):
+        LocalRunner(node).step({"S": batch})
 
 
 @given(st.lists(floats | st.just(math.nan), min_size=1, max_size=20), st.integers(1, 9))

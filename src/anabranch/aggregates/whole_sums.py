@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from anabranch.aggregates.value_groups import Ints, Mask
@@ -13,6 +14,8 @@ from anabranch.errors import StreamError
 from anabranch.model.numbers.exact_numbers import Exact
 
 _LOW: Final = np.int64(2**32 - 1)
+_LIMIT: Final = 10**38
+"""The first number that a decimal cannot hold."""
 
 
 def exact_of_limbs(limbs: Sequence[Ints]) -> Exact:
@@ -48,13 +51,20 @@ def sum_of_limbs(limbs: Sequence[Ints], none: Mask, text: str, kind: pa.DataType
         high = (top << 32) | (second & _LOW)
     else:
         high = upper[0] + (middle >> 32)
-    # 10^38 lies between 2^126 and 2^127: the top word says when 38 digits are not enough.
-    if (far | (np.abs(high.astype(np.float64)) >= 1e38 / 2.0**64)).any():
+    if (far | _is_too_long(high, low.view(np.uint64))).any():
         raise _overflow(text, "DECIMAL(38)", f"SUM(CAST({text} AS DOUBLE))")
     words = np.empty(2 * len(low), np.int64)
     words[0::2], words[1::2] = low, high
     valid = pa.array(~none)
     return pa.Array.from_buffers(kind, len(low), [valid.buffers()[1], pa.py_buffer(words)])
+
+
+def _is_too_long(high: Ints, low: npt.NDArray[np.uint64]) -> Mask:
+    """Where a number of 128 bits has more than 38 digits: from 10^38 on, up to -10^38."""
+    above, below = divmod(_LIMIT, 2**64), divmod(-_LIMIT, 2**64)
+    over = (high > above[0]) | ((high == above[0]) & (low >= np.uint64(above[1])))
+    under = (high < below[0]) | ((high == below[0]) & (low <= np.uint64(below[1])))
+    return np.asarray(over | under)
 
 
 def _overflow(text: str, kind: str, instead: str) -> StreamError:

@@ -70,9 +70,13 @@ def total_lane(owner: str) -> SumLane:
 
 
 def limb_count(kind: pa.DataType) -> int:
-    """How many limbs the sum of whole numbers of a type has."""
+    """How many limbs the sum of whole numbers of a type has.
+
+    Three limbs of a decimal, the first with 64 bits, hold sums below 2^127: more than 10^20 values
+    of 18 digits. Longer decimals have a limb more, so that a sum that is too large shows.
+    """
     if pa.types.is_decimal(kind):
-        return 3
+        return 3 if kind.precision <= 18 else 4
     return 2 if kind.bit_width > 32 else 1
 
 

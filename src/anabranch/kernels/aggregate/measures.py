@@ -227,7 +227,8 @@ def _split(values: pa.Array, kind: pa.DataType) -> list[Ints]:
         wide = values.cast(pa.decimal128(38, kind.scale))
         words = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset :][: 2 * len(wide)]
         low, high = words[0::2], words[1::2]
-        return [high, (low >> 32) & _LOW, low & _LOW]
+        upper = [high] if limb_count(kind) == 3 else [high >> 32, high & _LOW]
+        return [*upper, (low >> 32) & _LOW, low & _LOW]
     whole = values.cast(pa.int64(), safe=False).fill_null(0).to_numpy(zero_copy_only=False)
     return [whole >> 32, whole & _LOW] if limb_count(kind) == 2 else [whole]
 
