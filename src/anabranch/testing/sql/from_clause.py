@@ -185,9 +185,8 @@ class Sources:
         else:
             facts = replace(base, granules=granules_in(base))
         if entry.change in ("Istream", "Dstream"):
+            # Rstream is not among them: the last piece of a lifetime may be open.
             facts = replace(facts, points=True, endless=False)
-        elif entry.change == "Rstream":
-            facts = replace(facts, points=True)
         if entry.window is not None:
             unbounded = entry.window.size is None or entry.window.unit == "ROWS"
             facts = replace(facts, points=False, endless=facts.endless or unbounded)
