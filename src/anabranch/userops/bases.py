@@ -45,7 +45,7 @@ class Aggregate(_Base, Generic[R]):
     >>> class Spread(Aggregate[float], empty=None):
     ...     def compute(self, prices: list[float]) -> float:
     ...         return max(prices) - min(prices)
-    >>> module_of(Spread).signature
+    >>> operator_of(Spread).signature
     'spread(prices DOUBLE) -> DOUBLE'
     """
 

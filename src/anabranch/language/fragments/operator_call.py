@@ -25,9 +25,9 @@ from anabranch.language.text.words import parse_scalar, tokenize
 
 
 def calls_operator(text: str, operators: Mapping[str, Template]) -> bool:
-    """Whether a text calls a module by a name that no built-in aggregate has.
+    """Whether a text calls a user operator by a name that no built-in aggregate has.
 
-    >>> calls_module("median(x)", {}), calls_module("no call at all", {})
+    >>> calls_operator("median(x)", {}), calls_operator("no call at all", {})
     (False, False)
     """
     try:
