@@ -51,7 +51,7 @@ test: setup $(CLASSES) ## all tests but those marked faults, size, deep or slow
 
 test-fast: export ANABRANCH_HYPOTHESIS ?= fast
 test-fast: setup ## the tests without Spark with few examples, for the inner loop; below 3 minutes
-	$(BIN)/pytest -q -n 2 --ignore tests/e2e --ignore tests/bench \
+	$(BIN)/pytest -q -n 2 --ignore tests/e2e --ignore tests/bench --ignore tests/size \
 	  -m 'not spark and not faults and not slow and not deep and not size and not commands'
 
 # What Spark loads at every start is loaded once and kept: a start takes three quarters of the time.
