@@ -25,7 +25,7 @@ os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {E
 
 # A shared machine stalls now and then, so the time of one example says nothing.
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("fast", PATIENT, max_examples=2)
+settings.register_profile("fast", PATIENT, max_examples=3)
 settings.register_profile("dev", PATIENT, max_examples=10)
 settings.register_profile("ci", PATIENT, max_examples=25, print_blob=True)
 settings.register_profile("nightly", PATIENT, max_examples=2_000, print_blob=True)
