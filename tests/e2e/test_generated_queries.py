@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 DEEP = settings.get_current_profile_name() == "nightly"
 QUERIES = 60 if DEEP else 18
 TOGETHER = 6
-CUT = 12 if DEEP else 4
+CUT = 12 if DEEP else 6
 """So many of them run once more, over files that are cut in another way."""
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 DEEP = settings.get_current_profile_name() == "nightly"
 
 
-@settings(max_examples=50 if DEEP else 5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50 if DEEP else 8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data(), streams(SCHEMA, max_size=14).flatmap(batchings), st.booleans())
 def test_a_drawn_plan_on_spark(
     spark: object, data: st.DataObject, batches: list[EventBatch], final: bool
