@@ -14,11 +14,13 @@ from anabranch.host import Host
 from anabranch.model.clock import chronon_of
 from anabranch.registry import Registry
 from anabranch.runtime.option import shown
+from anabranch.runtime.sources.archive_bounds import Keep
 from anabranch.runtime.sources.declare.declared import Declared, column_sets
 from anabranch.runtime.sources.options import MOST_ROWS, checked_options
 from anabranch.runtime.sources.spec import LatePolicy, Limits
 from anabranch.runtime.spark.source_functions import describe_source
 from anabranch.stream import Stream
+from anabranch.targets import PathText
 from anabranch.windowed import Span
 
 
@@ -39,6 +41,8 @@ class Declares(ABC):
         schema: pa.Schema | None = None,
         delay: Span | None = None,
         late: LatePolicy = "drop",
+        archive: PathText | None = None,
+        keep: Span | tuple[Span | None, int | None] | None = None,
         heartbeat: Span | None = None,
         chronon: Span | None = None,
         ordered: bool = False,
@@ -67,7 +71,14 @@ class Declares(ABC):
             schema: The payload columns; None: found out.
             delay: No row comes later than that behind the largest start seen. None: only the
                 stable points in the stream itself count.
-            late: What happens to rows that are later all the same: `drop`, `adjust` or `fail`.
+            late: What happens to rows that are later all the same: `drop`, `adjust` (cut off the
+                part before the stable point), `fail`, or `revise` (correct the results, also
+                those that are final).
+            archive: The folder in which rows are kept after they were read, so that they can be
+                read again. None: with `late="revise"` or `keep` it is in the checkpoint, else
+                nothing is kept.
+            keep: How much the archive keeps: `"30 days"` behind the stable point, a number of rows,
+                or both: `("30 days", 10_000_000)`. None: everything.
             heartbeat: After so long without a row the stream's time goes on with the clock, so
                 that it holds nobody up. None: a silent stream is waited for.
             chronon: How long one step of time is: of whole numbers, so that durations may have
@@ -101,6 +112,8 @@ class Declares(ABC):
                 "schema": schema,
                 "delay": delay,
                 "late": late,
+                "archive": archive,
+                "keep": keep,
                 "heartbeat": heartbeat,
                 "chronon": chronon,
                 "ordered": ordered,
@@ -124,6 +137,8 @@ class Declares(ABC):
             schema=schema,
             delay=delay,
             late=late,
+            archive=None if archive is None else str(archive),
+            keep=Keep.of(keep),
             heartbeat=heartbeat,
             chronon=None if chronon is None else chronon_of(chronon),
             ordered=ordered,

@@ -35,7 +35,13 @@ from anabranch.rebinding import BoundQuery
 from anabranch.registry import Registry
 from anabranch.runtime.option import FUNCTION, NAME, Option, shown
 from anabranch.runtime.query.local import LocalRun
-from anabranch.runtime.query.options import PlanChoice, check_engine, check_run
+from anabranch.runtime.query.options import (
+    PlanChoice,
+    ReplayChoice,
+    RevisionResponse,
+    check_engine,
+    check_run,
+)
 from anabranch.runtime.query.run import Run
 from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.spark.source_functions import Connect, connect, describe_source
@@ -250,6 +256,8 @@ class Engine(Declares):
         allow_unbounded: bool = False,
         changed: bool = False,
         plan: PlanChoice = "optimized",
+        revisions: RevisionResponse = "emit",
+        replay: ReplayChoice = "auto",
     ) -> list[Run]:
         """Run several queries as one query of Spark; what they have in common runs once.
 
@@ -269,6 +277,8 @@ class Engine(Declares):
                 resume; new ones begin with the next batch, and must be over sources that are
                 never corrected, or that are also new.
             plan: As for `Stream.start`.
+            revisions: As for `Stream.start`.
+            replay: As for `Stream.start`.
 
         Raises:
             PlanError: There are no queries, or not as many outputs; or a new query would need
@@ -283,6 +293,8 @@ class Engine(Declares):
             allow_unbounded=allow_unbounded,
             changed=changed,
             plan=plan,
+            revisions=revisions,
+            replay=replay,
         )
         _refuse_other_than_queries(queries)
         names = unlike([query.name for query in queries])
@@ -302,6 +314,9 @@ class Engine(Declares):
             available_now=available_now,
             allow_unbounded=allow_unbounded,
             changed=changed,
+            revisions=revisions,
+            replay=replay,
+            caller="start_all",
         )
 
     def explain_all(

@@ -6,10 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
+from anabranch.errors import PlanError
 from anabranch.host import Host
 from anabranch.model.clock import MICROSECONDS
 from anabranch.planning import PlannedQueries
 from anabranch.runtime.query.notes import say
+from anabranch.runtime.query.options import (
+    ReplayChoice,
+    RevisionResponse,
+    refuse_without_revisions,
+)
 from anabranch.runtime.query.run import Run
 from anabranch.runtime.sinks.sinks import Sink
 from anabranch.runtime.store.folder import Folder
@@ -39,6 +45,9 @@ def start_planned(
     available_now: bool = False,
     allow_unbounded: bool = False,
     changed: bool = False,
+    revisions: RevisionResponse = "emit",
+    replay: ReplayChoice = "auto",
+    caller: str = "start",
 ) -> list[Run]:
     """Run queries, each with its output, as one query of Spark; options as for `start_all`."""
     from anabranch.runtime.query.start import start_query
@@ -46,6 +55,7 @@ def start_planned(
     for query in planned.queries:
         say(query.notes)
     planned.refuse(allow_unbounded=allow_unbounded)
+    refuse_without_revisions(caller, planned.promises, revisions=revisions, replay=replay)
     runs = start_query(
         host.spark,
         _work(host, planned),
@@ -56,6 +66,8 @@ def start_planned(
         trigger=None if trigger is None else f"{MICROSECONDS.duration(trigger)} microseconds",
         available_now=available_now,
         changed=changed,
+        revisions=revisions,
+        replay=replay,
     )
     return [
         host.runs.add(run, output.name, query.shared, output.uses)
@@ -70,11 +82,24 @@ def planned_frame(
     from anabranch.runtime.query.start import stream_rows
 
     planned.refuse(allow_unbounded=allow_unbounded)
+    _refuse_revisions(planned)
     frame, opened = stream_rows(
         host.spark, _work(host, planned), checkpoint=checkpoint, shards=host.shard_count
     )
     host.closing.append(opened.close)
     return frame
+
+
+def _refuse_revisions(planned: PlannedQueries) -> None:
+    """A DataFrame of elements has no room for revisions of what is settled."""
+    for promise in planned.promises:
+        if promise.late == "revise":
+            raise PlanError(
+                "revisions cannot be handed on in a DataFrame",
+                where=f"to_df of a query over source '{promise.source}', which has LATE REVISE",
+                hint="start the query with an output of its own, or declare another policy: LATE "
+                "DROP, LATE ADJUST or LATE FAIL",
+            )
 
 
 def _work(host: Host, planned: PlannedQueries) -> Work:

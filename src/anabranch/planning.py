@@ -24,7 +24,7 @@ from anabranch.runtime.query.options import PlanChoice
 from anabranch.runtime.query.tables import lookup_tables
 from anabranch.runtime.query.workers_can import find_spark_only
 from anabranch.runtime.sources.declare.shared_results import Published, reuse
-from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.sources.spec import FileSource, Promise
 
 if TYPE_CHECKING:
     from anabranch.runtime.spark.frame_source import FrameSource
@@ -56,7 +56,8 @@ class PlannedQuery:
         shared: The same over results that other queries publish; `written` where there are none.
         optimized: The plan that runs, and the rules that led to it.
         notes: Remarks for the author of the query.
-        order_notes: What the order of rows in its sources means for lateness.
+        source_notes: What the order of rows in its sources means for lateness, and which of them
+            have an archive.
         leaves: What is known of the output, in words.
         clock: How its results count time.
         unbounded: Why its state may grow for ever; None where it does not.
@@ -67,7 +68,7 @@ class PlannedQuery:
     shared: Node
     optimized: Optimized
     notes: tuple[str, ...]
-    order_notes: tuple[str, ...]
+    source_notes: tuple[str, ...]
     leaves: str
     clock: Clock
     unbounded: PlanError | None
@@ -97,6 +98,12 @@ class PlannedQueries:
     frames: Mapping[str, FrameSource] = field(default_factory=dict)
     tables: Mapping[str, FileSource] = field(default_factory=dict)
 
+    @property
+    def promises(self) -> tuple[Promise, ...]:
+        """What the sources promise, that are read as streams."""
+        in_files = tuple(each.promise for each in self.files)
+        return in_files + tuple(each.promise for each in self.frames.values())
+
     def refusals(self, *, allow_unbounded: bool = False) -> tuple[PlanError, ...]:
         """Why they cannot be started: nothing for queries that can."""
         unbounded = [] if allow_unbounded else [query.unbounded for query in self.queries]
@@ -125,7 +132,7 @@ class PlannedQueries:
             optimized=query.optimized,
             physical=self.physical,
             leaves=query.leaves,
-            notes=(*query.notes, *query.order_notes),
+            notes=(*query.notes, *query.source_notes),
             spark=tuple((name, spark_plan(each.frame)) for name, each in self.frames.items()),
         )
 
@@ -169,7 +176,7 @@ def plan_queries(
                 shared=node,
                 optimized=_with_sharing(best, query.node, node),
                 notes=(*query.remarks, *map(str, notes_of(node, own, emit))),
-                order_notes=tuple(each.order_note for each in own.values() if each.order_note),
+                source_notes=_source_notes(own),
                 leaves=query.node.properties.emitted(emit).label,
                 clock=clock_of(query.node),
                 unbounded=find_unbounded(node),
@@ -196,6 +203,12 @@ def _over_published(
         return query.node, query.sources
     node, sources = reuse(query.node, query.sources, published)
     return (query.node, query.sources) if node == query.node else (node, sources)
+
+
+def _source_notes(sources: Mapping[str, Any]) -> tuple[str, ...]:
+    """What `explain` says of the sources themselves."""
+    found = [note for each in sources.values() for note in (each.order_note, each.archive_note)]
+    return tuple(note for note in found if note is not None)
 
 
 def _optimized(nodes: Sequence[Node], plan: PlanChoice) -> list[Optimized]:

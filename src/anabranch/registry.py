@@ -41,7 +41,7 @@ from anabranch.runtime.option import NAME, Option
 from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.declare.declared_in_sql import checked_durations, declared_in_sql
 from anabranch.runtime.sources.files.delta_table import DELTA
-from anabranch.runtime.spark.source_functions import Connect
+from anabranch.runtime.spark.source_functions import Connect, resolve_path
 from anabranch.userops.bases import operator_of
 from anabranch.userops.library import default_library
 
@@ -187,7 +187,11 @@ class Registry:
         self._refuse_taken(statement)
         try:
             checked_durations(statement)
-            source, leaf = describe(declared_in_sql(statement))
+            declared = declared_in_sql(statement)
+            if declared.archive is not None:
+                path = resolve_path(declared.archive, statement.script.name)
+                declared = replaced(declared, archive=path)
+            source, leaf = describe(declared)
         except AnabranchError as problem:
             problem.where = problem.where or f"source '{statement.name}'"
             raise

@@ -16,7 +16,13 @@ from anabranch.launch import QueryOutput, planned_frame, start_planned
 from anabranch.planning import PlannedQueries, plan_queries
 from anabranch.runtime.query.local import LocalRun, run_locally
 from anabranch.runtime.query.notes import notes_of, say
-from anabranch.runtime.query.options import PlanChoice, check_run
+from anabranch.runtime.query.options import (
+    PlanChoice,
+    ReplayChoice,
+    RevisionResponse,
+    check_run,
+    refuse_without_revisions,
+)
 from anabranch.runtime.query.run import Run
 from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.sinks.sinks import Callback
@@ -110,6 +116,8 @@ class Stream(Fluent):
         allow_unbounded: bool = False,
         share: bool = True,
         plan: PlanChoice = "optimized",
+        revisions: RevisionResponse = "emit",
+        replay: ReplayChoice = "auto",
     ) -> Run:
         """Run the query on Spark.
 
@@ -130,6 +138,12 @@ class Stream(Fluent):
                 log folder, read that log. The query then goes no further than the other one.
             plan: `as-written` switches the optimizer off: operators run in the order in which they
                 were written. The answer is the same; a checkpoint belongs to one of the two plans.
+            revisions: What late rows of sources with `late="revise"` lead to. `emit`: results are
+                corrected, also those that are final; `archive`: only the archive is corrected;
+                `ignore`: they are counted.
+            replay: What is read again from the archive to correct final results. `RA`: everything;
+                `RM`: what the lineage of the results names; `RW`: what windows and lifetimes of the
+                plan reach; `auto` chooses by cost.
         """
         check_run(
             "start",
@@ -142,6 +156,8 @@ class Stream(Fluent):
             allow_unbounded=allow_unbounded,
             share=share,
             plan=plan,
+            revisions=revisions,
+            replay=replay,
         )
         make_sink, beside = choose_sink(to, foreach)
         home = beside if checkpoint is None else str(checkpoint)
@@ -153,6 +169,8 @@ class Stream(Fluent):
             trigger=trigger,
             available_now=available_now,
             allow_unbounded=allow_unbounded,
+            revisions=revisions,
+            replay=replay,
         )
         return run
 
@@ -196,6 +214,8 @@ class Stream(Fluent):
         emit: Emission = "speculative",
         allow_unbounded: bool = False,
         plan: PlanChoice = "optimized",
+        revisions: RevisionResponse = "emit",
+        replay: ReplayChoice = "auto",
     ) -> LocalRun:
         """Run the query in this process, without Spark, over the present content of its files."""
         check_run(
@@ -205,10 +225,13 @@ class Stream(Fluent):
             emit=emit,
             allow_unbounded=allow_unbounded,
             plan=plan,
+            revisions=revisions,
+            replay=replay,
         )
         planned = self._planned(emit, plan)
         say(planned.queries[0].notes)
         planned.refuse(allow_unbounded=allow_unbounded)
+        refuse_without_revisions("run_local", planned.promises, revisions=revisions, replay=replay)
         make_sink, folder = choose_sink(to, foreach)
         sink = make_sink(Folder.at(f"{folder}/out") if folder else Folder.at("."))
         return run_locally(
@@ -217,6 +240,8 @@ class Stream(Fluent):
             sink,
             clock=planned.queries[0].clock,
             tables=planned.tables,
+            revisions=revisions,
+            replay=replay,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 import anabranch as ab
 from anabranch.algebra.source import Source
+from anabranch.model.time import Duration
+from anabranch.runtime.sources.spec import ArchiveSpec
 
 COLUMNS = "(id BIGINT, k STRING, at BIGINT{})"
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.string()), ("at", pa.int64())])
@@ -39,6 +42,28 @@ SAME: dict[str, tuple[str, str, dict[str, Any]]] = {
         "ORDERED BY at ORDERED KEYED LATE FAIL",
         {"unique": ["id"], "hide_times": True, "ordered": True, "keyed": True, "late": "fail"},
     ),
+    "revised": ("", "ORDERED BY at KEEP DELAY 2 LATE REVISE", {"delay": 2, "late": "revise"}),
+    "revised, in order": (
+        "",
+        "ORDERED BY at KEEP ORDERED LATE REVISE",
+        {"ordered": True, "late": "revise"},
+    ),
+    "archived": (
+        "",
+        "ORDERED BY at KEEP DELAY 2 LATE REVISE ARCHIVE 'archive/s' KEEP 500 CHRONONS, 1000 ROWS",
+        {"delay": 2, "late": "revise", "archive": "archive/s", "keep": (500, 1000)},
+    ),
+    "an archive without revisions": (
+        "",
+        "ARCHIVE 'archive/s' ORDERED BY at KEEP",
+        {"archive": Path("archive/s")},
+    ),
+    "rows that are kept": ("", "ORDERED BY at KEEP KEEP 7 ROWS", {"keep": 7}),
+    "an age with a unit": (
+        "",
+        "ORDERED BY at KEEP KEEP 2 MINUTES KEEP 7 ROWS CHRONON 1 SECOND",
+        {"keep": ("2 minutes", 7), "chronon": "1 second"},
+    ),
 }
 
 
@@ -57,6 +82,7 @@ def test_both_languages_declare_the_same(rows: Path, case: str) -> None:
     assert leaf(in_sql) == leaf(in_python)
     (mine,), (theirs,) = in_sql.sources.values(), in_python.sources.values()
     assert mine.promise == theirs.promise
+    assert mine.archive == theirs.archive
 
 
 def test_rows_out_of_order_are_late(rows: Path, tmp_path: Path) -> None:
@@ -103,3 +129,127 @@ def test_merges_rely_on_what_is_declared(rows: Path) -> None:
     one = engine.stream(rows, name="one", **declared)
     other = engine.stream(rows, name="other", **declared)
     assert "r4" not in one.merge(other).node.label
+
+
+def test_rows_that_may_be_revised_are_not_inserts_only(rows: Path) -> None:
+    revised = leaf(ab.Engine().stream(rows, start="at", delay=2, late="revise")).properties
+    plain = leaf(ab.Engine().stream(rows, start="at", delay=2)).properties
+    assert (revised.insert_only, revised.only_points) == (False, True)
+    assert (plain.insert_only, plain.only_points) == (True, True)
+
+
+def test_an_order_that_revisions_break_is_not_promised(rows: Path) -> None:
+    stream = ab.Engine().stream(rows, start="at", ordered=True, late="revise")
+    assert leaf(stream).properties.order == "none"
+
+
+def test_an_archive_is_in_the_checkpoint_unless_it_has_a_folder(rows: Path) -> None:
+    def archive(**options: Any) -> Any:
+        (source,) = ab.Engine().stream(rows, start="at", **options).sources.values()
+        return source.archive
+
+    assert archive() is None
+    assert archive(late="adjust") is None
+    assert archive(late="revise") == ArchiveSpec()
+    assert archive(keep=timedelta(seconds=5), chronon="1 second") == ArchiveSpec(
+        keep_age=Duration(5)
+    )
+    assert archive(archive="kept") == ArchiveSpec(path=str(Path("kept").absolute()))
+    assert archive(archive="s3://bucket/kept/") == ArchiveSpec(path="s3://bucket/kept")
+
+
+def test_a_folder_beside_the_script_is_found_there(rows: Path) -> None:
+    (rows.parent / "kept").mkdir()
+    engine = ab.Engine()
+    engine.sql(
+        f"CREATE STREAM S (id BIGINT, at BIGINT) SOURCE '{rows}' ORDERED BY at ARCHIVE 'kept'",
+        name=str(rows.parent / "query.sql"),
+    )
+    (source,) = engine.sql("SELECT * FROM S").sources.values()
+    assert source.archive == ArchiveSpec(path=str(rows.parent / "kept"))
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"keep": "7"}, "keep must be an age with a unit, a number of rows"),
+        ({"keep": "0 days"}, "keep must be"),
+        ({"keep": (None, None)}, "keep must be"),
+        ({"keep": ("1 day", 5, 5)}, "keep must be"),
+        ({"keep": ("1 day", "5")}, "keep must be"),
+        ({"keep": "30 days"}, "the length of a chronon is not declared"),
+        ({"archive": "kafka:x"}, "an archive cannot be at 'kafka:'"),
+        ({"archive": "s3:bucket"}, "an archive cannot be at 's3:'"),
+        ({"late": "correct"}, "late must be one of drop, adjust, fail, revise"),
+    ],
+)
+def test_an_archive_that_makes_no_sense_is_refused(
+    rows: Path, options: dict[str, Any], what: str
+) -> None:
+    with pytest.raises(ab.AnabranchError, match=what) as raised:
+        ab.Engine().stream(rows, start="at", **options)
+    assert raised.value.where
+    assert raised.value.hint
+
+
+def test_an_archive_is_not_among_the_files_of_its_source(rows: Path) -> None:
+    folder = rows.parent
+    for path, archive in [
+        (folder, folder),
+        (folder, folder / "archive"),
+        (folder / "**/*.jsonl", folder / "archive"),
+    ]:
+        with pytest.raises(ab.PlanError, match="cannot be among its own files") as raised:
+            ab.Engine().stream(path, start="at", archive=archive)
+        assert raised.value.where
+        assert raised.value.hint
+    for path, archive in [
+        (folder, folder / "_archive"),
+        (folder / "*.jsonl", folder / "archive"),
+        (rows, folder / "archive"),
+    ]:
+        ab.Engine().stream(path, start="at", archive=archive)
+
+
+def test_copies_are_not_revised(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"insert": {"id": 1}, "start": 5}\n')
+    with pytest.raises(ab.PlanError, match="late rows of copies cannot be revised") as raised:
+        ab.Engine().stream(tmp_path, copies=True, late="revise")
+    assert raised.value.hint
+
+
+def test_explain_tells_of_an_archive(rows: Path) -> None:
+    def notes(**options: Any) -> str:
+        stream = ab.Engine().stream(rows, name="S", start="at", delay=2, **options)
+        return "\n".join(stream.explain_json()["notes"])
+
+    assert notes() == ""
+    assert notes(late="revise") == (
+        "archive of source 'S': in the checkpoint, keeps everything; late rows revise results"
+    )
+    assert notes(archive="/kept", keep=(500, 7)) == (
+        "archive of source 'S': /kept, keeps 500 and 7 rows"
+    )
+
+
+REVISIONS = [("revisions", "ignore"), ("revisions", "archive"), ("replay", "RA")]
+
+
+@pytest.mark.parametrize(("option", "value"), REVISIONS)
+def test_options_of_revisions_need_a_source_that_has_some(
+    rows: Path, option: str, value: str
+) -> None:
+    given: dict[str, Any] = {option: value}
+    plain = ab.Engine().stream(rows, start="at", delay=2)
+    with pytest.raises(ab.PlanError, match=f"{option} has no meaning for sources") as raised:
+        plain.run_local(**given)
+    assert raised.value.where
+    assert raised.value.hint
+    plain.run_local(revisions="emit", replay="auto")
+    ab.Engine().stream(rows, start="at", delay=2, late="revise").run_local(**given)
+
+
+def test_nothing_is_replayed_for_results_that_are_not_corrected(rows: Path) -> None:
+    query = ab.Engine().stream(rows, start="at", delay=2, late="revise")
+    with pytest.raises(ab.PlanError, match="replay has no meaning with revisions='ignore'"):
+        query.run_local(revisions="ignore", replay="RW")

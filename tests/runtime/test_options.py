@@ -49,6 +49,8 @@ FITS: Final[Mapping[str, set[str]]] = {
     "max_rows_per_batch": {"none"},
     "max_files_per_batch": {"none"},
     "late": set(),
+    "archive": {"none", "text"},
+    "keep": {"none"},
     "ordered": {"flag"},
     "keyed": {"flag"},
     "unique": {"none"},
@@ -129,7 +131,11 @@ LITERALS: Final[Mapping[str, str]] = {
     "list": "[1]",
     "object": "STRUCT(1)",
 }
-FITS_SQL: Final[Mapping[str, set[str]]] = {"ends": {"flag"}, "delay": {"zero"}}
+FITS_SQL: Final[Mapping[str, set[str]]] = {
+    "ends": {"flag"},
+    "delay": {"zero"},
+    "archive": {"text"},
+}
 
 
 @pytest.mark.parametrize("option", [n for n, each in SOURCE_OPTIONS.items() if each.in_sql])
@@ -189,6 +195,8 @@ FITTING: Final[Mapping[str, Any]] = {
     "schema": pa.schema([("item", pa.int64())]),
     "delay": 1,
     "late": "adjust",
+    "archive": "archived",
+    "keep": ("30 days", 1000),
     "heartbeat": "1 second",
     "chronon": timedelta(seconds=1),
     "ends": True,
@@ -259,6 +267,9 @@ def test_an_option_is_refused_where_it_means_nothing(tmp_path: Path, kind: Sourc
         "HEARTBEAT 2 SECONDS",
         "LATE DROP",
         "LATE FAIL",
+        "LATE REVISE",
+        "ARCHIVE 'archived'",
+        "KEEP 30 ROWS",
         "WITH (ends = TRUE)",
         "WITH (ends = FALSE)",
         "WITH (max_rows_per_batch = 10)",
@@ -292,6 +303,8 @@ FITS_RUN: Final[Mapping[str, set[str]]] = {
     "allow_unbounded": {"flag"},
     "share": {"flag"},
     "plan": set(),
+    "revisions": set(),
+    "replay": set(),
     "changed": {"flag"},
     "spark": {"none"},
     "shards": {"none"},

@@ -77,6 +77,20 @@ def run(
         typer.Option("--allow-unbounded", help="Accept a query whose state grows without bound."),
     ] = False,
     plan: PlanOption = "optimized",
+    revisions: Annotated[
+        str,
+        typer.Option(
+            help="What late rows of sources with LATE REVISE lead to: 'emit' (corrected results), "
+            "'archive' (only the archive is corrected), or 'ignore' (they are counted)."
+        ),
+    ] = "emit",
+    replay: Annotated[
+        str,
+        typer.Option(
+            help="What is read again to correct final results: 'RA' (everything), 'RM' (what "
+            "their lineage names), 'RW' (what the windows of the plan reach), or 'auto'."
+        ),
+    ] = "auto",
     modules: Modules = None,
 ) -> None:
     r"""Run a script; the last SELECT is the query.
@@ -104,7 +118,7 @@ def run(
 
     flags: dict[str, Any] = {"--to": to, "--emit": emit, "--checkpoint": checkpoint}
     flags |= {"--trigger": trigger, "--shards": shards, "--metrics-port": metrics_port}
-    flags |= {"--plan": plan}
+    flags |= {"--plan": plan, "--revisions": revisions, "--replay": replay}
     check_flags(flags)
     # A target that cannot be written to is refused before anything starts.
     if every:
@@ -116,6 +130,7 @@ def run(
     with Engine(shards=shards) as own:
         register_operators(own, modules)
         options: dict[str, Any] = {"emit": emit, "allow_unbounded": allow_unbounded, "plan": plan}
+        options |= {"revisions": revisions, "replay": replay}
         if engine == "local":
             query = last_query(own, file, emit)
             query = query.canonical() if canonical else query

@@ -8,6 +8,7 @@ import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
 from anabranch.errors import QueryError
+from anabranch.language.text.script import Span
 from anabranch.language.text.statements import CreateSource, SourceCall
 from anabranch.language.text.types import parse_type
 from anabranch.language.text.words import Words
@@ -15,8 +16,12 @@ from anabranch.language.text.words import Words
 _HINT: Final = (
     "write CREATE STREAM name (column TYPE, ...) SOURCE 'path' [ORDERED BY column [KEEP] "
     "[UNTIL column]] [EDGES [BY column, ...]] [ORDERED] [KEYED] [DELAY duration] "
-    "[HEARTBEAT duration] [LATE DROP | ADJUST | FAIL] [CHRONON duration] "
-    "[WITH (option = value, ...)]"
+    "[HEARTBEAT duration] [LATE DROP | ADJUST | FAIL | REVISE] [ARCHIVE 'path'] "
+    "[KEEP duration | count ROWS] [CHRONON duration] [WITH (option = value, ...)]"
+)
+_KEEP_HINT: Final = (
+    "write KEEP 30 DAYS, KEEP 10000000 ROWS, or both: KEEP 30 DAYS, 10000000 ROWS; for times that "
+    "are whole numbers KEEP 500 CHRONONS"
 )
 _POLICIES: Final = ("DROP", "ADJUST", "FAIL", "REVISE")
 
@@ -34,6 +39,7 @@ def read_create_source(words: Words, name: str, *, relation: bool, replace: bool
             raise words.wrong(f"{clause.upper()} is given twice", _HINT)
         found[clause] = value
     start, keep, end = found.pop("ordered by", (None, False, None))
+    age, rows = found.pop("keep", (None, None))
     _check_time(words, name, columns, start, end)
     return CreateSource(
         script=words.script,
@@ -45,6 +51,8 @@ def read_create_source(words: Words, name: str, *, relation: bool, replace: bool
         start=start,
         end=end,
         keep=keep,
+        keep_age=age,
+        keep_rows=rows,
         options=found.pop("with", {}),
         unique=unique,
         replace=replace,
@@ -139,9 +147,9 @@ def _literal(words: Words) -> Any:
 def _clause(words: Words) -> tuple[str, Any]:
     if words.take("ORDERED", "BY"):
         start = words.name("the column of time", _HINT)
-        keep = words.take("KEEP")
+        keep = _keeps_column(words)
         end = words.name("the column with the end", _HINT) if words.take("UNTIL") else None
-        return "ordered by", (start, keep or words.take("KEEP"), end)
+        return "ordered by", (start, keep or _keeps_column(words), end)
     if words.take("EDGES"):
         return "edges", _edges(words) if words.take("BY") else ()
     for clause in ("ORDERED", "KEYED"):
@@ -155,12 +163,61 @@ def _clause(words: Words) -> tuple[str, Any]:
         if policy is None:
             raise words.wrong(
                 "LATE needs a policy for late rows",
-                "write LATE DROP, LATE ADJUST or LATE FAIL",
+                "write LATE DROP, LATE ADJUST, LATE FAIL or LATE REVISE",
             )
         return "late", policy.lower()
+    if words.take("ARCHIVE"):
+        return "archive", _archive(words)
+    if words.take("KEEP"):
+        return "keep", _keep(words)
     if words.take("WITH"):
         return "with", _options(words)
     raise words.wrong(f"'{words.tokens[words.at].text}' is not expected here", _HINT)
+
+
+def _keeps_column(words: Words) -> bool:
+    """KEEP behind the column of time; with a bound behind it, it is that of the archive."""
+    if words.word != "KEEP" or words.next_kind in (TokenType.NUMBER, TokenType.STRING):
+        return False
+    return words.next_kind != TokenType.INTERVAL and words.take("KEEP")
+
+
+def _archive(words: Words) -> str:
+    hint = "write ARCHIVE and a folder: ARCHIVE 'archive/quotes'"
+    at = words.here
+    path = words.text("the folder of ARCHIVE", hint)
+    if not path.strip():
+        raise words.script.wrong("the folder of ARCHIVE is empty", at, hint)
+    return path
+
+
+def _keep(words: Words) -> tuple[str | None, int | None]:
+    """`30 DAYS`, `1000 ROWS`, or both of them; the word KEEP may stand before each."""
+    age: str | None = None
+    rows: int | None = None
+    while True:
+        at = words.here
+        bound = words.duration("the bound of KEEP")
+        if words.take("ROWS") or words.take("ROW"):
+            if rows is not None:
+                raise words.script.wrong("KEEP has a number of rows twice", at, _KEEP_HINT)
+            rows = _row_count(words, bound, at)
+        else:
+            if age is not None:
+                raise words.script.wrong("KEEP has an age twice", at, _KEEP_HINT)
+            if bound.replace(".", "").isdigit() and not words.take("CHRONONS"):
+                raise words.script.wrong(
+                    f"'{bound}' has no unit: is it an age or a number of rows?", at, _KEEP_HINT
+                )
+            age = bound
+        if not (words.take(",") or words.take("KEEP")):
+            return age, rows
+
+
+def _row_count(words: Words, count: str, at: Span) -> int:
+    if not count.isdigit() or not int(count):
+        raise words.script.wrong(f"'{count}' is not a number of rows", at, _KEEP_HINT)
+    return int(count)
 
 
 def _edges(words: Words) -> tuple[str, ...]:

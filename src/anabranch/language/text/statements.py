@@ -32,7 +32,7 @@ class SourceCall:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateSource:
-    """`CREATE STREAM | TABLE name (columns) SOURCE ... ORDERED BY ... DELAY ... LATE ...`.
+    """`CREATE STREAM | TABLE name (columns) SOURCE ... ORDERED BY ... LATE ... ARCHIVE ...`.
 
     Attributes:
         name: What queries call it.
@@ -45,6 +45,9 @@ class CreateSource:
         delay: How late rows may be.
         heartbeat: How long a silent source is waited for.
         late: What happens to rows that are later.
+        archive: The folder of ARCHIVE, where rows are kept to be read again.
+        keep_age: How old rows become there; KEEP 30 DAYS.
+        keep_rows: How many rows stay there; KEEP 1000 ROWS.
         chronon: How long one step of integer time is.
         options: What `WITH (name = value)` says.
         unique: Sets of columns in which no two rows ever agree: UNIQUE, PRIMARY KEY.
@@ -66,6 +69,9 @@ class CreateSource:
     delay: str | None = None
     heartbeat: str | None = None
     late: str | None = None
+    archive: str | None = None
+    keep_age: str | None = None
+    keep_rows: int | None = None
     chronon: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     unique: tuple[tuple[str, ...], ...] = ()

@@ -180,6 +180,11 @@ class Words:
         return str(self.tokens[self.at].text).upper()
 
     @property
+    def next_kind(self) -> TokenType | None:
+        """The kind of the word behind the next one; None at the end."""
+        return self.tokens[self.at + 1].token_type if self.at + 1 < len(self.tokens) else None
+
+    @property
     def done(self) -> bool:
         """Whether all words are read."""
         return self.at >= len(self.tokens)

@@ -29,6 +29,7 @@ from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.messages.counters import failed_windows_in
 from anabranch.runtime.messages.heads import OutputHead, OutputSummary
 from anabranch.runtime.query.metrics import RowTotals
+from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import reported_windows
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.sinks.sinks import Begin, LinesSink, ShardResult, Sink
@@ -129,6 +130,8 @@ def run_locally(
     *,
     clock: Clock = INTEGERS,
     tables: Mapping[str, FileSource] = NO_TABLES,
+    revisions: RevisionResponse = "emit",
+    replay: ReplayChoice = "auto",
 ) -> LocalRun:
     """Run a plan over everything that its sources have.
 
@@ -138,11 +141,14 @@ def run_locally(
         sink: Where the results go.
         clock: How they count time.
         tables: The relations in files that are looked up in.
+        revisions: What revisions of its sources lead to.
+        replay: What is read again for them.
 
     Raises:
         PlanError: A source is not in files.
         StreamError: There is no such file or folder.
     """
+    del revisions, replay
     sources = {source.name: source for source in files}
     missing = [name for name in plan.sources if name not in sources]
     if missing:

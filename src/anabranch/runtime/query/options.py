@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, get_args
 
 from anabranch.errors import PlanError
@@ -27,9 +27,20 @@ from anabranch.runtime.option import (
     word,
 )
 from anabranch.runtime.sinks.message_sink import Messages
+from anabranch.runtime.sources.spec import Promise
 
 PlanChoice = Literal["optimized", "as-written"]
 """Whether the optimiser chooses the plan, or operators run in the order they were written in."""
+
+RevisionResponse = Literal["ignore", "archive", "emit"]
+"""What a revision of a source leads to: it is counted; it corrects the archive; or results, too."""
+
+ReplayChoice = Literal["auto", "RA", "RM", "RW"]
+"""What is read again to correct settled results.
+
+RA: everything in the archive. RM: what the lineage of the results names. RW: what windows and
+lifetimes of the plan reach. `auto` chooses by cost.
+"""
 
 _STARTS: Final = frozenset({"start", "start_all", "run_local", "to_df"})
 _ON_SPARK: Final = _STARTS - {"run_local"}
@@ -103,6 +114,22 @@ RUN_OPTIONS: Final = table_of(
         flag="--plan",
     ),
     Option(
+        name="revisions",
+        kind=word(*get_args(RevisionResponse)),
+        default="emit",
+        nullable=False,
+        applies_to=_STARTS - {"to_df"},
+        flag="--revisions",
+    ),
+    Option(
+        name="replay",
+        kind=word(*get_args(ReplayChoice)),
+        default="auto",
+        nullable=False,
+        applies_to=_STARTS - {"to_df"},
+        flag="--replay",
+    ),
+    Option(
         name="changed",
         kind=FLAG,
         default=False,
@@ -159,6 +186,31 @@ def check_run(caller: str, **given: Any) -> None:
             "trigger has no meaning with available_now",
             where=where,
             hint="available_now reads the present input at once; leave out one of the two",
+        )
+
+
+def refuse_without_revisions(
+    caller: str, promises: Iterable[Promise], *, revisions: str, replay: str
+) -> None:
+    """Refuse options about revisions that mean nothing for the sources of a query.
+
+    Raises:
+        PlanError: No source of the query has revisions, or they replay nothing.
+    """
+    given = {"revisions": revisions, "replay": replay}
+    odd = [name for name, value in given.items() if value != RUN_OPTIONS[name].default]
+    where = f"{caller}(...)"
+    if odd and all(promise.late != "revise" for promise in promises):
+        raise PlanError(
+            f"{odd[0]} has no meaning for sources without revisions",
+            where=f"{where}: no source of the query is declared LATE REVISE",
+            hint=f"leave {odd[0]} out, or declare a source with LATE REVISE (late='revise')",
+        )
+    if "replay" in odd and revisions != "emit":
+        raise PlanError(
+            f"replay has no meaning with revisions='{revisions}'",
+            where=where,
+            hint="leave replay out, or set revisions='emit': only then results are corrected",
         )
 
 

@@ -20,6 +20,7 @@ from anabranch.model.time import Time
 from anabranch.runtime.elements.elements import element_schema
 from anabranch.runtime.query.checkpoint import Checkpoint
 from anabranch.runtime.query.metrics import batch_metrics
+from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
 from anabranch.runtime.query.run import Committed, Execution, Run
 from anabranch.runtime.query.tables import store_tables
@@ -52,6 +53,8 @@ class Work:
         clocks: How the results of each output count time.
         keep: How many versions of the state stay.
         older: The stages of a query that began before its state told its shard.
+        revisions: What revisions of its sources lead to.
+        replay: What is read again for them.
     """
 
     plan: PhysicalPlan
@@ -63,6 +66,8 @@ class Work:
     clocks: tuple[Clock, ...] = (INTEGERS,)
     keep: int = KEEP
     older: Callable[[], PhysicalPlan] | None = None
+    revisions: RevisionResponse = "emit"
+    replay: ReplayChoice = "auto"
 
 
 def start_query(
@@ -76,6 +81,8 @@ def start_query(
     available_now: bool = False,
     changed: bool = False,
     reshard: bool = False,
+    revisions: RevisionResponse = "emit",
+    replay: ReplayChoice = "auto",
 ) -> list[Run]:
     """Start a query of Spark, and with it as many queries as the plan has outputs.
 
@@ -90,7 +97,10 @@ def start_query(
         available_now: Process what is there, then end.
         changed: The plan may be another one than before.
         reshard: A query that has another number of shards gets this one.
+        revisions: What revisions of its sources lead to.
+        replay: What is read again for them.
     """
+    work = replace(work, revisions=revisions, replay=replay)
     streaming = tuple(frame.name for frame in work.frames if frame.frame.isStreaming)
     opened = Checkpoint(
         checkpoint,

@@ -13,6 +13,7 @@ from anabranch.runtime.option import (
     DURATION,
     FLAG,
     NAME,
+    PATH,
     POSITIVE_DURATION,
     SCHEMA,
     Option,
@@ -22,6 +23,7 @@ from anabranch.runtime.option import (
     table_of,
     word,
 )
+from anabranch.runtime.sources.archive_bounds import KEEP
 from anabranch.runtime.sources.spec import LatePolicy
 
 SourceKind: TypeAlias = Literal[
@@ -51,6 +53,9 @@ _STREAMS_IN_FILES: Final[frozenset[str]] = frozenset(
     ("rows", "arrival", "elements", "log", "delta")
 )
 _WITH_COLUMNS: Final[frozenset[str]] = frozenset(("rows", "delta", "frame", "still"))
+
+_ARCHIVED: Final[frozenset[str]] = _WITH_COLUMNS | {"elements", "log"}
+_NO_ARCHIVE: Final = "its rows are never late, and it has no archive"
 
 MOST_ROWS: Final = 1_000_000
 """The rows of a source that go into one batch, if nobody says otherwise."""
@@ -93,6 +98,20 @@ SOURCE_OPTIONS: Final = table_of(
         applies_to=_WITH_COLUMNS | {"elements", "log", "copies"},
         clause="LATE",
         why_not="its rows are never late",
+    ),
+    Option(
+        name="archive",
+        kind=PATH,
+        applies_to=_ARCHIVED,
+        clause="ARCHIVE",
+        why_not=_NO_ARCHIVE,
+    ),
+    Option(
+        name="keep",
+        kind=KEEP,
+        applies_to=_ARCHIVED,
+        clause="KEEP",
+        why_not=_NO_ARCHIVE,
     ),
     Option(
         name="heartbeat",

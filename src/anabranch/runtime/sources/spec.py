@@ -10,8 +10,12 @@ import pyarrow as pa
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.time import Duration
 
-LatePolicy: TypeAlias = Literal["drop", "adjust", "fail"]
-"""What happens to a row that breaks a promise: leave it out, clip it, or stop the query."""
+LatePolicy: TypeAlias = Literal["drop", "adjust", "fail", "revise"]
+"""What happens to a row that breaks a promise: leave it out, clip it, stop the query, or revise.
+
+With `revise` the part of its effect above the stable point enters the query, and the part below
+becomes a revision of the results.
+"""
 
 FileForm: TypeAlias = Literal["parquet", "json", "csv", "lines", "log", "copies", "delta"]
 """Rows as Parquet, JSON lines or CSV; elements as JSON lines; a log folder of another query.
@@ -92,6 +96,29 @@ USUAL: Final = Limits()
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSpec:
+    """Where the rows of a source are kept after they were read, and for how long.
+
+    Attributes:
+        path: The folder; None: in the checkpoint of the query.
+        keep_age: Rows may go that are older than that, in chronons behind the stable point; None:
+            no row is too old.
+        keep_rows: Of more rows than that the oldest may go; None: any number stays.
+    """
+
+    path: str | None = None
+    keep_age: Duration | None = None
+    keep_rows: int | None = None
+
+    def label(self, clock: Clock) -> str:
+        """For people: `in the checkpoint, keeps 30d and 10000000 rows`."""
+        bounds = [] if self.keep_age is None else [clock.format_duration(self.keep_age)]
+        bounds += [] if self.keep_rows is None else [f"{self.keep_rows} rows"]
+        return f"{self.path or 'in the checkpoint'}, keeps {' and '.join(bounds) or 'everything'}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
     """A stream in files.
 
@@ -107,6 +134,7 @@ class FileSource:
         ordered: Files, and rows in them, are in the order of the stream. In a table of elements
             that Spark or Delta has written they are not: what one look finds is one batch, whose
             stable points hold behind all of it.
+        archive: Where its rows are kept to be read again; None: nowhere.
     """
 
     promise: Promise
@@ -118,6 +146,7 @@ class FileSource:
     ends: bool = False
     limits: Limits = USUAL
     ordered: bool = True
+    archive: ArchiveSpec | None = None
 
     @property
     def name(self) -> str:
@@ -139,6 +168,11 @@ class FileSource:
         """What it means for lateness if rows have no order; None where they have one."""
         return None if self.ordered or self.ends else unordered_note(self.name)
 
+    @property
+    def archive_note(self) -> str | None:
+        """Where its rows are kept, and whether late ones are revisions; None where they are not."""
+        return archive_note(self.promise, self.archive)
+
 
 def unordered_note(source: str) -> str:
     """What `explain` says of a source whose rows have no positions."""
@@ -146,3 +180,11 @@ def unordered_note(source: str) -> str:
         f"order of source '{source}': none; lateness is decided per batch, so the cut into batches "
         "decides which rows are late"
     )
+
+
+def archive_note(promise: Promise, archive: ArchiveSpec | None) -> str | None:
+    """What `explain` says of a source whose rows are kept."""
+    if archive is None:
+        return None
+    revised = "; late rows revise results" if promise.late == "revise" else ""
+    return f"archive of source '{promise.source}': {archive.label(promise.clock)}{revised}"

@@ -34,10 +34,12 @@ from anabranch.runtime.sources.rows import arrivals_of, latest_start
 from anabranch.runtime.sources.spec import (
     ARRIVAL,
     USUAL,
+    ArchiveSpec,
     FileSource,
     Limits,
     Promise,
     Shape,
+    archive_note,
     unordered_note,
 )
 from anabranch.runtime.spark.batch_id import current_batch, current_partition, current_query
@@ -52,7 +54,8 @@ from anabranch.runtime.workers.source_task import Piece, send_source, without_or
 class FrameSource:
     """A DataFrame with times in some of its columns.
 
-    Sorted by the columns `order`, if there are any, its rows are elements in their order.
+    Sorted by the columns `order`, if there are any, its rows are elements in their order. Rows are
+    kept to be read again where it has an `archive`.
     """
 
     promise: Promise
@@ -62,6 +65,7 @@ class FrameSource:
     shape: Shape
     limits: Limits = USUAL
     order: tuple[str, ...] = ()
+    archive: ArchiveSpec | None = None
 
     @property
     def name(self) -> str:
@@ -87,6 +91,11 @@ class FrameSource:
             return None
         options = (self.promise.delay, self.promise.heartbeat, self.shape.kind)
         return unordered_note(self.name) if any(each is not None for each in options) else None
+
+    @property
+    def archive_note(self) -> str | None:
+        """Where its rows are kept, and whether late ones are revisions; None where they are not."""
+        return archive_note(self.promise, self.archive)
 
 
 def frame_schema(frame: DataFrame) -> pa.Schema:
@@ -170,6 +179,7 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
         shape=Shape(**{"start": None, **own}),
         limits=declared.limits,
         order=tuple(f"_{name}" for name in order),
+        archive=declared.archive_spec(promise.clock),
     )
     return source, leaf_of(declared, schema, shape, promise.clock)
 
@@ -263,6 +273,7 @@ def as_files(source: FrameSource, folder: str) -> FileSource:
         ends=True,
         limits=source.limits,
         ordered=bool(source.order) or source.shape.kind is None,
+        archive=source.archive,
     )
 
 

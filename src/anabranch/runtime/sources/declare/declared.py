@@ -11,8 +11,17 @@ from anabranch.algebra.source import Source
 from anabranch.errors import PlanError, QueryError
 from anabranch.model.clock import Clock
 from anabranch.model.time import FOREVER, Duration
+from anabranch.runtime.sources.archive_bounds import EVERYTHING, Keep, archive_folder, lies_in
 from anabranch.runtime.sources.options import SourceKind, refuse_misplaced
-from anabranch.runtime.sources.spec import ARRIVAL, USUAL, LatePolicy, Limits, Promise, Shape
+from anabranch.runtime.sources.spec import (
+    ARRIVAL,
+    USUAL,
+    ArchiveSpec,
+    LatePolicy,
+    Limits,
+    Promise,
+    Shape,
+)
 
 
 @final
@@ -28,6 +37,9 @@ class Declared:
         schema: The payload columns.
         delay: How late rows may be.
         late: What happens to those that are later.
+        archive: The folder in which its rows are kept to be read again; None: with `keep`, or if
+            late rows are revised, it is in the checkpoint, else there is none.
+        keep: How much the archive keeps.
         heartbeat: How long it may be silent before its time goes on with the clock.
         chronon: How many microseconds one step of its time is.
         ends: Whether what is there now is all.
@@ -50,6 +62,8 @@ class Declared:
     schema: pa.Schema | None = None
     delay: Any = None
     late: LatePolicy = "drop"
+    archive: str | None = None
+    keep: Keep = EVERYTHING
     heartbeat: Any = None
     chronon: Duration | None = None
     ends: bool = False
@@ -147,6 +161,30 @@ class Declared:
             stamped=self.stamped,
         )
 
+    def archive_spec(self, clock: Clock, path: str | None = None) -> ArchiveSpec | None:
+        """The archive of a stream that counts time like this, checked; None: there is none.
+
+        Args:
+            clock: How the stream counts time.
+            path: Where the rows are, if they are in files.
+
+        Raises:
+            PlanError: The archive would be among the files of the source.
+            QueryError: The age that it keeps is not one for this clock.
+        """
+        if self.archive is None and self.keep == EVERYTHING and self.late != "revise":
+            return None
+        folder = None if self.archive is None else archive_folder(self.archive, self.name)
+        if folder is not None and path is not None and lies_in(folder, path):
+            raise PlanError(
+                "the archive of a source cannot be among its own files",
+                where=f"source '{self.name}': {path}, archive {self.archive}",
+                hint="choose another folder: ARCHIVE 'archive/name' in SQL, archive='archive/name' "
+                "in Python",
+            )
+        age = None if self.keep.age is None else self._span(clock, self.keep.age)
+        return ArchiveSpec(path=folder, keep_age=age, keep_rows=self.keep.rows)
+
     def _span(self, clock: Clock, span: Any) -> Duration:
         try:
             return clock.duration(span)
@@ -187,13 +225,14 @@ def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, clock: Clock) -
     return Source(
         name=declared.name,
         schema=schema,
-        insert_only=shape.kind is None,
+        # With revisions rows that were settled may change.
+        insert_only=shape.kind is None and declared.late != "revise",
         only_points=shape.kind is None and shape.end is None and shape.start is not None,
         timestamps=clock.timestamps,
         chronon=None if clock.is_usual else clock.chronon,
         relation=declared.relation,
         unique=_unique_sets(declared, schema),
-        order="start" if declared.ordered else "none",
+        order="start" if declared.ordered and declared.late != "revise" else "none",
         keyed=declared.keyed,
         always=always,
     )

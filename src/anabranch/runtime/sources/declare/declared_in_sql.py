@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.errors import PlanError, StreamError
+from anabranch.errors import PlanError
 from anabranch.language.text.statements import CreateSource
 from anabranch.model.clock import chronon_of
-from anabranch.runtime.option import unknown_option
+from anabranch.runtime.option import LARGEST, POSITIVE_DURATION, UnfitError, unknown_option
+from anabranch.runtime.sources.archive_bounds import Keep
 from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.options import IN_WITH, SOURCE_OPTIONS
 from anabranch.runtime.sources.spec import Limits
@@ -18,7 +19,6 @@ def declared_in_sql(statement: CreateSource) -> Declared:
 
     Raises:
         QueryError: There is no such option, or it does not take this value.
-        StreamError: Late rows shall be revised.
     """
     options = own_options(statement)
     usual = Limits() if not statement.relation else Limits(None, None)
@@ -26,12 +26,6 @@ def declared_in_sql(statement: CreateSource) -> Declared:
         options.get("max_rows_per_batch", usual.rows),
         options.get("max_files_per_batch", usual.files),
     )
-    if statement.late == "revise":
-        raise StreamError(
-            "late rows cannot be revised yet",
-            where=f"source '{statement.name}'",
-            hint="write LATE DROP, LATE ADJUST or LATE FAIL",
-        )
     return Declared(
         name=statement.name,
         start=_spelled(statement, statement.start),
@@ -40,6 +34,8 @@ def declared_in_sql(statement: CreateSource) -> Declared:
         schema=statement.columns,
         delay=statement.delay,
         late=statement.late or "drop",  # type: ignore[arg-type]
+        archive=statement.archive,
+        keep=Keep(statement.keep_age, statement.keep_rows),
         heartbeat=statement.heartbeat,
         chronon=None if statement.chronon is None else chronon_of(statement.chronon),
         ends=options.get("ends", statement.relation),
@@ -90,6 +86,8 @@ def _clauses(statement: CreateSource) -> list[str]:
         "schema": statement.columns,
         "delay": statement.delay,
         "late": statement.late,
+        "archive": statement.archive,
+        "keep": statement.keep_age or statement.keep_rows,
         "heartbeat": statement.heartbeat,
         "chronon": statement.chronon,
         "ordered": statement.ordered or None,
@@ -111,6 +109,14 @@ def checked_durations(statement: CreateSource) -> None:
         "heartbeat": statement.heartbeat,
         "chronon": statement.chronon,
     }
+    if statement.keep_age is not None:
+        _check_age(statement, statement.keep_age)
+    if statement.keep_rows is not None and statement.keep_rows > LARGEST:
+        raise statement.script.wrong(
+            f"KEEP cannot count {statement.keep_rows} rows",
+            statement.span,
+            f"the largest number is {LARGEST}; leave it out to keep every row",
+        )
     for name, value in durations.items():
         option = SOURCE_OPTIONS[name]
         try:
@@ -119,6 +125,17 @@ def checked_durations(statement: CreateSource) -> None:
             what = problem.what.replace(name, str(option.clause), 1)
             hint = f"write {option.clause} 5 SECONDS, or leave it out"
             raise statement.script.wrong(what, statement.span, hint) from None
+
+
+def _check_age(statement: CreateSource, age: str) -> None:
+    try:
+        POSITIVE_DURATION.check(age)
+    except UnfitError:
+        raise statement.script.wrong(
+            f"KEEP must have an age above 0, not '{age}'",
+            statement.span,
+            "write KEEP 30 DAYS, or leave it out to keep every row",
+        ) from None
 
 
 def _spelled(statement: CreateSource, name: str | None) -> str | None:

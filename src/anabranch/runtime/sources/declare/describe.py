@@ -152,6 +152,7 @@ def _source(
         ends=declared.ends,
         limits=declared.limits,
         ordered=ordered,
+        archive=declared.archive_spec(promise.clock, path),
     )
     if not ordered:
         refuse_limits(declared, path)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from anabranch.algebra.source import Source
-from anabranch.errors import StreamError
+from anabranch.errors import PlanError, StreamError
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.files.stream_file import describe as describe_stream
 from anabranch.runtime.sources.declare.declared import Declared, leaf_of, with_times
@@ -25,6 +25,12 @@ def describe_copies(path: str, declared: Declared) -> tuple[FileSource, Source]:
         PlanError: What is declared makes no sense for copies.
     """
     declared.refuse_misplaced("table" if declared.relation else "copies", path)
+    if declared.late == "revise":
+        raise PlanError(
+            "late rows of copies cannot be revised",
+            where=f"source '{declared.name}': {path}",
+            hint="a merge takes what another copy says; write LATE DROP, LATE ADJUST or LATE FAIL",
+        )
     copies = list_copies(path)
     schema, clock = declared.schema, INTEGERS
     if copies:

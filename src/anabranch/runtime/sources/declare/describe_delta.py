@@ -71,6 +71,7 @@ def describe_delta(path: str, declared: Declared) -> tuple[FileSource, Source]:
         limits=declared.limits,
         # Its versions are in order, but somebody may have rewritten files: then rows are not.
         ordered=not order,
+        archive=declared.archive_spec(promise.clock, path),
     )
     return source, leaf_of(declared, schema, shape, promise.clock)
 
