@@ -45,8 +45,10 @@ class FileCopy:
         # What a stream says against its own promise it has said before, or it makes no sense.
         bound = np.maximum(piece.bound, self.stable)
         fine = (batch.start >= bound) | ((batch.end >= bound) & (batch.new_end >= bound))
-        self.rows += len(batch)
-        self.repeated += len(batch) - int(fine.sum())
+        # A revision changes what is settled, and that is no longer compared.
+        revised = sum(len(revision.changes) for revision in piece.revisions)
+        self.rows += len(batch) + revised
+        self.repeated += len(batch) - int(fine.sum()) + revised
         self.stable = max(self.stable, int(batch.stable))
         furthest = int(batch.start.max(initial=BEGINNING))
         self.position = max(self.position, furthest, min(self.stable, int(FOREVER) - 1))

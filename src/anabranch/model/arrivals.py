@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from anabranch.model.batch import EventBatch, take_rows
 from anabranch.model.elements import Adjust, Element, Stable, batch_of
-from anabranch.model.time import BEGINNING, Time, TimeArray
+from anabranch.model.revision import Revision
+from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 
 @final
@@ -28,6 +29,8 @@ class Arrivals:
         stable_positions: Where these stand.
         left_out: So many rows came besides, and do not matter but for their time.
         latest: The largest start of those.
+        revisions: The revisions of the piece, in order. Their changes are not in `batch`.
+        revision_positions: Where these stand.
     """
 
     batch: EventBatch
@@ -37,6 +40,8 @@ class Arrivals:
     stable_positions: npt.NDArray[np.int64]
     left_out: int = 0
     latest: Time = BEGINNING
+    revisions: tuple[Revision, ...] = ()
+    revision_positions: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -57,32 +62,58 @@ class Arrivals:
             yield self
             return
         for first in range(0, len(self), rows):
-            last = first + rows
-            whole = slice(first, last)
-            # Stables go with the rows in front of them.
-            low = self.position[first] if first else BEGINNING
-            high = self.position[last] if last < len(self) else np.iinfo(np.int64).max
-            among = (self.stable_positions >= low) & (self.stable_positions < high)
-            stables = self.stables[among]
-            yield Arrivals(
-                batch=EventBatch(
-                    self.batch.payload.slice(first, rows),
-                    self.batch.start[whole],
-                    self.batch.end[whole],
-                    self.batch.new_end[whole],
-                    Time(int(stables.max(initial=BEGINNING))),
-                ),
-                position=self.position[whole],
-                is_adjust=self.is_adjust[whole],
-                stables=stables,
-                stable_positions=self.stable_positions[among],
-            )
+            last = min(first + rows, len(self))
+            # Stables and revisions go with the rows in front of them.
+            low = int(self.position[first]) if first else int(BEGINNING)
+            high = int(self.position[last]) if last < len(self) else int(FOREVER)
+            yield self._between(first, last, low, high)
+
+    def by_revision(self) -> Iterator[Arrivals]:
+        """The same in pieces with at most one revision each, which is the first of its piece."""
+        if not self.revisions:
+            yield self
+            return
+        cuts = [int(BEGINNING), *self.revision_positions, int(FOREVER)]
+        rows = np.searchsorted(self.position, cuts).tolist()
+        for piece in range(len(cuts) - 1):
+            yield self._between(rows[piece], rows[piece + 1], cuts[piece], cuts[piece + 1])
+
+    def parts(self) -> Iterator[EventBatch | Revision]:
+        """Revisions and the rows between them, in their order."""
+        for piece in self.by_revision():
+            yield from piece.revisions
+            yield piece.batch
+
+    def flattened(self) -> Arrivals:
+        """The changes of revisions as ordinary rows at the position of their revision.
+
+        So a query reads them: they lie below the stable point, and its policy for late rows
+        decides what becomes of them.
+        """
+        if not self.revisions:
+            return self
+        changes = [revision.changes for revision in self.revisions]
+        counts = [len(batch) for batch in changes]
+        position = np.concatenate([self.position, np.repeat(self.revision_positions, counts)])
+        withdrawn = [batch.new_end == batch.start for batch in changes]
+        is_adjust = np.concatenate([self.is_adjust, *withdrawn])
+        order = np.argsort(position, kind="stable")
+        batch = EventBatch.concat([self.batch, *changes]).take(order)
+        return replace(
+            self,
+            batch=batch.with_stable(self.batch.stable),
+            position=position[order],
+            is_adjust=is_adjust[order],
+            revisions=(),
+            revision_positions=(),
+        )
 
     def without(self, row: int) -> Arrivals:
         """All but one row."""
         keep = np.delete(np.arange(len(self)), row)
         batch = self.batch
-        return Arrivals(
+        return replace(
+            self,
             batch=EventBatch(
                 take_rows(batch.payload, keep),
                 batch.start[keep],
@@ -92,8 +123,28 @@ class Arrivals:
             ),
             position=self.position[keep],
             is_adjust=self.is_adjust[keep],
-            stables=self.stables,
-            stable_positions=self.stable_positions,
+        )
+
+    def _between(self, first: int, last: int, low: int, high: int) -> Arrivals:
+        """These rows, and what else stands at the positions from `low` to before `high`."""
+        rows = slice(first, last)
+        among = (self.stable_positions >= low) & (self.stable_positions < high)
+        stables = self.stables[among]
+        revised = [i for i, at in enumerate(self.revision_positions) if low <= at < high]
+        return Arrivals(
+            batch=EventBatch(
+                self.batch.payload.slice(first, last - first),
+                self.batch.start[rows],
+                self.batch.end[rows],
+                self.batch.new_end[rows],
+                Time(int(stables.max(initial=BEGINNING))),
+            ),
+            position=self.position[rows],
+            is_adjust=self.is_adjust[rows],
+            stables=stables,
+            stable_positions=self.stable_positions[among],
+            revisions=tuple(self.revisions[i] for i in revised),
+            revision_positions=tuple(self.revision_positions[i] for i in revised),
         )
 
     @staticmethod

@@ -9,6 +9,7 @@ import numpy as np
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 
@@ -21,6 +22,9 @@ def coarser(arrivals: Arrivals, step: int) -> Arrivals:
     the chronon of s or later.
 
     Example with step 10: a point [17, 18) becomes [1, 2), and [17, 45) becomes [1, 4).
+
+    Of a revision the chronons are left that it changes from their first instant on; so it never
+    reaches beyond the stable point.
     """
     if step == 1:
         return arrivals
@@ -32,6 +36,11 @@ def coarser(arrivals: Arrivals, step: int) -> Arrivals:
         return np.where(times > batch.start, held, start)
 
     stables = _chronons(arrivals.stables, step)
+    revised = [
+        (revision, at)
+        for each, at in zip(arrivals.revisions, arrivals.revision_positions)
+        if len((revision := _coarser_revision(each, step)).changes)
+    ]
     stable, latest = _chronons(np.array([batch.stable, arrivals.latest], np.int64), step).tolist()
     return replace(
         arrivals,
@@ -44,6 +53,8 @@ def coarser(arrivals: Arrivals, step: int) -> Arrivals:
         ),
         stables=stables,
         latest=Time(latest),
+        revisions=tuple(revision for revision, _ in revised),
+        revision_positions=tuple(at for _, at in revised),
     )
 
 
@@ -63,6 +74,19 @@ def in_microseconds(batch: EventBatch, clock: Clock) -> EventBatch:
         end=clock.microseconds(batch.end),
         new_end=clock.microseconds(batch.new_end),
         stable=Time(int(stable[0])),
+    )
+
+
+def _coarser_revision(revision: Revision, step: int) -> Revision:
+    changes = revision.changes
+    start, end, new_end = (
+        _chronons(times, step) for times in (changes.start, changes.end, changes.new_end)
+    )
+    return replace(
+        revision,
+        first=chronon_of_time(revision.first, step),
+        last=chronon_of_time(revision.last, step),
+        changes=replace(changes, start=start, end=end, new_end=new_end).where(end != new_end),
     )
 
 

@@ -10,7 +10,8 @@ import pyarrow.json as pj
 
 from anabranch.model.elements import Stable
 from anabranch.model.files.json_decode import show_json
-from anabranch.model.files.line_parser import LineParser
+from anabranch.model.files.line_parser import LineParser, RevisionLine
+from anabranch.model.files.revision_lines import revision_lines, without_revisions
 from anabranch.model.files.stream_lines import TIME_KEYS, has_time_key, with_numbers_for_forever
 
 _ISO_TIME: Final = re.compile(rb'(?<!\\)"(?:start|end|new_end|stable)"\s*:\s*"-?\d')
@@ -32,9 +33,15 @@ def infer_payload(data: bytes, first_line: int, name: str, schema: pa.Schema) ->
     Raises:
         StreamError: A line is not an element, or a column holds values of different kinds.
     """
-    found = _infer_fast(data)
+    others = without_revisions(data)
+    found = _infer_fast(others)
     both = None if found is None else unify(schema, found)
-    return _infer_exactly(data, first_line, name, schema) if both is None else both
+    if both is None:
+        return _infer_exactly(data, first_line, name, schema)
+    if others is not data:
+        for number, line in revision_lines(data, first_line):
+            both = _infer_exactly(line, number, name, both)
+    return both
 
 
 def has_iso_times(data: bytes) -> bool:
@@ -96,7 +103,8 @@ def _infer_exactly(data: bytes, first_line: int, name: str, schema: pa.Schema) -
     for number, text, element in parser.elements(data, first_line):
         if isinstance(element, Stable):
             continue
-        for column, value in dict(element.payload).items():
+        changes = element.changes if isinstance(element, RevisionLine) else (element,)
+        for column, value in (item for each in changes for item in dict(each.payload).items()):
             kind = _type_of(value)
             if (column, kind) in seen:
                 continue

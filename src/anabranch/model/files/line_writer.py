@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.files.json_encode import joined, row_text
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, TimeArray
 
 BLOCK_ROWS: Final = 65_536
@@ -22,10 +23,13 @@ _FIRST_YEAR: Final = -62_135_596_800_000_000
 _LAST_YEAR: Final = 253_402_300_800_000_000
 
 
-def write_lines(out: IO[bytes], batches: Iterable[EventBatch], *, clock: Clock) -> None:
-    """Write rows in the order of the batches, and each stable point that says more."""
+def write_lines(out: IO[bytes], parts: Iterable[EventBatch | Revision], *, clock: Clock) -> None:
+    """Write rows in the order of the batches, each stable point that says more, and revisions."""
     reached = int(BEGINNING)
-    for batch in batches:
+    for batch in parts:
+        if isinstance(batch, Revision):
+            out.write(revision_line(batch, clock=clock))
+            continue
         for first in range(0, len(batch), BLOCK_ROWS):
             rows = np.arange(first, min(first + BLOCK_ROWS, len(batch)))
             out.write(element_lines(batch.take(rows), clock=clock))
@@ -75,6 +79,15 @@ def stable_line(stable: int, *, clock: Clock = INTEGERS) -> bytes:
     """
     text = _time_text(np.array([stable], np.int64), clock=clock)[0].as_py()
     return f'{{"stable": {text}}}\n'.encode()
+
+
+def revision_line(revision: Revision, *, clock: Clock = INTEGERS) -> bytes:
+    """A revision as one JSON line, with all of its changes."""
+    span = np.array([revision.first, revision.last], np.int64)
+    first, last = _time_text(span, clock=clock).to_pylist()
+    changes = b", ".join(element_lines(revision.changes, clock=clock).splitlines())
+    head = f'{{"revise": {revision.number}, "from": {first}, "to": {last}, "changes": ['
+    return head.encode() + changes + b"]}\n"
 
 
 def _time_text(times: TimeArray, *, clock: Clock) -> pa.Array:

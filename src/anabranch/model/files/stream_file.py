@@ -20,7 +20,13 @@ from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.files.infer_schema import has_iso_times, infer_payload
 from anabranch.model.files.line_writer import write_lines
 from anabranch.model.files.stream_lines import LineReader
-from anabranch.model.files.stream_parquet import describe_parquet, read_parquet, write_parquet
+from anabranch.model.files.stream_parquet import (
+    describe_parquet,
+    parquet_has_revisions,
+    read_parquet,
+    write_parquet,
+)
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time
 
 CHUNK_ROWS: Final = 65_536
@@ -40,11 +46,15 @@ class StreamForm:
         schema: The payload columns.
         clock: How the file counts time: microseconds of timestamps, or plain numbers.
         unit: What positions count: `line` or `row`.
+        since: It has all events that end there or later; what was before has been removed.
+        revised: The number of the newest revision among what was removed.
     """
 
     schema: pa.Schema
     clock: Clock
     unit: str
+    since: Time = BEGINNING
+    revised: int = 0
 
     @property
     def timestamps(self) -> bool:
@@ -76,9 +86,11 @@ def describe(path: str | Path, *, whole: bool = False, name: str = "") -> Stream
 def read_batches(
     path: str | Path, schema: pa.Schema | None = None, chunk_rows: int = CHUNK_ROWS
 ) -> Iterator[EventBatch]:
-    """The stream in batches of at most `chunk_rows` rows; stable points only rise.
+    """The stream in batches of about `chunk_rows` rows; stable points only rise.
 
-    Without a schema the columns are inferred from the first block of the file.
+    Without a schema the columns are inferred from the first block of the file. Changes of revisions
+    are ordinary rows below the stable point: all rows together mean the snapshots after all
+    revisions. `read_parts` tells them apart.
 
     Raises:
         StreamError: The file cannot be read, or a line is not an element of the schema.
@@ -86,7 +98,19 @@ def read_batches(
     reached = int(BEGINNING)
     for piece in read_arrivals(path, schema, chunk_rows):
         reached = max(reached, piece.batch.stable)
-        yield piece.batch.with_stable(Time(reached))
+        yield piece.flattened().batch.with_stable(Time(reached))
+
+
+def read_parts(
+    path: str | Path, schema: pa.Schema | None = None
+) -> Iterator[EventBatch | Revision]:
+    """The stream in batches of rows, with the revisions between them; as `write_stream` takes it.
+
+    Raises:
+        StreamError: The file cannot be read, or a line is not an element of the schema.
+    """
+    for piece in read_arrivals(path, schema):
+        yield from piece.parts()
 
 
 def read_arrivals(
@@ -96,6 +120,7 @@ def read_arrivals(
     *,
     name: str = "",
     strict: bool = True,
+    revised: int = 0,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[Arrivals]:
     """The stream in pieces that remember positions, and the promises in between.
@@ -105,21 +130,61 @@ def read_arrivals(
         schema: The payload columns; inferred from the first block of the file if not given.
         chunk_rows: At most so many rows per piece.
         name: What errors call the file; its path if not given.
-        strict: Refuse lifetimes that end before they start.
+        strict: Refuse lifetimes that end before they start, and revisions that do not count up.
+        revised: The number of the newest revision before the beginning of the file.
         on_bytes: Is told how many bytes have been read, now and then.
     """
     file = _existing(path)
     payload_schema = describe(file, name=name).schema if schema is None else schema
+    called = name or str(path)
+    for piece in _pieces(file, payload_schema, chunk_rows, called, strict, on_bytes):
+        if strict and piece.revisions:
+            _refuse_miscounted(piece, revised, f"{called}, {_unit(file)}")
+            revised = piece.revisions[-1].number
+        yield piece
+
+
+def has_revisions(path: str | Path) -> bool:
+    """Whether a stream file may hold a revision; a look that is much cheaper than reading it."""
+    file = _existing(path)
     if _is_parquet(file):
-        yield from read_parquet(file, payload_schema, chunk_rows)
+        return parquet_has_revisions(file)
+    return any(b"revise" in data or b"\\u" in data for data, _ in _blocks(file, BLOCK_BYTES))
+
+
+def _pieces(
+    file: Path,
+    schema: pa.Schema,
+    chunk_rows: int,
+    name: str,
+    strict: bool,
+    on_bytes: Callable[[int], None] | None,
+) -> Iterator[Arrivals]:
+    if _is_parquet(file):
+        yield from read_parquet(file, schema, chunk_rows)
         return
-    reader = LineReader(schema=payload_schema, name=name or str(path), strict=strict)
+    reader = LineReader(schema=schema, name=name, strict=strict)
     read = 0
     for data, first_line in _blocks(file, min(BLOCK_BYTES, max(2**16, 128 * chunk_rows))):
         yield from reader.read(data, first_line).split(chunk_rows)
         read += len(data)
         if on_bytes is not None:
             on_bytes(read)
+
+
+def _refuse_miscounted(piece: Arrivals, before: int, where: str) -> None:
+    for revision, position in zip(piece.revisions, piece.revision_positions):
+        if revision.number != before + 1:
+            raise StreamError(
+                f"revision {revision.number} where revision {before + 1} was expected",
+                where=f"{where} {position}",
+                hint="revisions of a stream count up from 1, without gaps",
+            )
+        before = revision.number
+
+
+def _unit(file: Path) -> str:
+    return "row" if _is_parquet(file) else "line"
 
 
 def read_lines(
@@ -140,7 +205,7 @@ def read_lines(
 
 def write_stream(
     path: str | Path,
-    batches: Iterable[EventBatch],
+    batches: Iterable[EventBatch | Revision],
     timestamps: bool = False,
     *,
     clock: Clock | None = None,
@@ -150,7 +215,8 @@ def write_stream(
     Args:
         path: Ends in `.parquet` for a Parquet file of elements, anything else is JSON lines;
             `-` writes JSON lines to standard output. A file appears when it is complete.
-        batches: What to write; moves of nothing to nothing are left out.
+        batches: What to write, and revisions in their place among the batches; moves of nothing to
+            nothing are left out.
         timestamps: Times count microseconds: write them as ISO timestamps (Parquet: say so in the
             file).
         clock: How times are counted, where they are neither microseconds nor plain numbers.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
@@ -16,6 +16,7 @@ from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.files.json_decode import MisfitError, from_wire, has_decimal, wire_type
 from anabranch.model.files.line_parser import LineParser
+from anabranch.model.files.revision_lines import revision_lines, without_revisions
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 TIME_KEYS: Final = ("start", "end", "new_end", "stable")
@@ -45,13 +46,30 @@ class LineReader:
         Raises:
             StreamError: A line is not an element of this schema.
         """
-        arrivals = self._read_fast(data, first_line)
+        others = without_revisions(data)
+        arrivals = self._read_fast(others, first_line)
         exact = LineParser(name=self.name)
         if arrivals is None:
             arrivals = exact.read(data, self.schema, first_line)
+        elif others is not data:
+            arrivals = self._with_revisions(arrivals, exact, data, first_line)
         if self.strict:
             exact.refuse_reversed(arrivals, data, first_line)
         return arrivals
+
+    def _with_revisions(
+        self, arrivals: Arrivals, exact: LineParser, data: bytes, first_line: int
+    ) -> Arrivals:
+        """The elements of all other lines, with the revisions among them."""
+        lines = [
+            exact.read(line, self.schema, number)
+            for number, line in revision_lines(data, first_line)
+        ]
+        return replace(
+            arrivals,
+            revisions=tuple(revision for line in lines for revision in line.revisions),
+            revision_positions=tuple(at for line in lines for at in line.revision_positions),
+        )
 
     def _read_fast(self, data: bytes, first_line: int) -> Arrivals | None:
         """The same by Arrow's own reader, or None where that cannot be sure."""

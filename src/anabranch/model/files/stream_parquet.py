@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Final
@@ -17,11 +18,21 @@ from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock, clock_of_note, note_of_clock
+from anabranch.model.files.revision_rows import (
+    REVISE_KINDS,
+    REVISION_HINT,
+    RevisionCollector,
+    RevisionRow,
+)
+from anabranch.model.revision import Revision
+from anabranch.model.tally import Flags, Numbers
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 ELEMENT_COLUMNS: Final = ("kind", "start", "end", "new_end")
 _SPARK_KEY: Final = b"org.apache.spark.sql.parquet.row.metadata"
-_KINDS: Final = ("insert", "adjust", "stable")
+_KINDS: Final = ("insert", "adjust", "stable", *REVISE_KINDS)
+_REVISE: Final = 3
+"""Kinds from this one on are those of revisions."""
 ORDER_COLUMNS: Final = ("_batch", "_position")
 """In tables that have no order of their own: the batch of an element, and its position in it."""
 
@@ -68,28 +79,52 @@ def read_parquet(path: Path, schema: pa.Schema, rows: int) -> Iterator[Arrivals]
     times = [name for name in ELEMENT_COLUMNS if name in file.schema_arrow.names]
     first = 1
     wanted = [*times, *schema.names]
+    collector = RevisionCollector(str(path))
     for part in (
         _sorted(file, rows, wanted)
         if has_order(file.schema_arrow)
         else file.iter_batches(rows, columns=wanted)
     ):
-        yield _arrivals(part, schema, first, path)
+        position = np.arange(first, first + part.num_rows, dtype=np.int64)
+        code = pc.fill_null(pc.index_in(part.column("kind"), pa.array(_KINDS)), -1).to_numpy()
+        if collector.open is None and (code < _REVISE).all():
+            yield _arrivals(part, code, schema, position, path)
+        else:
+            yield _revised(part, code, schema, position, path, collector)
         first += part.num_rows
+    for position_, revision in collector.close():
+        none = Arrivals.of([], schema)
+        yield replace(none, revisions=(revision,), revision_positions=(position_,))
 
 
-def write_parquet(target: Path | IO[bytes], batches: Iterable[EventBatch], *, clock: Clock) -> None:
+def parquet_has_revisions(path: Path) -> bool:
+    """Whether a file holds a revision; only the kinds of its rows are read."""
+    kinds = pa.array(REVISE_KINDS)
+    return any(
+        pc.any(pc.is_in(part.column("kind"), kinds)).as_py()
+        for part in _open(path).iter_batches(ROW_GROUP_ROWS, columns=["kind"])
+    )
+
+
+def write_parquet(
+    target: Path | IO[bytes], parts: Iterable[EventBatch | Revision], *, clock: Clock
+) -> None:
     """Write elements; a stable point follows the rows of its batch where it says more."""
-    source = iter(batches)
+    source = iter(parts)
     first = next(source, EventBatch.empty(pa.schema([])))
     metadata = {TIMES_KEY: note_of_clock(clock).encode()}
-    schema = _file_schema(first.schema).with_metadata(metadata)
+    payload = first.changes.schema if isinstance(first, Revision) else first.schema
+    schema = _file_schema(payload).with_metadata(metadata)
     reached = int(BEGINNING)
     try:
         with pq.ParquetWriter(target, schema) as writer:
             held: list[pa.Table] = []
-            for batch in chain([first], source):
-                held.append(_rows(batch, schema, reached))
-                reached = max(reached, batch.stable)
+            for part in chain([first], source):
+                if isinstance(part, Revision):
+                    held.append(_revision_rows(part, schema))
+                else:
+                    held.append(_rows(part, schema, reached))
+                    reached = max(reached, part.stable)
                 # Batches may be small; row groups should not be.
                 if sum(map(len, held)) >= ROW_GROUP_ROWS:
                     writer.write_table(pa.concat_tables(held))
@@ -160,18 +195,57 @@ def _open(path: Path) -> pq.ParquetFile:
         raise StreamError(what, where=f"{path}: {str(problem)[:100]}", hint=_SHAPE) from None
 
 
-def _arrivals(part: pa.RecordBatch, schema: pa.Schema, first: int, path: Path) -> Arrivals:
-    code = pc.fill_null(pc.index_in(part.column("kind"), pa.array(_KINDS)), -1).to_numpy()
-    _refuse(code < 0, "unknown kind of element", part, first, path)
+def _revised(
+    part: pa.RecordBatch,
+    code: Numbers,
+    schema: pa.Schema,
+    position: Numbers,
+    path: Path,
+    collector: RevisionCollector,
+) -> Arrivals:
+    """The elements of a piece in which revisions are."""
+    is_change, is_header = code > _REVISE, code == _REVISE
+    behind = np.r_[collector.open is not None, code[:-1] >= _REVISE]
+    no_number = is_header & ~_times(part, "new_end")[1]
+    for bad, what in (
+        (is_change & ~behind, "a change without its revision"),
+        (no_number, "a revision without its number"),
+    ):
+        _refuse(bad, what, part, position, path, REVISION_HINT)
+
+    def among(rows: Flags, codes: Numbers) -> Arrivals:
+        return _arrivals(part.filter(pa.array(rows)), codes[rows], schema, position[rows], path)
+
+    changes = among(is_change, code - _REVISE - 1)
+    start, end, number = (_times(part, name)[0] for name in ELEMENT_COLUMNS[1:])
+    end = np.where(_times(part, "end")[1], end, FOREVER)
+    headers = [
+        RevisionRow(int(number[row]), int(start[row]), int(end[row]), int(position[row]))
+        for row in np.flatnonzero(is_header).tolist()
+    ]
+    ends = not len(code) or bool(code[-1] < _REVISE)
+    found = [*collector.feed(headers, changes.batch, changes.position, ends=ends)]
+    return replace(
+        among(code < _REVISE, code),
+        revisions=tuple(revision for _, revision in found),
+        revision_positions=tuple(at for at, _ in found),
+    )
+
+
+def _arrivals(
+    part: pa.RecordBatch, code: Numbers, schema: pa.Schema, position: Numbers, path: Path
+) -> Arrivals:
+    _refuse(code < 0, "unknown kind of element", part, position, path)
     is_stable = code == 2
     start, start_given = _times(part, "start")
     end, end_given = _times(part, "end")
     new_end, new_end_given = _times(part, "new_end")
     is_adjust = code == 1
-    _refuse(~start_given, "'start' is missing", part, first, path)
-    _refuse(~is_stable & (start == FOREVER), "an event cannot start at forever", part, first, path)
+    forever = ~is_stable & (start == FOREVER)
+    _refuse(~start_given, "'start' is missing", part, position, path)
+    _refuse(forever, "an event cannot start at forever", part, position, path)
     if "new_end" not in part.schema.names:
-        _refuse(is_adjust, "'new_end' is missing", part, first, path)
+        _refuse(is_adjust, "'new_end' is missing", part, position, path)
     end = np.where(end_given, end, FOREVER)
     new_end = np.where(new_end_given, new_end, FOREVER)
     rows = np.flatnonzero(~is_stable)
@@ -189,7 +263,6 @@ def _arrivals(part: pa.RecordBatch, schema: pa.Schema, first: int, path: Path) -
     )
     adjusted = is_adjust[rows]
     stables = start[is_stable]
-    position = np.arange(first, first + part.num_rows, dtype=np.int64)
     return Arrivals(
         batch=EventBatch(
             payload,
@@ -215,11 +288,18 @@ def _times(part: pa.RecordBatch, name: str) -> tuple[TimeArray, np.ndarray]:
     return pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), there
 
 
-def _refuse(bad: np.ndarray, what: str, part: pa.RecordBatch, first: int, path: Path) -> None:
+def _refuse(
+    bad: np.ndarray,
+    what: str,
+    part: pa.RecordBatch,
+    position: Numbers,
+    path: Path,
+    hint: str = _SHAPE,
+) -> None:
     if bad.any():
         row = int(np.argmax(bad))
         shown = str(part.slice(row, 1).to_pylist()[0])[:100]
-        raise StreamError(what, where=f"{path}, row {first + row}: {shown}", hint=_SHAPE)
+        raise StreamError(what, where=f"{path}, row {position[row]}: {shown}", hint=hint)
 
 
 def _file_schema(payload: pa.Schema) -> pa.Schema:
@@ -252,3 +332,17 @@ def _rows(batch: EventBatch, schema: pa.Schema, reached: int) -> pa.Table:
         return table
     last = {"kind": "stable", "start": int(batch.stable)}
     return pa.concat_tables([table, pa.Table.from_pylist([last], schema)])
+
+
+def _revision_rows(revision: Revision, schema: pa.Schema) -> pa.Table:
+    """A table of the changes of a revision, behind the row that announces it."""
+    changes = _rows(revision.changes.with_stable(BEGINNING), schema, int(BEGINNING))
+    kinds = pc.binary_join_element_wise("revise", changes.column("kind"), "-")
+    announced = {
+        "kind": REVISE_KINDS[0],
+        "start": int(revision.first),
+        "end": int(revision.last),
+        "new_end": revision.number,
+    }
+    changes = changes.set_column(0, schema.field("kind"), kinds)
+    return pa.concat_tables([pa.Table.from_pylist([announced], schema), changes])

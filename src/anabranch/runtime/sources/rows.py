@@ -12,10 +12,15 @@ import pyarrow.compute as pc
 from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch, take_rows
+from anabranch.model.files.revision_rows import REVISE_KINDS
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray, add_saturating
 from anabranch.runtime.sources.spec import Shape
 
-_KINDS: Final = ("insert", "adjust", "stable")
+_KINDS: Final = ("insert", "adjust", "stable", *REVISE_KINDS)
+_STABLE: Final = 2
+_REVISE: Final = 3
+"""Kinds from this one on are those of revisions: what announces one, inserts, adjusts."""
+
 _NONE: Final = np.empty(0, np.int64)
 _ELEMENT_HINT: Final = (
     "an element has a kind ('insert', 'adjust' or 'stable') and a start; an adjust has end and "
@@ -78,17 +83,22 @@ def _elements(
     rows: pa.RecordBatch, schema: pa.Schema, shape: Shape, start: TimeArray, first: int, where: str
 ) -> Arrivals:
     assert shape.kind is not None
+    position = np.arange(first, first + rows.num_rows, dtype=np.int64)
     kinds = pc.index_in(rows.column(shape.kind), pa.array(_KINDS))
     code = pc.fill_null(kinds, -1).to_numpy(zero_copy_only=False)
     _refuse(code < 0, "unknown kind of element", rows, first, where, _ELEMENT_HINT)
-    is_stable, is_adjust = code == 2, code == 1
+    if (code >= _REVISE).any():
+        # A revision is read as the rows that it changes; they are late, whatever that means here.
+        keep = np.flatnonzero(code != _REVISE)
+        rows, start, code, position = take_rows(rows, keep), start[keep], code[keep], position[keep]
+        code = np.where(code > _REVISE, code - _REVISE - 1, code)
+    is_stable, is_adjust = code == _STABLE, code == 1
     end, given = instants(rows, shape.end, where)
     end = np.where(given, end, np.int64(FOREVER))
     if shape.new_end is None:
         _refuse(is_adjust, "an adjust without new_end", rows, first, where, _ELEMENT_HINT)
     new_end, given = instants(rows, shape.new_end, where)
     new_end = np.where(given, new_end, np.int64(FOREVER))
-    position = np.arange(first, first + rows.num_rows, dtype=np.int64)
     stables, stable_positions = start[is_stable], position[is_stable]
     if is_stable.any():
         keep = np.flatnonzero(~is_stable)
@@ -131,7 +141,7 @@ def latest_times(rows: pa.RecordBatch, shape: Shape, *, where: str) -> tuple[Tim
     start, there = instants(rows, shape.start, where)
     is_stable = np.zeros(len(start), np.bool_)
     if shape.kind is not None:
-        kinds = pc.fill_null(pc.equal(rows.column(shape.kind), _KINDS[2]), False)
+        kinds = pc.fill_null(pc.equal(rows.column(shape.kind), _KINDS[_STABLE]), False)
         is_stable = kinds.to_numpy(zero_copy_only=False)
     latest = start[there & ~is_stable].max(initial=BEGINNING)
     return Time(int(latest)), Time(int(start[there & is_stable].max(initial=BEGINNING)))

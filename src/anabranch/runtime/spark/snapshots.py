@@ -16,7 +16,7 @@ def snapshot_of(elements: DataFrame, payload: pa.Schema, at: Time) -> DataFrame:
     takes one away where that runs backwards.
     """
     end = sf.coalesce(sf.col("end"), sf.lit(int(FOREVER)))
-    is_insert = sf.col("kind") == "insert"
+    is_insert = sf.col("kind").isin("insert", "revise-insert")
     low = sf.when(is_insert, sf.col("start")).otherwise(end)
     new_end = sf.coalesce(sf.col("new_end"), sf.lit(int(FOREVER)))
     high = sf.when(is_insert, end).otherwise(new_end)
@@ -25,7 +25,7 @@ def snapshot_of(elements: DataFrame, payload: pa.Schema, at: Time) -> DataFrame:
     weight = weight.when((high <= instant) & (instant < low), -1).otherwise(0)
     names = [_quoted(name) for name in payload.names]
     net = (
-        elements.where(sf.col("kind") != "stable")
+        elements.where(~sf.col("kind").isin("stable", "revise"))
         .select(*names, weight.alias("__weight"))
         .where("__weight != 0")
         .groupBy(*names)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
+from anabranch.model.batch import EventBatch
 from anabranch.model.coarser import chronon_of_time, coarser
 from anabranch.model.files.json_decode import MisfitError, decode_value, from_wire, wire_type
 from anabranch.model.files.stream_file import read_lines
@@ -80,7 +81,7 @@ def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> 
         arrivals = read_lines(_bytes(split), source.schema, split.number, name=split.path)
         if len(schema) < len(source.schema):
             arrivals = _pruned(arrivals, schema)
-        yield coarser(arrivals, _step(source, form))
+        yield coarser(arrivals, _step(source, form)).flattened()
         return
     assert source.shape is not None
     needed = dict.fromkeys([*columns, *source.shape.columns])
@@ -153,13 +154,11 @@ def _step(source: FileSource, form: FileForm) -> int:
 
 
 def _pruned(arrivals: Arrivals, schema: pa.Schema) -> Arrivals:
-    return Arrivals(
-        batch=arrivals.batch.with_payload(arrivals.batch.payload.select(schema.names)),
-        position=arrivals.position,
-        is_adjust=arrivals.is_adjust,
-        stables=arrivals.stables,
-        stable_positions=arrivals.stable_positions,
-    )
+    def of(batch: EventBatch) -> EventBatch:
+        return batch.with_payload(batch.payload.select(schema.names))
+
+    revisions = (replace(each, changes=of(each.changes)) for each in arrivals.revisions)
+    return replace(arrivals, batch=of(arrivals.batch), revisions=tuple(revisions))
 
 
 def _parquet(split: FileSplit, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
