@@ -16,13 +16,13 @@ from anabranch.model.clock import INTEGERS
 from anabranch.model.files.stream_file import read_batches
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.sinks.choice import choose_sink
+from anabranch.runtime.sinks.line_sinks import StreamFileSink
 from anabranch.runtime.sinks.sinks import (
     Begin,
     CallbackSink,
     LogSink,
     MemorySink,
     ShardResult,
-    StreamFileSink,
     rows_of_shards,
 )
 from anabranch.runtime.sources.files.log_folder import LogFolder, write_part

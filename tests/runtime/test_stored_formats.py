@@ -16,7 +16,7 @@ from anabranch.kernels.contract.command import Command
 from anabranch.model.clock import MICROSECONDS
 from anabranch.model.record import plain, record
 from anabranch.runtime.query.quarantine import FailedWindow
-from anabranch.runtime.sinks.sinks import OutputFile, OutputSize
+from anabranch.runtime.sinks.line_sinks import OutputFile, OutputSize
 from anabranch.runtime.sources.files.copy_book import PlannedCopy
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.sources.files.log_records import LogAbout, LogEntry
@@ -119,6 +119,7 @@ QUERY = (
         (QueryRecord, QUERY),
         (OutputFile, '{"path":"/out.jsonl"}'),
         (OutputSize, '{"size":70,"stable":5}'),
+        (OutputSize, '{"size":70,"stable":5,"revision":2}'),
         (SettledCommand, TAKEN),
         (SettledCommand, '{"content":"{","why":"not a command"}'),
     ],

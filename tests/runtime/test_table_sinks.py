@@ -24,7 +24,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.elements import Adjust, Insert, batch_of
 from anabranch.model.time import FOREVER, Time
-from anabranch.runtime.elements.event_table import event_changes
+from anabranch.runtime.elements.event_table import EventColumns, event_changes
 from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.sinks.sinks import Begin, ShardResult, Sink
 from anabranch.runtime.store.folder import Folder
@@ -264,7 +264,7 @@ def test_changes_add_up_to_the_events(data: st.DataObject) -> None:
     batches = data.draw(batchings(stream))
     total: Counter[Row] = Counter()
     for batch in batches:
-        for row in event_changes(batch, clock=INTEGERS).to_pylist():
+        for row in event_changes(batch, EventColumns(INTEGERS)).to_pylist():
             end = FOREVER if row["valid_to"] is None else row["valid_to"]
             total[(row["k"], row["name"], row["valid_from"], end)] += row["copies"]
             assert row["copies"] != 0

@@ -29,7 +29,7 @@ from anabranch.model.elements import Adjust, Insert, Stable, batch_of
 from anabranch.model.files.stream_file import describe, write_stream
 from anabranch.model.legality import first_violation
 from anabranch.model.time import BEGINNING, FOREVER, Duration
-from anabranch.runtime.elements.event_table import event_changes
+from anabranch.runtime.elements.event_table import EventColumns, event_changes
 from anabranch.runtime.sources.files import earlier_parts
 from anabranch.runtime.sources.files.reader import FileSplit, read_times
 from anabranch.testing.oracle import assert_agrees
@@ -211,7 +211,7 @@ def test_stream_files_come_back(tmp_path_factory: Any, starts: list[int], name: 
 
 def test_tables_of_events_have_timestamps() -> None:
     rows = batch_of([Insert((1,), TEN, TEN + 5), Insert((2,), TEN, FOREVER)], SCHEMA)
-    table = event_changes(rows, clock=COARSE)
+    table = event_changes(rows, EventColumns(COARSE))
     found = {row["k"]: (row["valid_from"], row["valid_to"]) for row in table.to_pylist()}
     ten = datetime(2026, 11, 15, 10, tzinfo=timezone.utc)
     assert found == {1: (ten, ten.replace(second=5)), 2: (ten, None)}

@@ -6,21 +6,27 @@ number.
 
 A table that Spark or a database keeps has no order of its own. There every element has two more
 columns: the number of its batch, and its position in it. Sorted by both, the table is the stream.
+
+A revision is a row of kind `revise` (its span in `start` and `end`, its number in `new_end`), then
+its changes, of kind `revise-insert` and `revise-adjust`. The table of a query that can have
+revisions has a column `_revision` with their number, NULL in all other rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from anabranch.errors import PlanError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock, note_of_clock
 from anabranch.model.files.stream_parquet import ORDER_COLUMNS, TIMES_KEY
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 ELEMENT_FIELDS: Final = (
@@ -30,6 +36,7 @@ ELEMENT_FIELDS: Final = (
     pa.field("new_end", pa.int64()),
 )
 ORDER_FIELDS: Final = tuple(pa.field(name, pa.int64()) for name in ORDER_COLUMNS)
+REVISION_FIELD: Final = pa.field("_revision", pa.int64())
 
 SHARD_BITS: Final = 40
 """A shard numbers its elements on its own, from `shard << SHARD_BITS` on: no shard has more than
@@ -59,32 +66,36 @@ class ElementPosition:
 
 
 def element_schema(
-    payload: pa.Schema, *, ordered: bool = False, clock: Clock = INTEGERS
+    payload: pa.Schema,
+    *,
+    ordered: bool = False,
+    clock: Clock = INTEGERS,
+    revisable: bool = False,
 ) -> pa.Schema:
     """The columns of an element table, with `ordered` also those that tell the order.
 
-    A note at `start` says how times are counted, to whoever reads the table as a stream again.
+    With `revisable` there is one more for the numbers of revisions. A note at `start` says how
+    times are counted, to whoever reads the table as a stream again.
 
     Raises:
         PlanError: A payload column has one of the names that are taken.
     """
-    order = ORDER_FIELDS if ordered else ()
-    names = [field.name for field in (*ELEMENT_FIELDS, *order)]
+    more = (*(ORDER_FIELDS if ordered else ()), *((REVISION_FIELD,) if revisable else ()))
+    names = [field.name for field in (*ELEMENT_FIELDS, *more)]
     taken = [name for name in names if name in payload.names]
     if taken:
         raise PlanError(
             f"a column of the result is called '{taken[0]}'",
             where=f"columns are: {', '.join(payload.names)}",
             hint=f"{', '.join(names[:-1])} and {names[-1]} are reserved in tables of elements; "
-            f"select "
-            "it under another name",
+            "select it under another name",
         )
     note = {TIMES_KEY: note_of_clock(clock).encode()}
     times = [
         field.with_metadata(note) if clock != INTEGERS and field.name == "start" else field
         for field in ELEMENT_FIELDS
     ]
-    return pa.schema([*times, *payload, *order])
+    return pa.schema([*times, *payload, *more])
 
 
 def element_rows(
@@ -116,6 +127,51 @@ def element_rows(
             last = position.first + len(batch) if position.last is None else position.last
             row |= dict(zip(ORDER_COLUMNS, (position.batch, last)))
         yield pa.RecordBatch.from_pylist([row], schema)
+
+
+def revision_rows(revision: Revision, *, position: ElementPosition | None = None) -> pa.RecordBatch:
+    """The row that announces a revision, then its changes."""
+    header: dict[str, object] = {
+        "kind": "revise",
+        "start": int(revision.first),
+        "end": None if revision.last == FOREVER else int(revision.last),
+        "new_end": revision.number,
+    }
+    after = position
+    if position is not None:
+        header |= dict(zip(ORDER_COLUMNS, (position.batch, position.first)))
+        after = replace(position, first=position.first + 1)
+    (changes,) = element_rows(
+        revision.changes.with_stable(BEGINNING), after=BEGINNING, position=after
+    )
+    kinds = pc.binary_join_element_wise("revise", changes.column("kind"), "-")
+    changes = changes.set_column(0, changes.schema.field(0), kinds)
+    rows = pa.concat_batches([pa.RecordBatch.from_pylist([header], changes.schema), changes])
+    number = pa.array(np.full(rows.num_rows, revision.number, np.int64))
+    return rows.append_column(REVISION_FIELD, number)
+
+
+def revised_table(
+    batch: EventBatch,
+    revisions: Iterable[Revision],
+    *,
+    after: Time = BEGINNING,
+    position: ElementPosition | None = None,
+) -> pa.Table:
+    """One batch behind its revisions, with a column for their numbers.
+
+    `after` was promised before it; the positions count on through revisions and rows.
+    """
+    parts: list[pa.RecordBatch] = []
+    for revision in revisions:
+        parts.append(revision_rows(revision, position=position))
+        if position is not None:
+            position = replace(position, first=position.first + parts[-1].num_rows)
+    schema = element_schema(batch.schema, ordered=position is not None, revisable=True)
+    for rows in element_rows(batch, after=after, position=position):
+        none = pa.nulls(rows.num_rows, pa.int64())
+        parts.append(pa.RecordBatch.from_arrays([*rows.columns, none], schema=schema))
+    return pa.Table.from_batches(parts, schema)
 
 
 def element_table(

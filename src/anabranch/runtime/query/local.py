@@ -32,7 +32,8 @@ from anabranch.runtime.query.metrics import RowTotals
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import reported_windows
 from anabranch.runtime.query.tables import store_tables
-from anabranch.runtime.sinks.sinks import Begin, LinesSink, ShardResult, Sink
+from anabranch.runtime.sinks.line_sinks import LinesSink
+from anabranch.runtime.sinks.sinks import Begin, ShardResult, Sink
 from anabranch.runtime.sources.files.listing import demand_files
 from anabranch.runtime.sources.files.log_folder import write_part
 from anabranch.runtime.sources.files.lost_copies import LostCopies

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Final
 
 from anabranch.errors import PlanError
+from anabranch.runtime.sinks.line_sinks import LinesSink, StreamFileSink
 from anabranch.runtime.sinks.message_sink import Messages, MessageSink
 from anabranch.runtime.sinks.sinks import (
     Callback,
     CallbackSink,
-    LinesSink,
     LogSink,
     MemorySink,
     NothingSink,
     Sink,
-    StreamFileSink,
 )
 from anabranch.runtime.sources.location import STREAM_FILES, sink_scheme
 from anabranch.runtime.store.folder import Folder

@@ -9,13 +9,15 @@ from typing import TypeAlias, final
 import pyarrow as pa
 
 from anabranch.model.clock import INTEGERS
-from anabranch.model.files.line_writer import element_lines, stable_line
+from anabranch.model.files.line_writer import element_lines, revision_line, stable_line
+from anabranch.model.revision import Revision
 from anabranch.model.time import Time
 from anabranch.runtime.sinks.sinks import (
     Begin,
     ShardResult,
     Sink,
     named_failures,
+    new_revisions,
     promised_before,
     rows_of_shards,
 )
@@ -33,6 +35,9 @@ class Messages:
     whenever a batch is repeated: a queue that keeps one message per key (a compacted topic), or a
     reader that knows the last key it has seen, has every element once. Numbers are padded with
     zeros, so keys sort in the order of the stream.
+
+    A revision is one message, sent before the elements of its batch. Its key is
+    `<query>/revision/<number>`, also where it is repeated with a later batch.
     """
 
     send: Send
@@ -46,20 +51,34 @@ class MessageSink(Sink):
         """Send by this function."""
         self._send = messages.send
         self._begin = Begin(pa.schema([]), "", INTEGERS, True)
+        self._revision = 0
 
     def open(self, begin: Begin) -> None:
         """Remember how elements are written."""
         self._begin = begin
 
-    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
-        """Send the elements of the batch, then its stable point if it has moved."""
+    def commit(
+        self,
+        batch: int,
+        stable: Time,
+        results: Sequence[ShardResult],
+        revisions: Sequence[Revision] = (),
+    ) -> None:
+        """Send the revisions, the elements of the batch, and its stable point if it has moved."""
         clock = self._begin.clock
+        sent = [
+            (f"{self._begin.query}/revision/{each.number:09}", revision_line(each, clock=clock))
+            for each in new_revisions(revisions, self._revision)
+        ]
         data = element_lines(rows_of_shards(results, self._begin.schema), clock=clock)
         if stable > promised_before(batch, self._begin, results):
             data += stable_line(stable, clock=clock)
-        values = data.splitlines()
-        keys = [f"{self._begin.query}/{batch:09}/{number:09}" for number in range(len(values))]
-        if not values:
+        sent += [
+            (f"{self._begin.query}/{batch:09}/{number:09}", value)
+            for number, value in enumerate(data.splitlines())
+        ]
+        if not sent:
             return
-        with named_failures(self._send, f"batch {batch}, {len(values)} messages"):
-            self._send([(key.encode(), value) for key, value in zip(keys, values)])
+        with named_failures(self._send, f"batch {batch}, {len(sent)} messages"):
+            self._send([(key.encode(), value.rstrip(b"\n")) for key, value in sent])
+        self._revision = max([self._revision, *(each.number for each in revisions)])

@@ -15,16 +15,31 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from anabranch.errors import EngineError, PlanError
+from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
 from anabranch.model.files.stream_parquet import ORDER_COLUMNS
+from anabranch.model.revision import Revision
 from anabranch.model.time import FOREVER, Time
-from anabranch.runtime.elements.elements import ElementPosition, element_schema, element_table
+from anabranch.runtime.elements.elements import (
+    REVISION_FIELD,
+    ElementPosition,
+    element_schema,
+    element_table,
+    revised_table,
+)
+from anabranch.runtime.elements.event_revisions import TouchedRows
 from anabranch.runtime.elements.event_table import (
+    ALWAYS,
     COPIES,
     EVENT,
     FROM,
+    KNOWN_FROM,
+    KNOWN_UNTIL,
+    NEVER,
+    PAYLOAD_HASH,
     TO,
-    event_changes,
+    EventColumns,
+    EventRows,
     event_schema,
 )
 from anabranch.runtime.sinks.sinks import (
@@ -32,9 +47,11 @@ from anabranch.runtime.sinks.sinks import (
     Keep,
     ShardResult,
     Sink,
+    new_revisions,
     promised_before,
     rows_of_shards,
 )
+from anabranch.runtime.sinks.table_changes import refuse_unrevisable, table_changes
 
 if TYPE_CHECKING:
     import psycopg
@@ -42,6 +59,8 @@ if TYPE_CHECKING:
 
 _PROGRESS: Final = "anabranch_batches"
 _HOW: Final = "postgresql://user@host/database?table=<name>&keep=log|current|history"
+# The first day that PostgreSQL has, 24 November of 4714 BC, in microseconds.
+_FIRST_INSTANT: Final = -210_866_803_200_000_000
 _ADD_UP: Final = (
     "INSERT INTO {table} AS t SELECT * FROM {news} ON CONFLICT ({event}, {start}) "
     "DO UPDATE SET {copies} = t.{copies} + excluded.{copies}"
@@ -101,9 +120,9 @@ class PostgresTable:
 
 @final
 class PostgresSink(Sink):
-    """A batch and its number are written in one transaction.
+    """A batch, its revisions and their numbers are written in one transaction.
 
-    A batch that comes again is found in the table of batches and left alone.
+    A batch or a revision that comes again is found in the table of batches and left alone.
     """
 
     def __init__(self, table: PostgresTable) -> None:
@@ -111,6 +130,7 @@ class PostgresSink(Sink):
         self._table = table
         self._begin = Begin(pa.schema([]), "", INTEGERS, True)
         self._connection: psycopg.Connection | None = None
+        self._revisable = False
 
     def open(self, begin: Begin) -> None:
         """Create the table, or take it up.
@@ -121,12 +141,18 @@ class PostgresSink(Sink):
         from psycopg import sql
 
         self._begin = begin
+        self._revisable = begin.revisable
         columns = [(field.name, self._type(field)) for field in self._schema()]
         with self._transaction() as cursor:
             cursor.execute(
                 f"CREATE TABLE IF NOT EXISTS {_PROGRESS} "
                 "(query text PRIMARY KEY, batch bigint NOT NULL)"
             )
+            if begin.revisable:
+                cursor.execute(
+                    f"ALTER TABLE {_PROGRESS} "
+                    "ADD COLUMN IF NOT EXISTS revision bigint NOT NULL DEFAULT 0"
+                )
             if self._done(cursor) is not None:
                 self._complete(cursor)
                 return
@@ -145,14 +171,21 @@ class PostgresSink(Sink):
                 defined.append(sql.SQL("PRIMARY KEY ({})").format(key))
             create = sql.SQL("CREATE TABLE {} ({})")
             cursor.execute(create.format(self._name(), sql.SQL(", ").join(defined)))
-            if self._table.keep == "current":
+            found_by = [TO] if self._table.keep == "current" else []
+            found_by += [PAYLOAD_HASH] if begin.revisable and self._table.keep != "log" else []
+            for column in found_by:
                 index = sql.SQL("CREATE INDEX ON {} ({})")
-                cursor.execute(index.format(self._name(), sql.Identifier(TO)))
-            cursor.execute(f"INSERT INTO {_PROGRESS} VALUES (%s, -1)", [begin.query])
+                cursor.execute(index.format(self._name(), sql.Identifier(column)))
+            cursor.execute(f"INSERT INTO {_PROGRESS} (query, batch) VALUES (%s, -1)", [begin.query])
 
-    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
-        """Write the batch, if it is not there yet."""
-        rows = rows_of_shards(results, self._begin.schema).with_stable(stable)
+    def commit(
+        self,
+        batch: int,
+        stable: Time,
+        results: Sequence[ShardResult],
+        revisions: Sequence[Revision] = (),
+    ) -> None:
+        """Write the batch and its revisions, as far as they are not there yet."""
         with self._transaction() as cursor:
             done = self._done(cursor)
             if done is None:
@@ -162,21 +195,37 @@ class PostgresSink(Sink):
                     hint="restore the tables, or start the query with a new checkpoint and a new "
                     "table",
                 )
-            if batch <= done:
+            last = self._last_revision(cursor)
+            new = new_revisions(revisions, last)
+            if batch <= done and not new:
                 return
+            rows = EventBatch.empty(self._begin.schema)
+            if batch > done:
+                rows = rows_of_shards(results, self._begin.schema).with_stable(stable)
             if self._table.keep == "log":
                 after = promised_before(batch, self._begin, results)
-                position = ElementPosition(batch)
-                found = element_table([rows], self._begin.schema, after=after, position=position)
-                self._copy(cursor, self._name(), found)
+                elements = self._elements(rows, new, after, ElementPosition(batch))
+                self._copy(cursor, self._name(), elements)
             else:
-                changes = event_changes(rows, clock=self._begin.clock)
+                changes = table_changes(
+                    rows.with_stable(stable),
+                    new,
+                    self._form,
+                    revised=last > 0,
+                    read=lambda touched: self._read(cursor, touched),
+                )
                 self._merge(cursor, pa.Table.from_batches([changes]))
             if self._table.keep == "current":
                 self._forget(cursor, stable)
             cursor.execute(
-                f"UPDATE {_PROGRESS} SET batch = %s WHERE query = %s", [batch, self._begin.query]
+                f"UPDATE {_PROGRESS} SET batch = %s WHERE query = %s",
+                [max(batch, done), self._begin.query],
             )
+            if new:
+                cursor.execute(
+                    f"UPDATE {_PROGRESS} SET revision = %s WHERE query = %s",
+                    [new[-1].number, self._begin.query],
+                )
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -208,14 +257,102 @@ class PostgresSink(Sink):
         found = cursor.fetchone()
         return None if found is None else int(found[0])
 
+    def _last_revision(self, cursor: psycopg.Cursor) -> int:
+        if not self._revisable:
+            return 0
+        cursor.execute(f"SELECT revision FROM {_PROGRESS} WHERE query = %s", [self._begin.query])
+        (found,) = cursor.fetchone() or (0,)
+        return int(found)
+
     def _complete(self, cursor: psycopg.Cursor) -> None:
-        """A table of elements from before there were columns that tell the order gets them."""
+        """A table of elements from before there were columns for something gets them.
+
+        Raises:
+            PlanError: A table of events has no columns for the revisions that may come now.
+        """
         from psycopg import sql
 
         if self._table.keep == "log":
             add = sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} bigint")
-            for name in ORDER_COLUMNS:
+            more = (REVISION_FIELD.name,) if self._revisable else ()
+            for name in (*ORDER_COLUMNS, *more):
                 cursor.execute(add.format(self._name(), sql.Identifier(name)))
+            return
+        cursor.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(self._name()))
+        names = [column.name for column in cursor.description or ()]
+        if self._revisable:
+            refuse_unrevisable(names, f"{self._table.shown}, table {'.'.join(self._table.table)}")
+        self._revisable = PAYLOAD_HASH in names
+
+    def _elements(
+        self,
+        rows: EventBatch,
+        revisions: Sequence[Revision],
+        after: Time,
+        position: ElementPosition,
+    ) -> pa.Table:
+        if self._revisable:
+            return revised_table(rows, revisions, after=after, position=position)
+        return element_table([rows], self._begin.schema, after=after, position=position)
+
+    def _read(self, cursor: psycopg.Cursor, touched: Sequence[TouchedRows]) -> EventRows:
+        """The rows of payloads in a span of time."""
+        from psycopg import sql
+
+        known = [KNOWN_FROM, KNOWN_UNTIL] if self._form.keeps_versions else []
+        number = "(extract(epoch FROM {}) * 1000000)::bigint"
+        time = number if self._begin.clock.timestamps else "{}"
+        columns: list[sql.Composable] = [
+            sql.SQL(time).format(sql.Identifier(name)) for name in (FROM, TO)
+        ]
+        columns += [sql.Identifier(name) for name in (PAYLOAD_HASH, COPIES, *known)]
+        query = sql.SQL("SELECT {} FROM {} WHERE {}").format(
+            sql.SQL(", ").join(columns),
+            self._name(),
+            sql.SQL(" OR ").join(sql.SQL("({})").format(self._wanted(each)) for each in touched),
+        )
+        found = cursor.execute(query).fetchall()
+        step = (self._begin.clock.chronon or 1) if self._begin.clock.timestamps else 1
+        missing = (None, FOREVER, None, None, ALWAYS, NEVER)
+        values = [
+            [there if value is None else int(value) for value, there in zip(row, missing)]
+            for row in found
+        ]
+        rows = np.array(values, np.int64).reshape(len(values), 4 + len(known)).T
+        end = np.where(rows[1] == FOREVER, FOREVER, rows[1] // step)
+        if not known:
+            return EventRows.of(rows[2], rows[0] // step, end, rows[3])
+        return EventRows.of(
+            rows[2], rows[0] // step, end, rows[3], known_from=rows[4], known_until=rows[5]
+        )
+
+    def _wanted(self, touched: TouchedRows) -> sql.Composable:
+        from psycopg import sql
+
+        payloads = sql.Literal(touched.payloads.tolist())
+        conditions: list[sql.Composable] = [
+            sql.SQL("{} = ANY ({}::bigint[])").format(sql.Identifier(PAYLOAD_HASH), payloads)
+        ]
+        for condition, name, time in (
+            ("({0} IS NULL OR {0} >= {1})", TO, touched.first),
+            ("{} < {}", FROM, touched.last),
+        ):
+            instant = self._instant(time)
+            if instant is not None:
+                conditions.append(sql.SQL(condition).format(sql.Identifier(name), instant))
+        return sql.SQL(" AND ").join(conditions)
+
+    def _instant(self, time: Time) -> sql.Composable | None:
+        """An instant as the database has it; None if all of its times are on one side of it."""
+        from psycopg import sql
+
+        if not self._begin.clock.timestamps:
+            return sql.Literal(int(time))
+        microseconds = int(time) * (self._begin.clock.chronon or 1)
+        if time == FOREVER or microseconds < _FIRST_INSTANT:
+            return None
+        moment = sql.SQL("'epoch'::timestamptz + {} * interval '1 microsecond'")
+        return moment.format(sql.Literal(microseconds))
 
     def _merge(self, cursor: psycopg.Cursor, changes: pa.Table) -> None:
         from psycopg import sql
@@ -238,15 +375,13 @@ class PostgresSink(Sink):
         """An event that ended before the stable point never changes again."""
         from psycopg import sql
 
-        end = sql.Identifier(TO)
+        end, instant = sql.Identifier(TO), self._instant(stable)
         if stable == FOREVER:
             over = sql.SQL("{} IS NOT NULL").format(end)
-        elif self._begin.clock.timestamps:
-            over = sql.SQL("{} < 'epoch'::timestamptz + {} * interval '1 microsecond'").format(
-                end, sql.Literal(int(stable) * (self._begin.clock.chronon or 1))
-            )
+        elif instant is None:
+            return
         else:
-            over = sql.SQL("{} < {}").format(end, sql.Literal(int(stable)))
+            over = sql.SQL("{} < {}").format(end, instant)
         cursor.execute(sql.SQL("DELETE FROM {} WHERE {}").format(self._name(), over))
 
     def _copy(self, cursor: psycopg.Cursor, name: sql.Identifier, rows: pa.Table) -> None:
@@ -266,10 +401,15 @@ class PostgresSink(Sink):
 
         return sql.Identifier(*self._table.table)
 
+    @property
+    def _form(self) -> EventColumns:
+        return EventColumns(self._begin.clock, self._revisable, self._table.keep == "history")
+
     def _schema(self) -> pa.Schema:
         if self._table.keep == "log":
-            return element_schema(self._begin.schema, ordered=True)
-        return event_schema(self._begin.schema, clock=self._begin.clock)
+            revisable = self._begin.revisable
+            return element_schema(self._begin.schema, ordered=True, revisable=revisable)
+        return event_schema(self._begin.schema, self._form)
 
     def _type(self, field: pa.Field) -> str:
         kind = field.type

@@ -7,24 +7,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, Literal, TypeAlias, final
+from typing import Literal, TypeAlias, final
 
 import pyarrow as pa
 
-from anabranch.errors import AnabranchError, EngineError, OperatorError, PlanError
+from anabranch.errors import AnabranchError, OperatorError, PlanError
 from anabranch.kernels.contract.packed_events import packed_schema, unpack_events
 from anabranch.kernels.contract.prepared import check_prepared
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
-from anabranch.model.files.line_writer import element_lines, stable_line
-from anabranch.model.files.stream_file import read_batches
-from anabranch.model.record import RecordT, plain, record
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.elements.elements import element_schema, element_table
+from anabranch.runtime.elements.elements import element_schema, element_table, revised_table
 from anabranch.runtime.elements.exchange import from_blob
 from anabranch.runtime.messages.heads import OutputHead, head_as, head_of_text
 from anabranch.runtime.sources.files.log_folder import LogFolder
-from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.workers.job import Delivery
 from anabranch.runtime.workers.stage_task import ordered
 
@@ -32,10 +29,7 @@ Keep: TypeAlias = Literal["log", "current", "history"]
 """What a table holds: every element; the events that are not over; every event."""
 
 Callback: TypeAlias = Callable[[pa.Table, int], object]
-"""A user's function: the elements of a batch, and its number."""
-
-
-_DAMAGED: Final = "restore the checkpoint from a copy, or start the query with a new checkpoint"
+"""A user's function: the elements of a batch with its revisions, and its number."""
 
 
 @final
@@ -69,6 +63,7 @@ class Begin:
 
     `query` is its identity, and that of one output where there are several; `fresh` says that no
     batch has been committed yet, `first` which one is the first. `home` is its checkpoint.
+    `revisable` says that revisions may come.
     """
 
     schema: pa.Schema
@@ -77,13 +72,15 @@ class Begin:
     fresh: bool
     first: int = 0
     home: str = ""
+    revisable: bool = False
 
 
 class Sink(ABC):
     """Takes in batches on the driver.
 
     `commit` may be called again with a batch that it has seen, after a crash, and with the same
-    content: the outcome is that of one call.
+    content: the outcome is that of one call. A revision is known by its number: it may come again
+    with its batch or with a later one, and counts once. Revisions are given in ascending order.
     """
 
     delivery: Delivery = "ship"
@@ -94,8 +91,14 @@ class Sink(ABC):
         """Get ready, for a new query or one that goes on."""
 
     @abstractmethod
-    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
-        """Take in a batch, all of it or nothing."""
+    def commit(
+        self,
+        batch: int,
+        stable: Time,
+        results: Sequence[ShardResult],
+        revisions: Sequence[Revision] = (),
+    ) -> None:
+        """Take in a batch, all of it or nothing: first the revisions, then the rows."""
 
     def close(self) -> None:  # noqa: B027 (most sinks hold nothing open)
         """Let go of what is held open; `commit` may still be called again."""
@@ -103,13 +106,21 @@ class Sink(ABC):
     def batches(self) -> list[EventBatch]:
         """What has been committed.
 
+        The changes of revisions are rows of the batch that they came with, in front of the others:
+        moves add up to the same snapshots.
+
         Raises:
             PlanError: The sink does not keep it.
         """
-        raise PlanError(
-            "the output of this query cannot be read back",
-            hint="start the query with to='<folder>', to='<file>.jsonl' or to='memory'",
-        )
+        raise _cannot_read_back()
+
+    def revisions(self) -> list[Revision]:
+        """The revisions that have been committed, in ascending order.
+
+        Raises:
+            PlanError: The sink does not keep them.
+        """
+        raise _cannot_read_back()
 
 
 @final
@@ -134,102 +145,21 @@ class LogSink(Sink):
             )
         self.log.create(begin.schema, query=begin.query, clock=begin.clock, home=begin.home)
 
-    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
+    def commit(
+        self,
+        batch: int,
+        stable: Time,
+        results: Sequence[ShardResult],
+        revisions: Sequence[Revision] = (),
+    ) -> None:
         """List the files."""
+        assert not revisions
         files = [file for result in results for file in result.head.files]
         self.log.commit(batch, stable, files)
 
     def batches(self) -> list[EventBatch]:
         """All batches of the log."""
         return list(self.log.read())
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class OutputFile:
-    """The file that a query writes to, as its checkpoint remembers it."""
-
-    path: str
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class OutputSize:
-    """How long the file is after a batch, and the stable point in it."""
-
-    size: int = 0
-    stable: int = BEGINNING
-
-
-@final
-class StreamFileSink(Sink):
-    """One growing file of JSON lines.
-
-    What a batch makes of the file is written down beside the checkpoint; a batch that comes
-    again first cuts the file back to what it was.
-    """
-
-    def __init__(self, path: str, sizes: Folder) -> None:
-        """Write to this file; `sizes` remembers how long it was after each batch."""
-        self.path = Path(path).absolute()
-        self._sizes = sizes
-        self._schema = pa.schema([])
-        self._clock = INTEGERS
-        self._first = 0
-
-    def open(self, begin: Begin) -> None:
-        """Create the file, or take it up."""
-        self._schema, self._clock = begin.schema, begin.clock
-        self._first = begin.first
-        begun = self._read(OutputFile, "file.json")
-        if begun is None:
-            if self.path.exists() and self.path.stat().st_size:
-                raise PlanError(
-                    "the file already exists",
-                    where=str(self.path),
-                    hint="choose a new file, or continue with the checkpoint of the query that "
-                    "wrote it",
-                )
-            self._sizes.write_json("file.json", plain(OutputFile(str(self.path))))
-        elif begun.path != str(self.path):
-            raise PlanError(
-                "the query wrote to another file before",
-                where=f"then {begun.path}, now {self.path}",
-                hint="use the same file, or a new checkpoint",
-            )
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.touch()
-
-    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
-        """Cut the file back to the batches before, then append."""
-        before: OutputSize | None = OutputSize()
-        if batch > self._first:
-            before = self._read(OutputSize, f"{batch - 1}.json")
-        if before is None or self.path.stat().st_size < before.size:
-            raise EngineError(
-                "the output file was changed since the query wrote it",
-                where=str(self.path),
-                hint="restore the file, or start the query with a new checkpoint and a new file",
-            )
-        data = element_lines(rows_of_shards(results, self._schema), clock=self._clock)
-        if stable > before.stable:
-            data += stable_line(stable, clock=self._clock)
-        with self.path.open("r+b") as file:
-            file.truncate(before.size)
-            file.seek(before.size)
-            file.write(data)
-        after = OutputSize(before.size + len(data), max(int(stable), before.stable))
-        self._sizes.write_json(f"{batch}.json", plain(after))
-        self._sizes.remove(f"{batch - 3}.json")
-
-    def _read(self, kind: type[RecordT], name: str) -> RecordT | None:
-        content = self._sizes.read_json(name)
-        where = f"{self._sizes.path}/{name}"
-        return None if content is None else record(kind, content, where=where, hint=_DAMAGED)
-
-    def batches(self) -> list[EventBatch]:
-        """What the file says."""
-        return list(read_batches(self.path, self._schema))
 
 
 @final
@@ -241,31 +171,14 @@ class NothingSink(Sink):
     def open(self, begin: Begin) -> None:
         """There is nothing to get ready."""
 
-    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
+    def commit(
+        self,
+        batch: int,
+        stable: Time,
+        results: Sequence[ShardResult],
+        revisions: Sequence[Revision] = (),
+    ) -> None:
         """There is nothing to keep."""
-
-
-@final
-class LinesSink(Sink):
-    """JSON lines into something open, such as standard output; what is written stays."""
-
-    def __init__(self, out: IO[bytes]) -> None:
-        """Write to this."""
-        self._out = out
-        self._begin = Begin(pa.schema([]), "", INTEGERS, True)
-
-    def open(self, begin: Begin) -> None:
-        """Remember how times are written."""
-        self._begin = begin
-
-    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
-        """Write the batch."""
-        clock = self._begin.clock
-        rows = rows_of_shards(results, self._begin.schema)
-        self._out.write(element_lines(rows, clock=clock))
-        if stable > promised_before(batch, self._begin, results):
-            self._out.write(stable_line(stable, clock=clock))
-        self._out.flush()
 
 
 @final
@@ -276,6 +189,7 @@ class MemorySink(Sink):
         """Start with nothing."""
         self._schema = pa.schema([])
         self._batches: dict[int, EventBatch] = {}
+        self._revisions: dict[int, tuple[int, Revision]] = {}
 
     def open(self, begin: Begin) -> None:
         """Refuse to go on where the first part is lost."""
@@ -286,13 +200,27 @@ class MemorySink(Sink):
                 hint="its first part ended with the process that held it; write to a folder",
             )
 
-    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
+    def commit(
+        self,
+        batch: int,
+        stable: Time,
+        results: Sequence[ShardResult],
+        revisions: Sequence[Revision] = (),
+    ) -> None:
         """Keep the batch."""
-        self._batches[batch] = rows_of_shards(results, self._schema).with_stable(stable)
+        for revision in revisions:
+            self._revisions.setdefault(revision.number, (batch, revision))
+        changes = [each.changes for came, each in self._revisions.values() if came == batch]
+        rows = rows_of_shards(results, self._schema)
+        self._batches[batch] = EventBatch.concat([*changes, rows]).with_stable(stable)
 
     def batches(self) -> list[EventBatch]:
         """All batches so far."""
         return [self._batches[batch] for batch in sorted(self._batches)]
+
+    def revisions(self) -> list[Revision]:
+        """All revisions so far."""
+        return [self._revisions[number][1] for number in sorted(self._revisions)]
 
 
 @final
@@ -306,17 +234,30 @@ class CallbackSink(Sink):
         """Call this function."""
         self._function = function
         self._begin = Begin(pa.schema([]), "", INTEGERS, True)
+        self._revised: dict[int, int] = {}
 
     def open(self, begin: Begin) -> None:
         """Check the names of the columns."""
         self._begin = begin
-        element_schema(begin.schema)
+        element_schema(begin.schema, revisable=begin.revisable)
 
-    def commit(self, batch: int, stable: Time, results: Sequence[ShardResult]) -> None:
+    def commit(
+        self,
+        batch: int,
+        stable: Time,
+        results: Sequence[ShardResult],
+        revisions: Sequence[Revision] = (),
+    ) -> None:
         """Call the function."""
         schema = self._begin.schema
         rows = rows_of_shards(results, schema).with_stable(stable)
-        table = element_table([rows], schema, after=promised_before(batch, self._begin, results))
+        after = promised_before(batch, self._begin, results)
+        if self._begin.revisable:
+            # A batch that comes again has the same revisions; in a later one they are no news.
+            new = [r for r in revisions if self._revised.setdefault(r.number, batch) == batch]
+            table = revised_table(rows, new, after=after)
+        else:
+            table = element_table([rows], schema, after=after)
         with named_failures(self._function, f"batch {batch}, {table.num_rows} elements"):
             self._function(table, batch)
 
@@ -335,6 +276,18 @@ def named_failures(function: Callable[..., object], where: str) -> Iterator[None
             where=where,
             hint="correct the function and start the query again: the batch is repeated",
         ) from problem
+
+
+def new_revisions(revisions: Sequence[Revision], last: int) -> list[Revision]:
+    """Those behind the last revision that a sink has."""
+    return [revision for revision in revisions if revision.number > last]
+
+
+def _cannot_read_back() -> PlanError:
+    return PlanError(
+        "the output of this query cannot be read back",
+        hint="start the query with to='<folder>', to='<file>.jsonl' or to='memory'",
+    )
 
 
 def promised_before(batch: int, begin: Begin, results: Sequence[ShardResult]) -> Time:
