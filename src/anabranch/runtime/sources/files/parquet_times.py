@@ -1,19 +1,23 @@
-"""The largest start of a row group, as the statistics of a Parquet file tell it."""
+"""The times of the rows of a row group, as the statistics of a Parquet file tell them."""
 
 from __future__ import annotations
 
 import json
-from typing import Final, final
+from typing import Any, Final, TypeAlias, final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.model.time import Time
-from anabranch.runtime.sources.rows import latest_times
+from anabranch.model.time import FOREVER, Time
+from anabranch.runtime.sources.rows import instants
 from anabranch.runtime.sources.spec import Shape
+
+Value: TypeAlias = int | str
+"""What statistics are compared with."""
 
 _UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 _STABLE: Final = "stable"
+_INSERT: Final = "insert"
 
 
 @final
@@ -35,14 +39,55 @@ class StartStatistics:
         shape = self._shape
         if shape is None or shape.start is None or not self._has_no_stables(shape.kind, group):
             return None
-        found = self._statistics(shape.start, group)
-        kind = self._type(shape.start)
+        found = self._bounds(shape.start, group)
+        return None if found is None else found[1]
+
+    def hull(self, group: int) -> tuple[Time, Time] | None:
+        """No row of a row group starts before the first instant, or ends after the second.
+
+        None where the statistics do not even tell the starts.
+        """
+        shape = self._shape
+        starts = None if shape is None or shape.start is None else self._bounds(shape.start, group)
+        if shape is None or starts is None:
+            return None
+        if shape.end is None:
+            return starts[0], Time(min(starts[1] + 1, FOREVER))
+        # Where an end is missing it is forever.
+        ends = [self._latest_end(shape.end, group)]
+        if shape.new_end is not None and shape.new_end in self._columns:
+            kinds = None if shape.kind is None else self._statistics(shape.kind, group)
+            if kinds is None or not kinds.min == kinds.max == _INSERT:
+                ends.append(self._latest_end(shape.new_end, group))
+        return starts[0], max(ends)
+
+    def _latest_end(self, name: str, group: int) -> Time:
+        found = self._bounds(name, group)
+        statistics = self._statistics(name, group)
+        if found is None or statistics is None or not statistics.has_null_count:
+            return FOREVER
+        return FOREVER if statistics.null_count else found[1]
+
+    def may_hold(self, group: int, name: str, least: Value, most: Value) -> bool:
+        """Whether a column of whole numbers or texts may have values within these bounds."""
+        found = self._statistics(name, group)
+        if found is None or type(found.min) is not type(least):
+            return True
+        # Both are numbers, or both are texts.
+        low: Any = found.min
+        high: Any = found.max
+        return bool(low <= most and high >= least)
+
+    def _bounds(self, name: str, group: int) -> tuple[Time, Time] | None:
+        """The smallest and the largest instant of a column."""
+        found = self._statistics(name, group)
+        kind = None if found is None else self._type(name)
         if found is None or kind is None:
             return None
-        value = pa.array([found.max_raw], pa.int64())
-        value = value.cast(pa.int32()).cast(kind) if pa.types.is_date(kind) else value.cast(kind)
-        rows = pa.RecordBatch.from_arrays([value], [shape.start])
-        return latest_times(rows, Shape(start=shape.start), where="")[0]
+        values = pa.array([found.min_raw, found.max_raw], pa.int64())
+        values = values.cast(pa.int32()).cast(kind) if pa.types.is_date(kind) else values.cast(kind)
+        times, _ = instants(pa.RecordBatch.from_arrays([values], [name]), name, "")
+        return Time(int(times[0])), Time(int(times[1]))
 
     def _has_no_stables(self, kind: str | None, group: int) -> bool:
         """Kinds are `adjust`, `insert` and `stable`, in this order."""

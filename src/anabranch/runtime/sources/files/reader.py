@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.json as pj
-import pyarrow.parquet as pq
 
 from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
@@ -28,6 +27,7 @@ from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.sources.files.declared_columns import no_column
 from anabranch.runtime.sources.files.delta_rows import KIND, Change, read_delta
 from anabranch.runtime.sources.files.listing import form_of
+from anabranch.runtime.sources.files.parquet_metadata import open_parquet
 from anabranch.runtime.sources.rows import arrivals_of, latest_times
 from anabranch.runtime.sources.spec import ARRIVAL, FileForm, FileSource, Shape
 
@@ -76,12 +76,12 @@ def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> 
         StreamError: The file cannot be read, or does not hold what was declared.
     """
     schema = pa.schema([source.schema.field(name) for name in columns])
-    form = _form(source, split)
+    form = form_of_split(source, split)
     if form == "lines":
         arrivals = read_lines(_bytes(split), source.schema, split.number, name=split.path)
         if len(schema) < len(source.schema):
             arrivals = _pruned(arrivals, schema)
-        yield coarser(arrivals, _step(source, form)).flattened()
+        yield coarser(arrivals, time_step(source, form)).flattened()
         return
     assert source.shape is not None
     needed = dict.fromkeys([*columns, *source.shape.columns])
@@ -98,7 +98,7 @@ def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> 
             stamps = pa.array(np.full(rows.num_rows, split.stamp, np.int64))
             rows = rows.append_column(ARRIVAL, stamps)
         arrivals = arrivals_of(rows, schema, shape, first=number, where=split.path)
-        yield coarser(arrivals, _step(source, form))
+        yield coarser(arrivals, time_step(source, form))
         number += rows.num_rows
 
 
@@ -108,7 +108,7 @@ def read_times(source: FileSource, split: FileSplit) -> tuple[Time, Time]:
     Raises:
         StreamError: The file cannot be read.
     """
-    step = _step(source, source.form)
+    step = time_step(source, source.form)
     if source.form == "lines":
         data = _bytes(split)
         if source.promise.delay is None:
@@ -138,14 +138,14 @@ def _lines_with_stables(data: bytes) -> bytes:
     return b"\n".join(_STABLE.findall(data))
 
 
-def _form(source: FileSource, split: FileSplit) -> FileForm:
+def form_of_split(source: FileSource, split: FileSplit) -> FileForm:
     """What a split holds; copies of a stream may have different forms."""
     if not source.copies:
         return source.form
     return "lines" if form_of(Path(split.path)) == "json" else "parquet"
 
 
-def _step(source: FileSource, form: FileForm) -> int:
+def time_step(source: FileSource, form: FileForm) -> int:
     """So many steps of the times in a file are one chronon; JSON lines have ISO timestamps."""
     promise = source.promise
     if source.copies:
@@ -163,7 +163,7 @@ def _pruned(arrivals: Arrivals, schema: pa.Schema) -> Arrivals:
 
 def _parquet(split: FileSplit, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
     try:
-        file = pq.ParquetFile(split.path, memory_map=True, coerce_int96_timestamp_unit="us")
+        file = open_parquet(split.path)
         there = file.schema_arrow
         # Elements may come without the columns that only some of them need.
         may_lack = {"end", "new_end"} if "kind" in stored.names else set()
@@ -181,7 +181,7 @@ def _parquet(split: FileSplit, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 def _delta(split: FileSplit, stored: pa.Schema, shape: Shape) -> Iterator[pa.RecordBatch]:
     try:
-        file = pq.ParquetFile(split.path, memory_map=True, coerce_int96_timestamp_unit="us")
+        file = open_parquet(split.path)
         groups = range(split.first, split.last)
         yield from read_delta(file, groups, stored, shape, dict(split.values), split.change)
     except (pa.ArrowInvalid, OSError) as problem:

@@ -1,0 +1,335 @@
+"""Everything that came from one source, by batch and by time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.errors import PlanError, StreamError
+from anabranch.model.batch import EventBatch
+from anabranch.model.clock import Clock
+from anabranch.model.record import plain
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.archive.bucket import read_bucket, write_rows
+from anabranch.runtime.archive.narrowing import Wanted, narrowed
+from anabranch.runtime.sources.archived.about import (
+    ABOUT_ARCHIVE,
+    CORRECTIONS,
+    INDEX,
+    ArchiveAbout,
+    read_about,
+)
+from anabranch.runtime.sources.archived.index import ArchiveCut, ArchiveIndex
+from anabranch.runtime.sources.archived.pieces import (
+    EVERYTHING,
+    ArchivedBatch,
+    Piece,
+    Span,
+    inside,
+)
+from anabranch.runtime.sources.files.reader import FileSplit, read_split
+from anabranch.runtime.sources.spec import ArchiveSpec, FileSource
+from anabranch.runtime.store.folder import Folder
+
+_FOLDER: Final = "corrections"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """What was learnt later about rows that had come before.
+
+    Attributes:
+        revision: Its number.
+        known: The batch after which it became known.
+        known_at: When it became known, in microseconds since 1970; 0: nobody said.
+        rows: Rows that were missing, as inserts, and rows that were wrong, as withdrawals.
+    """
+
+    revision: int
+    known: int
+    known_at: int
+    rows: EventBatch
+
+
+class Archive:
+    """The rows of one source: where they can be read again, or copies of them.
+
+    An archive is complete for all instants from `oldest` on: every row that came and holds there
+    is in it. It is added to by one process; others may read meanwhile.
+    """
+
+    def __init__(
+        self, folder: Folder, source: FileSource | None, spec: ArchiveSpec | None = None
+    ) -> None:
+        """Take up an archive, or begin one with `create`.
+
+        Args:
+            folder: Where it is.
+            source: The source whose files it refers to; None where it has copies.
+            spec: What it keeps; None: what it said when it was created.
+        """
+        self.folder = folder
+        self.index = ArchiveIndex(folder.child(INDEX))
+        self._corrected = ArchiveIndex(folder.child(CORRECTIONS))
+        self._source = source
+        self._spec = spec
+        self._known_about: ArchiveAbout | None = None
+
+    def create(self, source: str, schema: pa.Schema, clock: Clock, *, copied: bool) -> None:
+        """Say what the archive is; one that is there already stays as it is.
+
+        Raises:
+            PlanError: There is another archive, or something else.
+        """
+        new = ArchiveAbout.of(source, schema, clock, copied=copied, spec=self._spec)
+        old = read_about(self.folder)
+        if old is None:
+            self._refuse_foreign()
+        elif replace(old, keep_age=new.keep_age, keep_rows=new.keep_rows) != new:
+            raise PlanError(
+                "the folder is the archive of another stream",
+                where=f"source '{source}': {self.folder.path} has '{old.source}' with the columns "
+                f"{', '.join(old.payload.names)}",
+                hint="choose another folder for the archive",
+            )
+        if old != new:
+            self.folder.write_json(ABOUT_ARCHIVE, plain(new), seal=False)
+        self._known_about = new
+        self.folder.sweep()
+        self.index.folder.sweep()
+
+    def about(self) -> ArchiveAbout:
+        """What the archive is.
+
+        Raises:
+            StreamError: There is none.
+        """
+        if self._known_about is None:
+            self._known_about = read_about(self.folder)
+        if self._known_about is None:
+            raise StreamError(
+                "not an archive",
+                where=self.folder.path,
+                hint="an archive is what a query writes for a source with ARCHIVE or LATE REVISE",
+            )
+        return self._known_about
+
+    def add(self, entry: ArchivedBatch) -> None:
+        """Make the pieces of a batch part of the archive; adding them again changes nothing.
+
+        Pieces that are older than what the archive keeps are left out.
+        """
+        cut = self.index.cut()
+        if any(cut.has(entry.batch, piece) for piece in entry.pieces):
+            gone = [piece for piece in entry.pieces if cut.has(entry.batch, piece)]
+            kept = tuple(piece for piece in entry.pieces if piece not in gone)
+            entry = replace(entry, pieces=kept)
+            self._remove(gone)
+        self.index.add(entry)
+
+    def add_correction(
+        self, revision: int, known: int, rows: EventBatch, known_at: int = 0
+    ) -> None:
+        """Record what was learnt about earlier rows; recording it again changes nothing.
+
+        Args:
+            revision: Its number; corrections are recorded in the order of their numbers.
+            known: The batch after which it became known.
+            rows: Inserts of rows that were missing, withdrawals of rows that were wrong.
+            known_at: When it became known, in microseconds since 1970.
+        """
+        name = f"{_FOLDER}/{revision:08d}.parquet"
+        clock = self.about().clock
+        piece = write_rows(self.folder, name, rows, known=known, revision=revision, clock=clock)
+        entry = ArchivedBatch(batch=revision, pieces=(piece,), promised=known, known_at=known_at)
+        self._corrected.add(entry)
+
+    def corrections(
+        self, upto_revision: int | None = None, span: Span = EVERYTHING
+    ) -> list[Correction]:
+        """The corrections up to a number, in order; of a span only the rows that hold in it."""
+        found = []
+        schema = self.about().payload
+        for entry in self._corrected.entries(upto=upto_revision, span=span):
+            parts = [EventBatch.empty(schema)]
+            for piece in entry.pieces:
+                name = piece.split.path
+                parts += read_bucket(self.folder, name, schema, every=schema, span=span)
+            rows = inside(EventBatch.concat(parts), span)
+            if len(rows):
+                found.append(
+                    Correction(
+                        revision=entry.batch,
+                        known=entry.promised,
+                        known_at=entry.known_at,
+                        rows=rows,
+                    )
+                )
+        return found
+
+    def pieces(self, span: Span = EVERYTHING, upto: int | None = None) -> list[tuple[int, Piece]]:
+        """The pieces with rows that may hold in a span, each with its batch, as they arrived."""
+        return self.index.pieces(span, upto)
+
+    def read(
+        self,
+        span: Span = EVERYTHING,
+        upto: int | None = None,
+        columns: Sequence[str] | None = None,
+        keep: Wanted | None = None,
+    ) -> Iterator[EventBatch]:
+        """The rows that hold, or held before they moved, in a span, as they arrived.
+
+        Args:
+            span: The instants; rows are not clipped to them.
+            upto: Only batches up to this one.
+            columns: The payload columns; None: all of them.
+            keep: By column the values of which a row must have one.
+
+        Raises:
+            StreamError: A file is gone or damaged.
+        """
+        for _, piece in self.pieces(span, upto):
+            yield from self.read_piece(piece, span, columns, keep)
+
+    def read_piece(
+        self,
+        piece: Piece,
+        span: Span = EVERYTHING,
+        columns: Sequence[str] | None = None,
+        keep: Wanted | None = None,
+    ) -> Iterator[EventBatch]:
+        """The rows of one piece that hold in a span."""
+        if not piece.rows:
+            return
+        wanted = keep or {}
+        every = self._schema()
+        names = [*(every.names if columns is None else columns)]
+        needed = [*dict.fromkeys([*names, *wanted])]
+        for batch in self._rows(piece.split, needed, every, span, wanted):
+            rows = _having(inside(batch, span), wanted)
+            if len(rows):
+                if names != needed:
+                    rows = rows.with_payload(rows.payload.select(names))
+                yield rows.with_stable(BEGINNING)
+
+    def _rows(
+        self,
+        split: FileSplit,
+        columns: Sequence[str],
+        every: pa.Schema,
+        span: Span,
+        wanted: Wanted,
+    ) -> Iterator[EventBatch]:
+        if _is_bucket(split):
+            schema = pa.schema([every.field(name) for name in columns])
+            yield from read_bucket(
+                self.folder, split.path, schema, every=every, span=span, wanted=wanted
+            )
+            return
+        if self._source is None:
+            raise StreamError(
+                "the archive refers to the files of its source, and has no rows of its own",
+                where=self.folder.path,
+                hint="read the source itself, or let the query copy its rows: ARCHIVE '<path>'",
+            )
+        for part in narrowed(self._source, split, span, wanted):
+            for arrivals in read_split(self._source, part, columns):
+                yield arrivals.batch
+
+    def oldest(self) -> Time:
+        """From this instant on the archive is complete; BEGINNING if nothing was ever cut."""
+        return Time(self.index.cut().oldest)
+
+    def cut(self, now: Time) -> Time:
+        """Drop the pieces that need not be kept, and return `oldest`.
+
+        What is dropped is written down first, then copies are removed, then the index forgets
+        them: after a crash nobody looks for a file that is gone, and the next cut goes on.
+
+        Args:
+            now: What counts as now for the age of rows, in chronons of the stream.
+        """
+        age, rows = self.keeps()
+        old = self.index.cut()
+        new = self.index.doomed(BEGINNING if age is None else int(now) - age, rows)
+        if new == old and old.swept:
+            return Time(old.oldest)
+        gone = [piece for _, piece in self.index.gone(old, new)]
+        self.index.set_cut(replace(new, swept=False))
+        self._remove(gone)
+        if not old.swept:
+            self.sweep()
+        self.index.set_cut(replace(new, swept=True))
+        self.index.purge()
+        self._cut_corrections(new)
+        return Time(new.oldest)
+
+    def keeps(self) -> tuple[int | None, int | None]:
+        """For how long rows stay, and how many of them; None: all."""
+        if self._spec is not None:
+            return self._spec.keep_age, self._spec.keep_rows
+        about = read_about(self.folder)
+        return (None, None) if about is None else (about.keep_age, about.keep_rows)
+
+    def sweep(self) -> None:
+        """Remove copies that interrupted work has left; only the writer may do this.
+
+        Buckets of batches that are not in the index may be those of a task that runs.
+        """
+        newest = self.index.last_batch()
+        named = {piece.split.path for _, piece in self.pieces()}
+        for name in self.folder.names():
+            batch = name.removeprefix("part-").partition("-")[0]
+            is_bucket = name.startswith("part-") and batch.isdigit()
+            if is_bucket and int(batch) <= newest and name not in named:
+                self.folder.remove(name)
+
+    def _cut_corrections(self, cut: ArchiveCut) -> None:
+        """Corrections of what is gone go as well."""
+        old = self._corrected.cut()
+        new = self._corrected.doomed(int(cut.oldest), None)
+        if new == old:
+            return
+        gone = [piece for _, piece in self._corrected.gone(old, new)]
+        self._corrected.set_cut(new)
+        for piece in gone:
+            self.folder.child(_FOLDER).remove(piece.split.path.removeprefix(f"{_FOLDER}/"))
+        self._corrected.purge()
+
+    def _remove(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            if _is_bucket(piece.split):
+                self.folder.remove(piece.split.path)
+
+    def _schema(self) -> pa.Schema:
+        return self.about().payload if self._source is None else self._source.schema
+
+    def _refuse_foreign(self) -> None:
+        foreign = [name for name in self.folder.names() if not name.startswith((".", "_"))]
+        if foreign:
+            raise PlanError(
+                "the folder of an archive holds something else",
+                where=f"{self.folder.path}: {min(foreign)}",
+                hint="choose a new folder for the archive",
+            )
+
+
+def _is_bucket(split: FileSplit) -> bool:
+    """Whether a split is a file of the archive: then its path is relative."""
+    return not split.path.startswith("/") and "://" not in split.path
+
+
+def _having(rows: EventBatch, wanted: Wanted) -> EventBatch:
+    """The rows that have a wanted value in every column."""
+    for name, values in wanted.items():
+        column = rows.payload.column(name)
+        found = pc.is_in(column, value_set=values.cast(column.type))
+        rows = rows.where(np.asarray(found.to_numpy(zero_copy_only=False), np.bool_))
+    return rows

@@ -1,0 +1,79 @@
+"""Read of a piece only the row groups that can matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.model.coarser import chronon_of_time
+from anabranch.model.time import FOREVER
+from anabranch.runtime.sources.archived.pieces import EVERYTHING, Span
+from anabranch.runtime.sources.files.parquet_metadata import parquet_metadata
+from anabranch.runtime.sources.files.parquet_times import StartStatistics, Value
+from anabranch.runtime.sources.files.reader import WHOLE, FileSplit, form_of_split, time_step
+from anabranch.runtime.sources.spec import ELEMENTS, FileSource
+
+Wanted = Mapping[str, pa.Array]
+"""By column the values that rows must have."""
+
+_PARQUET: Final = ("parquet", "log", "delta", "archive")
+
+
+def narrowed(
+    source: FileSource, split: FileSplit, span: Span, wanted: Wanted
+) -> Iterator[FileSplit]:
+    """The parts of a piece that may have rows within a span, and with wanted values.
+
+    Of Parquet the statistics of row groups tell; a piece in another form stays whole.
+    """
+    form = form_of_split(source, split)
+    if form not in _PARQUET or (span == EVERYTHING and not wanted):
+        yield split
+        return
+    metadata = parquet_metadata(split.path)
+    statistics = StartStatistics(metadata, ELEMENTS if source.copies else source.shape)
+    bounds = bounds_of(wanted)
+    step = time_step(source, form)
+    last = metadata.num_row_groups if split.last == WHOLE else split.last
+    number, open_at = split.number, None
+    for group in range(split.first, last + 1):
+        matters = group < last and _overlaps(statistics.hull(group), step, span)
+        matters = matters and may_hold(statistics, group, bounds)
+        if matters and open_at is None:
+            open_at = (group, number)
+        elif not matters and open_at is not None:
+            yield replace(split, first=open_at[0], last=group, number=open_at[1])
+            open_at = None
+        if group < last:
+            number += metadata.row_group(group).num_rows
+
+
+def bounds_of(wanted: Wanted) -> dict[str, tuple[Value, Value]]:
+    """The least and the greatest wanted value of columns that statistics can be asked for."""
+    found = {}
+    for name, values in wanted.items():
+        if pa.types.is_integer(values.type) or pa.types.is_string(values.type):
+            ends = pc.min_max(values)
+            if ends["min"].is_valid:
+                found[name] = (ends["min"].as_py(), ends["max"].as_py())
+    return found
+
+
+def may_hold(
+    statistics: StartStatistics, group: int, bounds: Mapping[str, tuple[Value, Value]]
+) -> bool:
+    """Whether a row group may have wanted values in all columns."""
+    return all(statistics.may_hold(group, name, *both) for name, both in bounds.items())
+
+
+def _overlaps(hull: Span | None, step: int, span: Span) -> bool:
+    if hull is None:
+        return True
+    first, last = (chronon_of_time(time, step) for time in hull)
+    # What holds at all holds for one chronon.
+    last = last if step == 1 or last == FOREVER else type(last)(last + 1)
+    return first < span[1] and last > span[0]

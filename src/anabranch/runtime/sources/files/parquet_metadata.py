@@ -1,0 +1,33 @@
+"""Open Parquet files, the footer of each only once in a process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+
+def open_parquet(path: str) -> pq.ParquetFile:
+    """A file of a stream, mapped into memory.
+
+    Pieces of a large file are read one by one, and its footer may take longer to read than they.
+    A file that was written anew has another size or time.
+    """
+    return pq.ParquetFile(
+        path,
+        metadata=parquet_metadata(path),
+        memory_map=True,
+        coerce_int96_timestamp_unit="us",
+    )
+
+
+def parquet_metadata(path: str) -> pq.FileMetaData:
+    """The footer of a file."""
+    status = Path(path).stat()
+    return _footer(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _footer(path: str, size: int, changed: int) -> pq.FileMetaData:  # noqa: ARG001 (the key)
+    return pq.read_metadata(path)

@@ -1,0 +1,619 @@
+"""An archive finds every row again, by time and by batch, whatever was merged, cut or killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch.errors import EngineError, PlanError, StreamError
+from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, MICROSECONDS
+from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
+from anabranch.runtime.archive.archive import Archive
+from anabranch.runtime.archive.bucket import write_bucket
+from anabranch.runtime.sources.archived.index import ArchiveIndex
+from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece, Span, inside
+from anabranch.runtime.sources.declare.declared import Declared
+from anabranch.runtime.sources.declare.describe import describe_files
+from anabranch.runtime.sources.files.reader import WHOLE, FileSplit, read_split
+from anabranch.runtime.sources.spec import ArchiveSpec, FileSource
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.thresholds import thresholds
+
+SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
+
+
+def rows(*moves: tuple[str, int, int, int]) -> EventBatch:
+    keys, starts, ends, new_ends = zip(*moves) if moves else ((), (), (), ())
+    payload = pa.RecordBatch.from_arrays(
+        [pa.array(keys, pa.string()), pa.array(starts, pa.int64())], schema=SCHEMA
+    )
+    start, end, new_end = (np.array(each, np.int64) for each in (starts, ends, new_ends))
+    return EventBatch(payload, start, end, new_end)
+
+
+def insert(key: str, start: int, end: int) -> tuple[str, int, int, int]:
+    return key, start, start, end
+
+
+def piece(first: int, last: int, count: int = 1, path: str = "/data/a.parquet") -> Piece:
+    return Piece(FileSplit(path, 0, WHOLE), first, last, count)
+
+
+def entry(batch: int, *pieces: Piece, promised: int = 0, known_at: int = 0) -> ArchivedBatch:
+    return ArchivedBatch(batch=batch, pieces=pieces, promised=promised, known_at=known_at)
+
+
+def archive_at(path: Path, spec: ArchiveSpec | None = None, *, copied: bool = True) -> Archive:
+    archive = Archive(Folder.at(str(path)), None, spec)
+    archive.create("quotes", SCHEMA, INTEGERS, copied=copied)
+    return archive
+
+
+def put(archive: Archive, batch: int, *parts: EventBatch, promised: int = 0) -> None:
+    pieces = [
+        write_bucket(archive.folder, part, batch=batch, part=number, clock=INTEGERS)
+        for number, part in enumerate(parts)
+    ]
+    archive.add(entry(batch, *pieces, promised=promised))
+
+
+def listed(batches: Iterator[EventBatch]) -> list[tuple[Any, ...]]:
+    found = []
+    for batch in batches:
+        columns = [*batch.payload.to_pydict().values(), batch.start, batch.end, batch.new_end]
+        found += [*zip(*(getattr(each, "tolist", lambda e=each: e)() for each in columns))]
+    return found
+
+
+# The index.
+
+
+class StopError(Exception):
+    """The process dies here."""
+
+
+@dataclass
+class Fuse:
+    """Kills whoever does one step more than it allows."""
+
+    left: int = 1 << 30
+
+    def burn(self) -> None:
+        if not self.left:
+            raise StopError
+        self.left -= 1
+
+
+@dataclass
+class FragileFolder(Folder):
+    """A folder in which a process may die before every write and removal."""
+
+    inner: Folder
+    fuse: Fuse = field(default_factory=Fuse)
+
+    @property
+    def path(self) -> str:
+        return self.inner.path
+
+    def child(self, name: str) -> Folder:
+        return FragileFolder(self.inner.child(name), self.fuse)
+
+    def names(self) -> list[str]:
+        return self.inner.names()
+
+    def folders(self) -> list[str]:
+        return self.inner.folders()
+
+    def read(self, name: str) -> bytes | None:
+        return self.inner.read(name)
+
+    def write(self, name: str, data: bytes | pa.Buffer, *, mark: str = "") -> None:
+        self.fuse.burn()
+        self.inner.write(name, data, mark=mark)
+
+    def remove(self, name: str) -> None:
+        self.fuse.burn()
+        self.inner.remove(name)
+
+    def drop(self, name: str) -> None:
+        self.inner.drop(name)
+
+    def open(self, name: str) -> tuple[pa.NativeFile, int] | None:
+        return self.inner.open(name)
+
+
+times = st.integers(-20, 60)
+spans = st.tuples(times, times).map(lambda both: (Time(min(both)), Time(max(both) + 1)))
+
+
+@st.composite
+def hulls(draw: st.DrawFn) -> tuple[int, int]:
+    first = draw(times)
+    return first, draw(st.one_of(st.integers(first + 1, 80), st.just(int(FOREVER))))
+
+
+@given(
+    batches=st.lists(st.lists(hulls(), max_size=3), max_size=40),
+    skip=st.sampled_from([1, 3]),
+    span=spans,
+    upto=st.one_of(st.none(), st.integers(0, 60)),
+    fuses=st.lists(st.integers(0, 12), max_size=6),
+    sizes=st.tuples(st.integers(1, 4), st.integers(1, 3), st.sampled_from([1, 5, 1000])),
+)
+def test_the_index_knows_what_a_list_of_entries_knows(
+    batches: list[list[tuple[int, int]]],
+    skip: int,
+    span: Span,
+    upto: int | None,
+    fuses: list[int],
+    sizes: tuple[int, int, int],
+) -> None:
+    names = ("ENTRIES_PER_SEGMENT", "SEGMENTS_PER_LEVEL", "LARGEST_SEGMENT_PIECES")
+    with TemporaryDirectory() as path, thresholds(**dict(zip(names, sizes))):
+        fuse = Fuse()
+        index = ArchiveIndex(FragileFolder(Folder.at(path), fuse))
+        deaths = iter(fuses)
+        expected: list[tuple[int, Piece]] = []
+        for number, some in enumerate(batches):
+            pieces = [piece(*hull, path=f"/data/{number}.parquet") for hull in some]
+            batch = number * skip
+            fuse.left = next(deaths, 1 << 30)
+            try:
+                index.add(entry(batch, *pieces))
+            except StopError:
+                fuse.left = 1 << 30
+                # Whoever comes back commits the last batch again.
+                index.add(entry(batch, *pieces))
+            expected += [(batch, each) for each in pieces]
+        assert index.pieces() == expected
+        assert index.last_batch() == (len(batches) * skip - skip if batches else -1)
+        some_of_them = [
+            (batch, each)
+            for batch, each in expected
+            if each.overlaps(span) and (upto is None or batch <= upto)
+        ]
+        assert index.pieces(span, upto) == some_of_them
+        after = index.entries(after=5, upto=upto)
+        assert [e.batch for e in after] == [
+            number * skip
+            for number in range(len(batches))
+            if number * skip > 5 and (upto is None or number * skip <= upto)
+        ]
+
+
+def test_an_entry_may_have_all_that_a_split_can_say(tmp_path: Path) -> None:
+    index = ArchiveIndex(Folder.at(str(tmp_path)))
+    splits = [
+        FileSplit("/a", 0, WHOLE),
+        FileSplit("/a", 3, 9, 12, stable=5, stamp=6, copy=7),
+        FileSplit("/b/c", 0, 1, latest=4),
+        FileSplit("/b/d", 0, 1, values=(("day", "1"), ("x", None)), change="feed", latest=9),
+    ]
+    entries = [
+        entry(number, *(Piece(split, number, number + 1, 3) for split in splits), known_at=number)
+        for number in range(5)
+    ]
+    with thresholds(ENTRIES_PER_SEGMENT=2):
+        for each in entries:
+            index.add(each)
+    assert any(name.endswith(".segment") for name in index.folder.names())
+    assert index.entries() == entries
+
+
+def test_the_index_is_small_and_has_few_files(tmp_path: Path) -> None:
+    index = ArchiveIndex(Folder.at(str(tmp_path)))
+    path = "/a/rather/long/path/of/a/folder/with/quotes/of/the/exchange/2026-11-17/part-{}.parquet"
+    most = 0
+    for number in range(3000):
+        first = 1_763_355_600_000_000 + number * 60_000_000
+        hull = (first, first + 61_234_567)
+        index.add(entry(number, piece(*hull, 10_000, path.format(number)), promised=first))
+        most = max(most, len(index.folder.names()))
+    assert most < 60
+    assert sum(index.sizes()) / 3000 < 100
+
+
+def test_a_batch_that_was_left_out_cannot_be_added_later(tmp_path: Path) -> None:
+    index = ArchiveIndex(Folder.at(str(tmp_path)))
+    with thresholds(ENTRIES_PER_SEGMENT=2):
+        for batch in (0, 1, 3, 4, 5):
+            index.add(entry(batch, piece(0, 1)))
+        index.add(entry(3, piece(0, 1)))
+        with pytest.raises(EngineError, match="batch 2 is added to an archive that has later ones"):
+            index.add(entry(2, piece(0, 1)))
+
+
+def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
+    index = ArchiveIndex(Folder.at(str(tmp_path)))
+    with thresholds(ENTRIES_PER_SEGMENT=2):
+        for batch in range(4):
+            index.add(entry(batch, piece(0, 1)))
+    (segment,) = tmp_path.glob("*.segment")
+    segment.write_bytes(segment.read_bytes()[:-10])
+    with pytest.raises(EngineError, match=r"segment of the index of an archive is damaged"):
+        index.pieces()
+
+
+# Buckets.
+
+
+def test_rows_come_back_as_they_arrived(tmp_path: Path) -> None:
+    archive = archive_at(tmp_path)
+    put(archive, 0, rows(insert("a", 1, 5), insert("b", 2, int(FOREVER))), rows(insert("c", 0, 3)))
+    put(archive, 1, rows(("b", 2, int(FOREVER), 2), ("a", 1, 5, 9)), rows())
+    assert listed(archive.read()) == [
+        ("a", 1, 1, 1, 5),
+        ("b", 2, 2, 2, int(FOREVER)),
+        ("c", 0, 0, 0, 3),
+        ("b", 2, 2, int(FOREVER), 2),
+        ("a", 1, 1, 5, 9),
+    ]
+    assert listed(archive.read((Time(0), Time(1)))) == [("c", 0, 0, 0, 3)]
+    assert listed(archive.read((Time(5), Time(9)), upto=0)) == [("b", 2, 2, 2, int(FOREVER))]
+    assert listed(archive.read((Time(8), Time(9)), columns=["k"])) == [
+        ("b", 2, 2, int(FOREVER)),
+        ("b", 2, int(FOREVER), 2),
+        ("a", 1, 5, 9),
+    ]
+    wanted = {"k": pa.array(["a", "z"])}
+    assert listed(archive.read(keep=wanted, columns=["n"])) == [(1, 1, 1, 5), (1, 1, 5, 9)]
+
+
+@st.composite
+def arrived(draw: st.DrawFn) -> EventBatch:
+    moves = []
+    for first, last in draw(st.lists(hulls(), max_size=8)):
+        key = draw(st.sampled_from("abc"))
+        if draw(st.booleans()):
+            moves.append(insert(key, first, last))
+        else:
+            moves.append((key, first, last, draw(st.integers(first, 90))))
+    return rows(*moves)
+
+
+@given(
+    parts=st.lists(arrived(), max_size=6),
+    span=spans,
+    keys=st.lists(st.sampled_from("abcd"), max_size=2),
+    group=st.integers(1, 3),
+)
+def test_reading_a_span_gives_the_rows_that_hold_in_it(
+    parts: list[EventBatch], span: Span, keys: list[str], group: int
+) -> None:
+    with TemporaryDirectory() as path, thresholds(BUCKET_GROUP_ROWS=group):
+        archive = archive_at(Path(path))
+        for batch, part in enumerate(parts):
+            put(archive, batch, part)
+        expected = listed(inside(part, span) for part in parts)
+        assert listed(archive.read(span)) == expected
+        some = [row for row in expected if row[0] in keys]
+        assert listed(archive.read(span, keep={"k": pa.array(keys, pa.string())})) == some
+
+
+def test_a_repeated_attempt_writes_the_same_bucket(tmp_path: Path) -> None:
+    archive = archive_at(tmp_path)
+    for _ in range(2):
+        put(archive, 0, rows(insert("a", 1, 5)))
+    assert listed(archive.read()) == [("a", 1, 1, 1, 5)]
+    assert len([*tmp_path.glob("*.parquet")]) == 1
+
+
+def test_payload_columns_may_be_called_as_those_of_the_archive(tmp_path: Path) -> None:
+    schema = pa.schema([("start", pa.string()), ("known", pa.int64()), ("kind", pa.int64())])
+    payload = pa.RecordBatch.from_pylist([{"start": "x", "known": 7, "kind": 8}], schema)
+    batch = EventBatch(payload, np.array([1]), np.array([1]), np.array([5]))
+    archive = Archive(Folder.at(str(tmp_path)), None)
+    archive.create("quotes", schema, INTEGERS, copied=True)
+    archive.add(entry(0, write_bucket(archive.folder, batch, batch=0, part=0, clock=INTEGERS)))
+    assert listed(archive.read()) == [("x", 7, 8, 1, 1, 5)]
+    (file,) = tmp_path.glob("*.parquet")
+    assert pq.read_schema(file).names == [
+        *("_kind", "_start", "end", "new_end"),
+        *("start", "known", "kind"),
+        *("_known", "revision"),
+    ]
+
+
+def test_duckdb_reads_an_archive_as_a_table(tmp_path: Path) -> None:
+    import duckdb
+
+    archive = archive_at(tmp_path)
+    put(archive, 0, rows(insert("a", 1, 5)), rows(insert("b", 2, int(FOREVER))))
+    put(archive, 1, rows(("b", 2, int(FOREVER), 4)))
+    archive.add_correction(1, 1, rows(("a", 1, 5, 1), insert("c", 1, 5)))
+    query = f"SELECT * FROM read_parquet('{tmp_path}/*.parquet') ORDER BY known, k"
+    assert duckdb.execute(query).fetchall() == [
+        ("insert", 1, 5, None, "a", 1, 0, None),
+        ("insert", 2, None, None, "b", 2, 0, None),
+        ("adjust", 2, None, 4, "b", 2, 1, None),
+    ]
+    everything = f"SELECT k, known, revision FROM read_parquet('{tmp_path}/**/*.parquet')"
+    assert sorted(duckdb.execute(everything).fetchall())[-1] == ("c", 1, 1)
+
+
+def test_polars_reads_an_archive_as_a_table(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    archive = archive_at(tmp_path)
+    put(archive, 0, rows(insert("a", 1, 5)))
+    put(archive, 1, rows(insert("b", 2, int(FOREVER))))
+    found = polars.read_parquet(f"{tmp_path}/*.parquet")
+    assert found.select("k", "start", "end", "known").rows() == [
+        ("a", 1, 5, 0),
+        ("b", 2, None, 1),
+    ]
+
+
+def test_a_bucket_that_is_gone_is_named(tmp_path: Path) -> None:
+    archive = archive_at(tmp_path)
+    put(archive, 0, rows(insert("a", 1, 5)))
+    (file,) = tmp_path.glob("*.parquet")
+    file.unlink()
+    with pytest.raises(StreamError, match="bucket of the archive is missing or damaged") as caught:
+        listed(archive.read())
+    assert file.name in str(caught.value)
+
+
+def test_the_archive_of_another_stream_is_not_taken_over(tmp_path: Path) -> None:
+    archive_at(tmp_path)
+    other = Archive(Folder.at(str(tmp_path)), None)
+    with pytest.raises(PlanError, match="the archive of another stream"):
+        other.create("quotes", SCHEMA, MICROSECONDS, copied=True)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "notes.txt").write_text("mine")
+    with pytest.raises(PlanError, match="holds something else"):
+        archive_at(tmp_path / "data")
+    with pytest.raises(StreamError, match="not an archive"):
+        Archive(Folder.at(str(tmp_path / "nothing")), None).about()
+
+
+# By reference.
+
+
+@pytest.fixture
+def trades(tmp_path: Path) -> Callable[..., FileSource]:
+    def declared(name: str, **options: object) -> FileSource:
+        source, _ = describe_files(str(tmp_path / name), Declared(name="trades", **options))  # type: ignore[arg-type]
+        return source
+
+    return declared
+
+
+def by_reference(path: Path, source: FileSource, splits: list[FileSplit]) -> Archive:
+    archive = Archive(Folder.at(str(path)), source)
+    archive.create(source.name, source.schema, source.promise.clock, copied=False)
+    for batch, split in enumerate(splits):
+        read = (each.batch for each in read_split(source, split, source.schema.names))
+        archive.add(entry(batch, Piece.of(split, read)))
+    return archive
+
+
+@pytest.mark.parametrize("end", [None, "until"])
+@pytest.mark.parametrize("step", [1, 10])
+def test_row_groups_outside_a_span_are_not_read(
+    tmp_path: Path,
+    trades: Callable[..., FileSource],
+    monkeypatch: pytest.MonkeyPatch,
+    end: str | None,
+    step: int,
+) -> None:
+    at = np.arange(1000)
+    until = [None if n == 500 else n + 5 for n in at.tolist()]
+    table = pa.table({"at": at, "until": until, "k": [f"k{n // 100}" for n in at.tolist()]})
+    file = tmp_path / "trades.parquet"
+    pq.write_table(table, file, row_group_size=50)
+    options = {"start": "at", "end": end} if end else {"start": "at"}
+    source = trades("trades.parquet", **options)
+    if step > 1:
+        source = replace(source, promise=replace(source.promise, step=step))
+    archive = by_reference(tmp_path / "archive", source, [FileSplit(str(file), 0, WHOLE)])
+    seen: list[tuple[int, int]] = []
+
+    def counted(source: FileSource, split: FileSplit, columns: list[str]) -> object:
+        seen.append((split.first, split.last))
+        return read_split(source, split, columns)
+
+    monkeypatch.setattr("anabranch.runtime.archive.archive.read_split", counted)
+    span = (Time(210 // step), Time(230 // step))
+    everything = listed(
+        read.batch
+        for read in read_split(source, FileSplit(str(file), 0, WHOLE), source.schema.names)
+    )
+    expected = [row for row in everything if row[-3] < span[1] and row[-1] > span[0]]
+    assert listed(archive.read(span)) == expected
+    assert seen in ([(4, 5)], [(3, 5)])
+    seen.clear()
+    found = listed(archive.read(keep={"k": pa.array(["k3"])}))
+    assert found == [row for row in everything if "k3" in row]
+    assert seen == [(6, 8)]
+
+
+def test_stream_files_are_read_again_by_their_lines(
+    tmp_path: Path, trades: Callable[..., FileSource]
+) -> None:
+    lines = [
+        '{"insert": {"k": "a"}, "start": 1, "end": 4}',
+        '{"insert": {"k": "b"}, "start": 2, "end": 9}',
+        '{"stable": 2}',
+        '{"adjust": {"k": "b"}, "start": 2, "end": 9, "new_end": 3}',
+    ]
+    (tmp_path / "trades.jsonl").write_text("\n".join(lines) + "\n")
+    source = trades("trades.jsonl")
+    length = len(lines[0]) + len(lines[1]) + 2
+    path = str(tmp_path / "trades.jsonl")
+    splits = [
+        FileSplit(path, 0, length),
+        FileSplit(path, length, (tmp_path / "trades.jsonl").stat().st_size, 3),
+    ]
+    archive = by_reference(tmp_path / "archive", source, splits)
+    assert listed(archive.read((Time(5), Time(6)))) == [("b", 2, 2, 9), ("b", 2, 9, 3)]
+    assert listed(archive.read((Time(5), Time(6)), upto=0)) == [("b", 2, 2, 9)]
+    assert not [*(tmp_path / "archive").glob("*.parquet")]
+    alone = Archive(archive.folder, None)
+    with pytest.raises(StreamError, match="refers to the files of its source"):
+        listed(alone.read())
+
+
+# What is kept.
+
+
+def keep(**options: int) -> ArchiveSpec:
+    return ArchiveSpec(**options)  # type: ignore[arg-type]
+
+
+def test_rows_that_are_too_old_go_as_whole_buckets(tmp_path: Path) -> None:
+    archive = archive_at(tmp_path, keep(keep_age=10))
+    for batch in range(5):
+        put(archive, batch, rows(insert("a", batch * 10, batch * 10 + 9)))
+    assert archive.cut(Time(10)) == archive.oldest() == BEGINNING
+    assert archive.cut(Time(40)) == archive.oldest() == 29
+    assert [batch for batch, _ in archive.pieces()] == [3, 4]
+    assert sorted(file.name for file in tmp_path.glob("*.parquet")) == [
+        "part-00000003-0000-0000.parquet",
+        "part-00000004-0000-0000.parquet",
+    ]
+    # What comes later than that is not kept either.
+    put(archive, 5, rows(insert("late", 3, 4)), rows(insert("a", 50, 51)))
+    assert listed(archive.read())[-1] == ("a", 50, 50, 50, 51)
+    assert not (tmp_path / "part-00000005-0000-0000.parquet").exists()
+
+
+def test_only_the_newest_rows_stay(tmp_path: Path) -> None:
+    archive = archive_at(tmp_path, keep(keep_rows=4))
+    for batch in range(5):
+        put(archive, batch, rows(insert("a", batch, batch + 1), insert("b", batch, batch + 3)))
+    assert archive.cut(FOREVER) == 5
+    assert [batch for batch, _ in archive.pieces()] == [3, 4]
+    # Without a spec it keeps what it was created to keep.
+    again = Archive(archive.folder, None)
+    assert again.keeps() == (None, 4)
+    assert again.cut(FOREVER) == 5
+
+
+@given(
+    batches=st.lists(st.lists(hulls(), max_size=2), max_size=25),
+    age=st.one_of(st.none(), st.integers(0, 30)),
+    most=st.one_of(st.none(), st.integers(0, 8)),
+    cuts=st.lists(st.integers(0, 30), max_size=4),
+    fuses=st.lists(st.integers(0, 9), max_size=5),
+    span=spans,
+)
+def test_nothing_that_must_be_kept_is_lost(
+    batches: list[list[tuple[int, int]]],
+    age: int | None,
+    most: int | None,
+    cuts: list[int],
+    fuses: list[int],
+    span: Span,
+) -> None:
+    """After any cuts and crashes the archive is complete from `oldest` on, and no file is left."""
+    with TemporaryDirectory() as path, thresholds(2, ENTRIES_PER_SEGMENT=3):
+        fuse = Fuse()
+        folder = FragileFolder(Folder.at(path), fuse)
+        archive = Archive(
+            folder,
+            None,
+            ArchiveSpec(keep_age=None if age is None else Duration(age), keep_rows=most),
+        )
+        archive.create("quotes", SCHEMA, INTEGERS, copied=True)
+        deaths = iter(fuses)
+        everything: list[tuple[int, Piece]] = []
+        newest = 0
+
+        def attempt(step: Callable[[], object]) -> None:
+            fuse.left = next(deaths, 1 << 30)
+            try:
+                step()
+            except StopError:
+                fuse.left = 1 << 30
+                step()
+            fuse.left = 1 << 30
+
+        for batch, some in enumerate(batches):
+            parts = [rows(insert("a", *hull)) for hull in some]
+            attempt(partial(put, archive, batch, *parts))
+            for part, hull in enumerate(some):
+                name = f"part-{batch:08d}-{part:04d}-0000.parquet"
+                everything.append((batch, piece(*hull, path=name)))
+                newest = max(newest, hull[0])
+            if batch in cuts:
+                attempt(partial(archive.cut, Time(newest)))
+        oldest = archive.oldest()
+        kept = archive.pieces()
+        must = [each for each in everything if each[1].last > oldest]
+        assert [each for each in kept if each in must] == [each for each in must if each in kept]
+        if oldest < FOREVER:
+            assert set(must) <= set(kept)
+        if age is not None and most is None:
+            assert not [
+                each for each in everything if each not in kept and each[1].last >= newest - age
+            ]
+        assert [each for each in kept if each[1].overlaps(span)] == archive.pieces(span)
+        if not cuts or (age is None and most is None):
+            assert kept == everything
+            assert oldest == BEGINNING
+        archive.cut(Time(newest))
+        there = {name for name in folder.names() if name.endswith(".parquet")}
+        assert there == {each.split.path for _, each in archive.pieces()}
+        assert len(listed(archive.read())) == len(archive.pieces())
+
+
+def test_a_cut_that_was_interrupted_is_finished_by_the_next(tmp_path: Path) -> None:
+    for steps in range(12):
+        path = tmp_path / str(steps)
+        fuse = Fuse()
+        archive = Archive(FragileFolder(Folder.at(str(path)), fuse), None, keep(keep_age=10))
+        archive.create("quotes", SCHEMA, INTEGERS, copied=True)
+        for batch in range(5):
+            put(archive, batch, rows(insert("a", batch * 10, batch * 10 + 9)))
+        fuse.left = steps
+        try:
+            archive.cut(Time(40))
+        except StopError:
+            fuse.left = 1 << 30
+            listed(archive.read((archive.oldest(), FOREVER)))
+            archive.cut(Time(40))
+        assert len([*path.glob("*.parquet")]) == 2
+        assert len(archive.pieces()) == 2
+
+
+# Corrections.
+
+
+def test_corrections_stay_beside_what_they_correct(tmp_path: Path) -> None:
+    archive = archive_at(tmp_path)
+    put(archive, 0, rows(insert("a", 1, 5)))
+    archive.add_correction(1, 0, rows(("a", 1, 5, 1), insert("b", 1, 5)), known_at=100)
+    put(archive, 1, rows(insert("c", 7, 8)))
+    archive.add_correction(2, 1, rows(insert("d", 30, 31)), known_at=200)
+    archive.add_correction(2, 1, rows(insert("d", 30, 31)), known_at=200)
+    assert listed(archive.read()) == [("a", 1, 1, 1, 5), ("c", 7, 7, 7, 8)]
+    first, second = archive.corrections()
+    assert (first.revision, first.known, first.known_at) == (1, 0, 100)
+    assert listed(iter([first.rows])) == [("a", 1, 1, 5, 1), ("b", 1, 1, 1, 5)]
+    assert second.known_at == 200
+    assert [each.revision for each in archive.corrections(1)] == [1]
+    assert archive.corrections(0) == []
+    assert [each.revision for each in archive.corrections(span=(Time(20), Time(40)))] == [2]
+
+
+def test_corrections_of_what_is_gone_go_as_well(tmp_path: Path) -> None:
+    archive = archive_at(tmp_path, keep(keep_age=10))
+    for batch in range(4):
+        put(archive, batch, rows(insert("a", batch * 10, batch * 10 + 9)))
+    archive.add_correction(1, 3, rows(insert("b", 1, 5)))
+    archive.add_correction(2, 3, rows(insert("b", 33, 35)))
+    archive.cut(Time(40))
+    assert [each.revision for each in archive.corrections()] == [2]
+    assert len([*tmp_path.glob("corrections/*.parquet")]) == 1
