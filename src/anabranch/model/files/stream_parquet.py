@@ -36,6 +36,9 @@ _REVISE: Final = 3
 ORDER_COLUMNS: Final = ("_batch", "_position")
 """In tables that have no order of their own: the batch of an element, and its position in it."""
 
+REVISION_COLUMN: Final = "_revision"
+"""In such tables: the number of the revision that a row is part of."""
+
 TIMES_KEY: Final = b"anabranch.times"
 """The note how times are counted: of a file, or of the column `start`."""
 
@@ -55,7 +58,8 @@ def describe_parquet(path: Path) -> tuple[pa.Schema, Clock]:
     if missing:
         what = f"no column '{missing[0]}'"
         raise StreamError(what, where=f"{path}: columns {', '.join(schema.names)}", hint=_SHAPE)
-    taken = {*ELEMENT_COLUMNS, *(ORDER_COLUMNS if has_order(schema) else ())}
+    order = (*ORDER_COLUMNS, REVISION_COLUMN) if has_order(schema) else ()
+    taken = {*ELEMENT_COLUMNS, *order}
     payload = [
         pa.field(field.name, plain_type(field.type)) for field in schema if field.name not in taken
     ]

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from anabranch.errors import PlanError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock, note_of_clock
-from anabranch.model.files.stream_parquet import ORDER_COLUMNS, TIMES_KEY
+from anabranch.model.files.stream_parquet import ORDER_COLUMNS, REVISION_COLUMN, TIMES_KEY
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
@@ -36,7 +36,7 @@ ELEMENT_FIELDS: Final = (
     pa.field("new_end", pa.int64()),
 )
 ORDER_FIELDS: Final = tuple(pa.field(name, pa.int64()) for name in ORDER_COLUMNS)
-REVISION_FIELD: Final = pa.field("_revision", pa.int64())
+REVISION_FIELD: Final = pa.field(REVISION_COLUMN, pa.int64())
 
 SHARD_BITS: Final = 40
 """A shard numbers its elements on its own, from `shard << SHARD_BITS` on: no shard has more than
@@ -81,7 +81,9 @@ def element_schema(
         PlanError: A payload column has one of the names that are taken.
     """
     more = (*(ORDER_FIELDS if ordered else ()), *((REVISION_FIELD,) if revisable else ()))
-    names = [field.name for field in (*ELEMENT_FIELDS, *more)]
+    # Whoever reads a table with an order takes the last one for what it is called.
+    names = [field.name for field in (*ELEMENT_FIELDS, *(ORDER_FIELDS if ordered else ()))]
+    names += [REVISION_COLUMN] if ordered or revisable else []
     taken = [name for name in names if name in payload.names]
     if taken:
         raise PlanError(

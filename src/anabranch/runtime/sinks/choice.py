@@ -32,7 +32,7 @@ def shown_target(to: str) -> str:
     """
     if not to.startswith(_POSTGRES):
         return to
-    from anabranch.runtime.sinks.postgres_sink import PostgresTable
+    from anabranch.runtime.sinks.postgres_table import PostgresTable
 
     table = PostgresTable.parse(to)
     return f"{table.shown}, table {'.'.join(table.table)}"
@@ -72,7 +72,8 @@ def choose_sink(
         table, keep = parse_delta(path)
         return (lambda _: DeltaSink(table, keep)), f"{table.rstrip('/')}.checkpoint"
     if scheme in ("postgresql", "postgres"):
-        from anabranch.runtime.sinks.postgres_sink import PostgresSink, PostgresTable
+        from anabranch.runtime.sinks.postgres_sink import PostgresSink
+        from anabranch.runtime.sinks.postgres_table import PostgresTable
 
         relation = PostgresTable.parse(path)
         return (lambda _: PostgresSink(relation)), None

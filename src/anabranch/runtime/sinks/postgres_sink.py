@@ -5,13 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, final, get_args
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from anabranch.errors import EngineError, PlanError
@@ -42,9 +39,9 @@ from anabranch.runtime.elements.event_table import (
     EventRows,
     event_schema,
 )
+from anabranch.runtime.sinks.postgres_table import PostgresTable, as_text
 from anabranch.runtime.sinks.sinks import (
     Begin,
-    Keep,
     ShardResult,
     Sink,
     new_revisions,
@@ -58,7 +55,6 @@ if TYPE_CHECKING:
     from psycopg import sql
 
 _PROGRESS: Final = "anabranch_batches"
-_HOW: Final = "postgresql://user@host/database?table=<name>&keep=log|current|history"
 # The first day that PostgreSQL has, 24 November of 4714 BC, in microseconds.
 _FIRST_INSTANT: Final = -210_866_803_200_000_000
 _ADD_UP: Final = (
@@ -69,53 +65,6 @@ _REMOVE: Final = (
     "DELETE FROM {table} AS t USING {news} AS s WHERE t.{event} = s.{event} "
     "AND t.{start} = s.{start} AND t.{copies} = 0"
 )
-_TYPES: Final = {
-    pa.bool_(): "boolean",
-    pa.int8(): "smallint",
-    pa.int16(): "smallint",
-    pa.int32(): "integer",
-    pa.int64(): "bigint",
-    pa.float32(): "real",
-    pa.float64(): "double precision",
-    pa.string(): "text",
-    pa.binary(): "bytea",
-    pa.date32(): "date",
-}
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class PostgresTable:
-    """Where results go; `address` may hold a password and is never shown."""
-
-    address: str
-    shown: str
-    table: tuple[str, ...]
-    keep: Keep
-
-    @staticmethod
-    def parse(to: str) -> PostgresTable:
-        """What `postgresql://host/database?table=name&keep=current` means.
-
-        >>> place = PostgresTable.parse("postgresql://ann:secret@db/shop?table=sales.top")
-        >>> place.shown, place.table, place.keep
-        ('postgresql://db/shop', ('sales', 'top'), 'log')
-
-        Raises:
-            PlanError: The table is not named, or there is no such kind of table.
-        """
-        parts = urlsplit(to)
-        options = dict(parse_qsl(parts.query))
-        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        table = tuple(options.pop("table", "").split("."))
-        if not all(table):
-            raise PlanError("the name of the table is missing", where=shown, hint=_HOW)
-        keep = options.pop("keep", "log")
-        for choice in get_args(Keep):
-            if keep == choice:
-                address = urlunsplit(parts._replace(query=urlencode(options)))
-                return PostgresTable(address, shown, table, choice)
-        raise PlanError(f"a table cannot keep '{keep}'", where=shown, hint=_HOW)
 
 
 @final
@@ -142,7 +91,7 @@ class PostgresSink(Sink):
 
         self._begin = begin
         self._revisable = begin.revisable
-        columns = [(field.name, self._type(field)) for field in self._schema()]
+        columns = [(field.name, self._table.column_type(field)) for field in self._schema()]
         with self._transaction() as cursor:
             cursor.execute(
                 f"CREATE TABLE IF NOT EXISTS {_PROGRESS} "
@@ -217,15 +166,7 @@ class PostgresSink(Sink):
                 self._merge(cursor, pa.Table.from_batches([changes]))
             if self._table.keep == "current":
                 self._forget(cursor, stable)
-            cursor.execute(
-                f"UPDATE {_PROGRESS} SET batch = %s WHERE query = %s",
-                [max(batch, done), self._begin.query],
-            )
-            if new:
-                cursor.execute(
-                    f"UPDATE {_PROGRESS} SET revision = %s WHERE query = %s",
-                    [new[-1].number, self._begin.query],
-                )
+            self._note(cursor, max(batch, done), new)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -256,6 +197,15 @@ class PostgresSink(Sink):
         )
         found = cursor.fetchone()
         return None if found is None else int(found[0])
+
+    def _note(self, cursor: psycopg.Cursor, batch: int, revisions: Sequence[Revision]) -> None:
+        query = self._begin.query
+        cursor.execute(f"UPDATE {_PROGRESS} SET batch = %s WHERE query = %s", [batch, query])
+        if revisions:
+            number = revisions[-1].number
+            cursor.execute(
+                f"UPDATE {_PROGRESS} SET revision = %s WHERE query = %s", [number, query]
+            )
 
     def _last_revision(self, cursor: psycopg.Cursor) -> int:
         if not self._revisable:
@@ -389,7 +339,7 @@ class PostgresSink(Sink):
 
         data = io.BytesIO()
         # Texts are quoted and NULL is not, so that an empty text stays one.
-        pcsv.write_csv(_as_text(rows), data, pcsv.WriteOptions(include_header=False))
+        pcsv.write_csv(as_text(rows), data, pcsv.WriteOptions(include_header=False))
         names = sql.SQL(", ").join(sql.Identifier(column) for column in rows.column_names)
         with cursor.copy(
             sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(name, names)
@@ -410,40 +360,3 @@ class PostgresSink(Sink):
             revisable = self._begin.revisable
             return element_schema(self._begin.schema, ordered=True, revisable=revisable)
         return event_schema(self._begin.schema, self._form)
-
-    def _type(self, field: pa.Field) -> str:
-        kind = field.type
-        found = _TYPES.get(kind)
-        if found is None and pa.types.is_timestamp(kind):
-            found = "timestamp" if kind.tz is None else "timestamptz"
-        if found is None and pa.types.is_decimal(kind):
-            found = f"numeric({kind.precision}, {kind.scale})"
-        if found is None:
-            raise PlanError(
-                f"column '{field.name}' holds {kind}, which has no column type in PostgreSQL",
-                where=self._table.shown,
-                hint="cast it to a string or a number in the query",
-            )
-        return found
-
-
-def _as_text(rows: pa.Table) -> pa.Table:
-    """Binary values in the way PostgreSQL reads them."""
-    for position, field in enumerate(rows.schema):
-        if pa.types.is_binary(field.type):
-            digits = pa.chunked_array(
-                [_hex(each) for each in rows.column(position).chunks], pa.string()
-            )
-            rows = rows.set_column(
-                position, field.name, pc.binary_join_element_wise("\\x", digits, "")
-            )
-    return rows
-
-
-def _hex(column: pa.Array) -> pa.Array:
-    """Two digits per byte: those of all values at once, then cut."""
-    valid, offsets, data = column.buffers()
-    digits = (data or pa.py_buffer(b"")).to_pybytes().hex().encode()
-    ends = np.frombuffer(offsets, np.int32)[: column.offset + len(column) + 1] * 2
-    buffers = [valid, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(digits)]
-    return pa.Array.from_buffers(pa.string(), len(column), buffers, offset=column.offset)

@@ -8,7 +8,13 @@ import pyarrow as pa
 
 from anabranch.errors import PlanError
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
-from anabranch.model.files.stream_parquet import ORDER_COLUMNS, has_order, noted_clock, plain_type
+from anabranch.model.files.stream_parquet import (
+    ORDER_COLUMNS,
+    REVISION_COLUMN,
+    has_order,
+    noted_clock,
+    plain_type,
+)
 from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.rows import time_type
 from anabranch.runtime.sources.spec import ELEMENTS, USUAL, Shape
@@ -59,6 +65,8 @@ def payload_of(declared: Declared, shape: Shape, there: pa.Schema) -> pa.Schema:
         kept = [field for field in declared.schema if field.name not in taken]
         return pa.schema([pa.field(field.name, field.type) for field in kept])
     taken |= set(ELEMENTS.columns) & set(shape.columns)
+    if shape.kind is not None and has_order(there):
+        taken.add(REVISION_COLUMN)
     return pa.schema([pa.field(f.name, plain_type(f.type)) for f in there if f.name not in taken])
 
 
