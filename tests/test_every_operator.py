@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anabranch.algebra
+from anabranch.algebra.analysis.node_reach import UNBOUNDED_NODES, reached, taken
+from anabranch.algebra.analysis.spans import EVERYTHING
 from anabranch.algebra.analysis.weights import with_weighted_windows
 from anabranch.algebra.node import Node, Unary
 from anabranch.algebra.source import Source
@@ -24,6 +26,7 @@ from anabranch.kernels.plan.catalog import kernel_of
 from anabranch.kernels.plan.compile import compile_plan
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
+from anabranch.model.time import Time
 from anabranch.testing import PhysicalStream, streams
 from tests.kernels.operators import OPERATORS
 from tests.kernels.plans import SCHEMA
@@ -104,10 +107,27 @@ def test_it_declares_an_identity_and_traits_of_its_own(node: type[Node]) -> None
     assert isinstance(vars(node).get("traits"), Traits)
 
 
+def instances(node: type[Node]) -> list[Node]:
+    """Operators of a kind in the plans of benchmarks."""
+    plans = [case.plan(Inputs.of(insert_only=True, points=case.points)) for case in CASES.values()]
+    return [each for whole in plans for each in whole.walk() if type(each) is node]
+
+
+@every
+def test_its_reach_has_a_bound_or_a_reason_for_none(node: type[Node]) -> None:
+    change = (Time(0), Time(10))
+    bounded = any(
+        reached(each, change) != EVERYTHING and taken(each, change) != EVERYTHING
+        for each in instances(node)
+    )
+    assert bounded or node is Source or node in UNBOUNDED_NODES, (
+        f"add {node.__name__} to algebra/analysis/node_reach.py"
+    )
+
+
 @every
 def test_it_has_a_benchmark_case_and_a_kernel(node: type[Node]) -> None:
-    plans = [case.plan(Inputs.of(insert_only=True, points=case.points)) for case in CASES.values()]
-    own = [each for whole in plans for each in whole.walk() if type(each) is node]
+    own = instances(node)
     assert own, f"add a case for {node.__name__} to bench/operator_cases.py"
     if node in BY_COMPILING:
         assert compile_plan(own[0]) is not None

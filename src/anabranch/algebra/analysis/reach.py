@@ -122,10 +122,7 @@ def way_of_change(node: Node, source: str) -> WayOfChange:
                 )
         if above_state or each.remembers:
             has_state.add(id(each))
-    return WayOfChange(
-        "direct",
-        f"operators above {source} work instant by instant, or come first and keep no state",
-    )
+    return WayOfChange("direct", f"all state that depends on {source} is of single instants")
 
 
 def _chance_of(node: Node) -> str | None:
