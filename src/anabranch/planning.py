@@ -24,7 +24,7 @@ from anabranch.runtime.query.options import PlanChoice
 from anabranch.runtime.query.tables import lookup_tables
 from anabranch.runtime.query.workers_can import find_spark_only
 from anabranch.runtime.sources.declare.shared_results import Published, reuse
-from anabranch.runtime.sources.spec import FileSource, Promise
+from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, Promise
 
 if TYPE_CHECKING:
     from anabranch.runtime.spark.frame_source import FrameSource
@@ -104,10 +104,19 @@ class PlannedQueries:
         in_files = tuple(each.promise for each in self.files)
         return in_files + tuple(each.promise for each in self.frames.values())
 
+    @property
+    def archives(self) -> Mapping[str, ArchiveSpec]:
+        """The archives of the sources that have one."""
+        found = {each.name: each.archive for each in self.files}
+        found |= {name: each.archive for name, each in self.frames.items()}
+        return {name: archive for name, archive in found.items() if archive is not None}
+
     def refusals(self, *, allow_unbounded: bool = False) -> tuple[PlanError, ...]:
         """Why they cannot be started: nothing for queries that can."""
         unbounded = [] if allow_unbounded else [query.unbounded for query in self.queries]
-        found = [*unbounded, *(query.spark_only for query in self.queries)]
+        past = [_past_knowledge(source) for source in self.files]
+        past.append(_one_archive(self.archives))
+        found = [*unbounded, *(query.spark_only for query in self.queries), *past]
         return tuple(each for each in found if each is not None)
 
     def refuse(self, *, allow_unbounded: bool = False) -> None:
@@ -203,6 +212,33 @@ def _over_published(
         return query.node, query.sources
     node, sources = reuse(query.node, query.sources, published)
     return (query.node, query.sources) if node == query.node else (node, sources)
+
+
+def _past_knowledge(source: FileSource) -> PlanError | None:
+    """Why a source cannot be read as it was known."""
+    if source.known is None:
+        return None
+    return PlanError(
+        "what was known of a stream cannot be read from its archive yet",
+        where=f"source '{source.name}'",
+        hint="leave FOR KNOWN AS OF out",
+    )
+
+
+def _one_archive(archives: Mapping[str, ArchiveSpec]) -> PlanError | None:
+    """Why two sources cannot have their archives in one folder."""
+    folders: dict[str, str] = {}
+    for name, archive in archives.items():
+        if archive.path is None:
+            continue
+        other = folders.setdefault(archive.path, name)
+        if other != name:
+            return PlanError(
+                "two sources cannot have their archives in one folder",
+                where=f"sources '{other}' and '{name}': {archive.path}",
+                hint="give each of them a folder of its own: ARCHIVE 'archive/name'",
+            )
+    return None
 
 
 def _source_notes(sources: Mapping[str, Any]) -> tuple[str, ...]:

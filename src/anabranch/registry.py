@@ -21,7 +21,7 @@ from anabranch.errors import AnabranchError, PlanError
 from anabranch.expressions.expression import Expression, TypeOracle
 from anabranch.expressions.scalar_function import Functions, ScalarFunction
 from anabranch.language.bind.select import bind_query
-from anabranch.language.names.catalog import Catalog, CatalogEntry
+from anabranch.language.names.catalog import ArchiveEntry, Catalog, CatalogEntry
 from anabranch.language.names.catalog_tables import describe_entry, show_entries
 from anabranch.language.names.context import Context
 from anabranch.language.names.operators import OperatorCatalog, show_functions
@@ -40,7 +40,9 @@ from anabranch.rebinding import BoundQuery, Wrong, bind_anew
 from anabranch.runtime.option import NAME, Option
 from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.declare.declared_in_sql import checked_durations, declared_in_sql
+from anabranch.runtime.sources.declare.known_source import known_source
 from anabranch.runtime.sources.files.delta_table import DELTA
+from anabranch.runtime.sources.spec import KnowledgePoint
 from anabranch.runtime.spark.source_functions import Connect, resolve_path
 from anabranch.userops.bases import operator_of
 from anabranch.userops.library import default_library
@@ -89,6 +91,9 @@ class Registry:
             in_workers=in_workers,
         )
         node = bind_query(query.copy(), context)
+        for name, leaf in context.known.items():
+            known = KnowledgePoint(revision=leaf.revision, instant=leaf.instant)
+            self._sources[name] = known_source(self._sources[leaf.entry], name, known)
         return BoundQuery(
             node=node, notes=tuple(context.notes), uses=frozenset(context.used), text=text
         )
@@ -141,6 +146,7 @@ class Registry:
             node=node,
             hidden=hidden,
             time=time,
+            archive=_archive_of(source),
         )
         existing = self._entries.get(leaf.name.lower())
         if existing is not None and not replace:
@@ -374,6 +380,15 @@ class Registry:
                 statement.span,
                 f"choose another name, DROP it first, or write CREATE OR REPLACE {_word(existing)}",
             )
+
+
+def _archive_of(source: Any) -> ArchiveEntry | None:
+    """Where the rows of a source are kept, for the catalog."""
+    spec = getattr(source, "archive", None)
+    if spec is None:
+        return None
+    revised = "; late rows revise results" if source.promise.late == "revise" else ""
+    return ArchiveEntry(spec.path, f"{spec.label(source.promise.clock)}{revised}")
 
 
 def _refuse_other_kind(statement: Drop | Describe, entry: CatalogEntry) -> None:

@@ -253,3 +253,24 @@ def test_nothing_is_replayed_for_results_that_are_not_corrected(rows: Path) -> N
     query = ab.Engine().stream(rows, start="at", delay=2, late="revise")
     with pytest.raises(ab.PlanError, match="replay has no meaning with revisions='ignore'"):
         query.run_local(revisions="ignore", replay="RW")
+
+
+def test_two_sources_do_not_share_a_folder_for_their_archives(rows: Path) -> None:
+    engine = ab.Engine()
+    for name in ("A", "B"):
+        engine.sql(
+            f"CREATE STREAM {name} (id INT, at INT) SOURCE '{rows}' ORDERED BY at ARCHIVE 'x'"
+        )
+    query = engine.sql("SELECT id FROM A UNION ALL SELECT id FROM B")
+    with pytest.raises(ab.PlanError, match="archives in one folder") as raised:
+        query.run_local()
+    assert "'A' and 'B'" in raised.value.where
+    assert raised.value.hint
+
+
+def test_a_data_frame_of_elements_has_no_revisions(rows: Path) -> None:
+    query = ab.Engine().stream(rows, name="S", start="at", delay=2, late="revise")
+    with pytest.raises(ab.PlanError, match="revisions cannot be handed on") as raised:
+        query.to_df()
+    assert "'S'" in raised.value.where
+    assert raised.value.hint

@@ -16,6 +16,7 @@ from anabranch.expressions.expression import Expression
 from anabranch.language.bind.as_of import bind_versions, holds_one_instant, read_as_of, time_columns
 from anabranch.language.bind.broadcast_hints import Broadcast, broadcast_names, refuse_unused
 from anabranch.language.bind.conditions import conjuncts, has_outer
+from anabranch.language.bind.known import bind_known, refuse_known
 from anabranch.language.bind.merges import bind_merge
 from anabranch.language.bind.operator_items import bind_operator_item
 from anabranch.language.bind.stream_functions import bind_stream_function
@@ -76,6 +77,8 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
     """One entry of FROM: a name or a query, with its window and its alias."""
     alias = table.args.get("alias")
     own, hidden = "", tuple[str, ...]()
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        refuse_known(table, context)
     match table:
         case exp.Table(meta={"merge": MergeText() as merged}):
             node = bind_merge(merged, context, lambda each: bind_item(each, context, bind))
@@ -144,6 +147,8 @@ def _times(
         for each in entries.values()
         if each.time is not None and each.time in each.node.schema.names
     }
+    # What was known has the columns of what is known.
+    kept |= {name: kept[leaf.entry] for name, leaf in context.known.items() if leaf.entry in kept}
     entry = entries.get(str(table.name).lower()) if isinstance(table, exp.Table) else None
     first = [entry.time] if entry is not None and entry.time in hidden and entry.time else []
     return (*first, *sorted(time_columns(node, kept)))
@@ -155,8 +160,12 @@ def _named(table: exp.Expr, context: Context) -> tuple[Node, str, tuple[str, ...
     if entry is None:
         hint = context.catalog.nearest(name)
         raise context.wrong(f"unknown stream '{name}'", table.this, hint)
-    if name.lower() not in context.named:
-        context.used.add(entry.name)
+    if name.lower() in context.named:
+        refuse_known(table, context)
+        return entry.node, entry.name, entry.hidden
+    context.used.add(entry.name)
+    if "known" in table.meta:
+        return bind_known(table.meta["known"], entry, context), entry.name, entry.hidden
     return entry.node, entry.name, entry.hidden
 
 

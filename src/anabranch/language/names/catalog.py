@@ -14,6 +14,15 @@ from anabranch.language.text.statements import CreateFunction
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class ArchiveEntry:
+    """The archive of a stream: its folder, None in the checkpoint, and what people are told."""
+
+    folder: str | None
+    label: str
+
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogEntry:
     """What a name stands for.
@@ -26,6 +35,7 @@ class CatalogEntry:
         query: The text it was derived by.
         uses: The entries it is derived from.
         time: The column of ORDERED BY, hidden or not.
+        archive: Where its rows are kept; None: nowhere.
     """
 
     name: str
@@ -35,6 +45,7 @@ class CatalogEntry:
     query: str | None = None
     uses: frozenset[str] = frozenset()
     time: str | None = None
+    archive: ArchiveEntry | None = None
 
 
 @final

@@ -18,21 +18,24 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def show_entries(entries: Iterable[CatalogEntry], what: str) -> pa.Table:
-    """`SHOW STREAMS`, `SHOW TABLES`, `SHOW VIEWS`: names, kinds and columns."""
+    """`SHOW STREAMS`, `SHOW TABLES`, `SHOW VIEWS`: names, kinds, columns, archives if any."""
     found = [entry for entry in entries if entry.kind in _KINDS[what]]
-    return pa.table(
-        {
-            "name": pa.array([entry.name for entry in found], pa.string()),
-            "kind": pa.array([entry.kind for entry in found], pa.string()),
-            "columns": pa.array([_columns(entry.node.schema) for entry in found], pa.string()),
-        }
-    )
+    shown = {
+        "name": [entry.name for entry in found],
+        "kind": [entry.kind for entry in found],
+        "columns": [_columns(entry.node.schema) for entry in found],
+    }
+    archives = [entry.archive for entry in found]
+    if any(archive is not None for archive in archives):
+        shown["archive"] = ["" if archive is None else archive.label for archive in archives]
+    return pa.table({name: pa.array(values, pa.string()) for name, values in shown.items()})
 
 
 def describe_entry(entry: CatalogEntry) -> pa.Table:
-    """`DESCRIBE name`: its columns, and those of its times that are not among them."""
+    """`DESCRIBE name`: its columns, those of its times that are not among them, its archive."""
     rows = [(field.name, type_name(field.type), "") for field in entry.node.schema]
     rows += [(name, "", "orders the stream, not visible") for name in entry.hidden]
+    rows += [("(archive)", "", entry.archive.label)] if entry.archive is not None else []
     return pa.table(
         {
             "column": pa.array([name for name, _, _ in rows], pa.string()),

@@ -21,6 +21,19 @@ from anabranch.language.text.script import Script, Span, span_of
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownLeaf:
+    """A stream as it was known: of which entry, after which revision or at which instant.
+
+    An instant is in microseconds since 1970 (UTC).
+    """
+
+    entry: str
+    revision: int | None = None
+    instant: int | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """The text, the names there are, and what was noticed on the way.
 
@@ -30,6 +43,7 @@ class Context:
         named: The queries of WITH, by name in small letters.
         notes: Remarks for the author of the query.
         used: The names of entries that the query reads.
+        known: The leaves that are read from archives, by name.
         scalar: Reads a scalar expression over some columns.
         in_workers: The same where Spark cannot stand in for workers.
     """
@@ -41,6 +55,7 @@ class Context:
     named: Mapping[str, CatalogEntry] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    known: dict[str, KnownLeaf] = field(default_factory=dict)
 
     def with_named(self, entry: CatalogEntry) -> Context:
         """The same with one more name."""

@@ -27,6 +27,7 @@ from anabranch.language.text.window_text import (
     Amount,
     AxisText,
     GranularityText,
+    KnownText,
     MergeText,
     WindowText,
 )
@@ -139,13 +140,20 @@ class Anabranch(Spark):
             return table
 
         def _read_behind(self, table: exp.Expr, alias_tokens: Collection[TokenType]) -> None:
-            """A time, a window, an alias if there is none yet, a granularity."""
+            """What was known, a time, a window, an alias if there is none yet, a granularity."""
+            known = self._known()
+            if known is not None:
+                table.meta["known"] = known
             at = self._curr
             version = self._parse_version()
             if version is not None:
                 if table.args.get("version"):
                     raise self._wrong("the time is given twice", at, "keep one of them")
                 table.set("version", version)
+            if known is not None and not table.args.get("alias"):
+                alias = self._parse_table_alias(alias_tokens=alias_tokens)
+                if alias:
+                    table.set("alias", alias)
             window = self._window()
             if window is not None:
                 table.meta["window"] = window
@@ -195,6 +203,30 @@ class Anabranch(Spark):
             ):
                 return this
             return super()._parse_bracket(this)
+
+        def _known(self) -> KnownText | None:
+            """`FOR KNOWN AS OF TIMESTAMP '...'`, or the number of a revision."""
+            first = self._curr
+            if not self._match_text_seq("FOR", "KNOWN"):
+                return None
+            hint = "write FOR KNOWN AS OF TIMESTAMP '2024-01-01 12:00:00', or the number of a "
+            hint += "revision: FOR KNOWN AS OF 3"
+            if not self._match_text_seq("AS", "OF"):
+                raise self._wrong("AS OF is missing after FOR KNOWN", self._curr, hint)
+            revision, instant = None, None
+            if self._match_text_seq("TIMESTAMP") and self._match(TokenType.STRING):
+                instant = self._prev.text
+            elif self._match(TokenType.NUMBER) and self._prev.text.isdigit():
+                revision = int(self._prev.text)
+            else:
+                at = self._curr or self._prev
+                raise self._wrong(
+                    "FOR KNOWN AS OF needs a timestamp or the number of a revision", at, hint
+                )
+            span = (first.start, self._prev.end + 1)
+            if self._match_text_seq("FOR", "KNOWN"):
+                raise self._wrong("FOR KNOWN is given twice", self._prev, "keep one of them")
+            return KnownText(revision=revision, instant=instant, span=span)
 
         def _window(self) -> WindowText | None:
             """`WINDOW(...)`, or `[...]` as the dissertation prints it at times."""

@@ -93,7 +93,9 @@ def _stray(node: exp.Expr, kept: bool) -> Refusal | None:
         in_from = kept or _is_in_from(node)
         clause = next((each for each in CLAUSES_OF_STREAMS if each in node.meta), None)
         if clause is not None and not in_from:
-            return Refusal(f"a {clause} belongs after a stream in FROM", "write it there")
+            return Refusal(
+                f"{CLAUSES_OF_STREAMS[clause]} belongs after a stream in FROM", "write it there"
+            )
         if node.args.get("alias") and not in_from:
             return Refusal("this query needs no name", "leave the alias out", ("AS",))
         if node.args.get("joins") and not isinstance(above, exp.From | exp.Subquery):

@@ -29,8 +29,13 @@ _BINARY: Final = _names("this expression")
 _UNARY: Final = _names("this")
 _QUERY: Final = "with_ order limit"
 
-CLAUSES_OF_STREAMS: Final = ("window", "granularity", "axis")
-"""What the dialect keeps in `meta` of a table or a nested query."""
+CLAUSES_OF_STREAMS: Final[Mapping[str, str]] = {
+    "window": "a window",
+    "granularity": "a granularity",
+    "axis": "a window of the time axis",
+    "known": "FOR KNOWN AS OF",
+}
+"""What the dialect keeps in `meta` of a table or a nested query, and what messages call it."""
 
 WORDS_OF_OTHERS: Final = _names(
     "ANY ALL ONLY GLOBAL POSITIONAL FINAL PARTITION USE FORCE IGNORE SETTINGS FORMAT SAMPLE"

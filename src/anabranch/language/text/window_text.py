@@ -51,6 +51,22 @@ class WindowText:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownText:
+    """`FOR KNOWN AS OF 3`, or `FOR KNOWN AS OF TIMESTAMP '2024-01-01 12:00:00'`.
+
+    Attributes:
+        revision: The number of the revision; None: there is an instant.
+        instant: The text of the timestamp.
+        span: Where all of it stands.
+    """
+
+    revision: int | None = None
+    instant: str | None = None
+    span: Span
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GranularityText:
     """`GRANULARITY(1 MINUTE)`, or `GRANULARITY(COARSEST 2 HOURS, FINEST 10 SECONDS)`."""
 

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias, final
 
 import pyarrow as pa
 
-from anabranch.model.clock import INTEGERS, Clock
+from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.time import Duration
 
 LatePolicy: TypeAlias = Literal["drop", "adjust", "fail", "revise"]
@@ -119,6 +119,27 @@ class ArchiveSpec:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgePoint:
+    """How much of an archive counts: what was known after a revision, or at an instant.
+
+    Attributes:
+        revision: The last revision that counts; 0: none of them.
+        instant: What became known up to this instant counts, in microseconds since 1970 (UTC).
+    """
+
+    revision: int | None = None
+    instant: int | None = None
+
+    @property
+    def label(self) -> str:
+        """For people: `after revision 3`, `at 2024-01-01T12:00:00`."""
+        if self.instant is None:
+            return f"after revision {self.revision}"
+        return f"at {MICROSECONDS.format(self.instant)}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
     """A stream in files.
 
@@ -135,6 +156,7 @@ class FileSource:
             that Spark or Delta has written they are not: what one look finds is one batch, whose
             stable points hold behind all of it.
         archive: Where its rows are kept to be read again; None: nowhere.
+        known: The path is its archive, which is read as it was known then; None: it is no archive.
     """
 
     promise: Promise
@@ -147,6 +169,7 @@ class FileSource:
     limits: Limits = USUAL
     ordered: bool = True
     archive: ArchiveSpec | None = None
+    known: KnowledgePoint | None = None
 
     @property
     def name(self) -> str:
@@ -170,7 +193,9 @@ class FileSource:
 
     @property
     def archive_note(self) -> str | None:
-        """Where its rows are kept, and whether late ones are revisions; None where they are not."""
+        """Where its rows are kept, or from which archive they come; None where there is none."""
+        if self.known is not None:
+            return f"source '{self.name}': read from {self.path}, as known {self.known.label}"
         return archive_note(self.promise, self.archive)
 
 
