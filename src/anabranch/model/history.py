@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -15,6 +15,8 @@ from anabranch.errors import StreamError
 from anabranch.model.batch import EventBatch, no_rows, take_rows
 from anabranch.model.elements import Adjust, elements_of, show_element
 from anabranch.model.netting import net
+from anabranch.model.revised_events import revised_events
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time, TimeArray
 
 NET_FROM_ROWS: Final = 2**18
@@ -42,13 +44,17 @@ class History:
         return len(self.start)
 
     @staticmethod
-    def of(batches: Iterable[EventBatch], schema: pa.Schema | None = None) -> History:
-        """Apply all elements; events come by start, end and payload.
+    def of(parts: Iterable[EventBatch | Revision], schema: pa.Schema | None = None) -> History:
+        """Apply all elements and revisions; events come by start, end and payload.
+
+        Revisions cut lifetimes and add new ones. An adjust names an event as it was announced.
 
         Raises:
-            StreamError: An adjust names an event that does not exist.
+            StreamError: An adjust names an event that does not exist, or a revision withdraws what
+                does not hold.
         """
-        netted = net_all(batches, schema)
+        revisions: list[Revision] = []
+        netted = net_all(_without_revisions(parts, revisions), schema)
         broken = np.flatnonzero(netted.end != netted.start)
         if len(broken):
             element = elements_of(netted.take(broken[:1]))[0]
@@ -58,6 +64,11 @@ class History:
                 where=show_element(element),
                 hint="'anabranch check' finds the element that breaks a promise",
             )
+        if revisions:
+            changes = EventBatch.concat([revision.changes for revision in revisions])
+            if not len(netted):
+                netted = EventBatch.empty(changes.schema, netted.stable)
+            netted = revised_events(netted, changes).with_stable(netted.stable)
         order = _reading_order(netted)
         return History(
             payload=take_rows(netted.payload, order),
@@ -85,6 +96,16 @@ class History:
             names.append("final")
             columns.append(pa.array(self.is_final))
         return pa.Table.from_arrays(columns, names=names)
+
+
+def _without_revisions(
+    parts: Iterable[EventBatch | Revision], revisions: list[Revision]
+) -> Iterator[EventBatch]:
+    for part in parts:
+        if isinstance(part, Revision):
+            revisions.append(part)
+        else:
+            yield part
 
 
 def net_all(batches: Iterable[EventBatch], schema: pa.Schema | None = None) -> EventBatch:

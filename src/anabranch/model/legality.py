@@ -11,14 +11,17 @@ import pyarrow as pa
 
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.clock import INTEGERS, Clock
-from anabranch.model.elements import Adjust, Element, Insert, show_element
-from anabranch.model.numbers.hashing import stable_hash
+from anabranch.model.elements import Adjust, Element, Insert, elements_of, show_element
+from anabranch.model.revision import Revision
+from anabranch.model.revision_rules import RevisionRule, RevisionRules, show_revision
+from anabranch.model.settled import payload_hash
 from anabranch.model.tally import Flags, KeyCounts, Numbers, Tally
 from anabranch.model.time import BEGINNING, Time, TimeArray
 
-Rule: TypeAlias = Literal[
-    "empty-lifetime", "late-insert", "late-adjust", "frozen-withdrawal", "unknown-event"
-]
+Rule: TypeAlias = (
+    Literal["empty-lifetime", "late-insert", "late-adjust", "frozen-withdrawal", "unknown-event"]
+    | RevisionRule
+)
 _MOST_ENDS: Final = 5
 
 
@@ -35,7 +38,7 @@ class Violation:
     """
 
     position: int
-    element: Element
+    element: Element | Revision
     rule: Rule
     promise: str
 
@@ -49,15 +52,36 @@ class LegalityChecker:
     that exists; a lifetime is not empty. A stable that does not raise the stable point promises
     nothing new and is legal.
 
+    A revision has the number behind the one before it; it ends at the stable point or earlier; no
+    change lies outside of it; it does not add and take away the same; and it takes away only what
+    is there. Adjusts are judged by the events as they were announced, whatever was revised.
+
     Memory holds one entry per event that may still be adjusted: payloads as their hashes only.
+    What revisions take away may be settled for long. So the payloads that they withdraw have to be
+    known before: only for these everything is kept. A stream without revisions keeps nothing more.
 
     Args:
         clock: How times are said.
         unit: What positions count, for the sentences.
+        withdrawn: The payloads of `withdrawn_payloads`, from a first reading of the stream; None:
+            it is not checked whether what revisions take away is there.
+        since: What was before this instant has been removed from the stream.
+        revised: The number of the newest revision that has been removed.
     """
 
-    def __init__(self, *, clock: Clock = INTEGERS, unit: str = "line") -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock = INTEGERS,
+        unit: str = "line",
+        withdrawn: Numbers | None = None,
+        since: Time = BEGINNING,
+        revised: int = 0,
+    ) -> None:
         self.stable: Time = BEGINNING
+        self._revisions = RevisionRules(
+            clock=clock, withdrawn=withdrawn, since=since, revised=revised
+        )
         self._stable_position = 0
         self._clock = clock
         self._unit = unit
@@ -75,6 +99,18 @@ class LegalityChecker:
         `limit` the rest of the arrivals have not been looked at.
         """
         found: list[Violation] = []
+        for piece in arrivals.by_revision():
+            for revision, position in zip(piece.revisions, piece.revision_positions):
+                found += self._revised(revision, position)
+            if len(found) < limit:
+                found += self._fed(piece, limit - len(found))
+            if len(found) >= limit:
+                break
+        return found
+
+    def _fed(self, arrivals: Arrivals, limit: int) -> list[Violation]:
+        """The same for elements without revisions among them."""
+        found: list[Violation] = []
         while True:
             moves = _moves(arrivals)
             row, rule = self._first(arrivals, *moves)
@@ -85,12 +121,28 @@ class LegalityChecker:
                 return found
             arrivals = arrivals.without(row)
         self._events.add(moves[0])
+        self._revisions.add(arrivals.batch)
         if len(arrivals.stables):
             best = int(np.argmax(arrivals.stables))
             if arrivals.stables[best] > self.stable:
                 self.stable = Time(int(arrivals.stables[best]))
                 self._stable_position = int(arrivals.stable_positions[best])
         return found
+
+    def _revised(self, revision: Revision, position: int) -> list[Violation]:
+        """What is wrong with a revision, if anything is; then it is taken as not said."""
+        reached = "no stable point"
+        if self._stable_position:
+            reached = f"stable {self._time(self.stable)} ({self._unit} {self._stable_position})"
+        broken = self._revisions.judge(revision, self.stable, reached)
+        if broken is None:
+            return []
+        element: Element | Revision = revision
+        if broken.row is not None:
+            element = elements_of(revision.changes.take(np.array([broken.row])))[0]
+        return [
+            Violation(position=position, element=element, rule=broken.rule, promise=broken.promise)
+        ]
 
     def _first(
         self, arrivals: Arrivals, moves: KeyCounts, rows: Numbers
@@ -172,7 +224,7 @@ class LegalityChecker:
         """An adjust found no event; say which events with its payload and start there are."""
         entries, rows = _moves(arrivals)
         before = entries.take(rows < row)
-        payload, start = _payload_hash(arrivals)[row], element.start
+        payload, start = payload_hash(arrivals.batch)[row], element.start
         ends: dict[int, int] = {}
         for listed in (self._events.entries(), before):
             if len(listed):
@@ -217,7 +269,11 @@ def check_elements(elements: Iterable[Element], schema: pa.Schema) -> Violation 
 
 def show_violation(violation: Violation, *, clock: Clock = INTEGERS) -> str:
     """A violation for people, in two lines."""
-    shown = show_element(violation.element, clock=clock)
+    element = violation.element
+    if isinstance(element, Revision):
+        shown = show_revision(element, clock=clock)
+    else:
+        shown = show_element(element, clock=clock)
     return f"{shown}\n{violation.promise}"
 
 
@@ -231,10 +287,6 @@ def element_at(arrivals: Arrivals, row: int) -> Insert | Adjust:
     return Insert(payload, start, new_end)
 
 
-def _payload_hash(arrivals: Arrivals) -> Numbers:
-    return stable_hash(arrivals.batch.payload.columns, len(arrivals)).view(np.int64)
-
-
 def _moves(arrivals: Arrivals) -> tuple[KeyCounts, Numbers]:
     """What each row takes away, then what it adds: entries by (payload, start, end), and rows."""
     batch = arrivals.batch
@@ -246,4 +298,4 @@ def _moves(arrivals: Arrivals) -> tuple[KeyCounts, Numbers]:
     row = row[order]
     end: TimeArray = np.concatenate([batch.end[leaves], batch.new_end[reaches]])[order]
     count = np.repeat([-1, 1], [len(leaves), len(reaches)])[order]
-    return KeyCounts.of((_payload_hash(arrivals)[row], batch.start[row], end), count), row
+    return KeyCounts.of((payload_hash(arrivals.batch)[row], batch.start[row], end), count), row
