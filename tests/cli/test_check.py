@@ -52,6 +52,7 @@ def test_a_legal_stream_is_summed_up_in_json(tmp_path: Path) -> None:
         "inserts": 1,
         "adjusts": 0,
         "stables": 1,
+        "revisions": 0,
         "stable": 5,
         "live": 1,
     }

@@ -24,6 +24,7 @@ class Findings:
     inserts: int = 0
     adjusts: int = 0
     stables: int = 0
+    revisions: int = 0
     stable: int = 0
     live: int = 0
     violations: tuple[Violation, ...] = ()
@@ -39,8 +40,9 @@ def check(
     r"""Check whether a stream keeps its promises.
 
     After 'stable t' no insert may start before t, and no adjust may move an end from or to a time
-    before t; an adjust must name an event that exists; a lifetime must not be empty. The exit code
-    is 0 for a legal stream, 1 where a promise is broken, 2 where the file is not a stream.
+    before t; an adjust must name an event that exists; a lifetime must not be empty. A revision may
+    change what is settled, within its bounds; what it takes away must be there. The exit code is 0
+    for a legal stream, 1 where a promise is broken, 2 where the file is not a stream.
 
     \b
     $ anabranch check bids.jsonl
@@ -62,9 +64,21 @@ def check(
 
 def _findings(source: InputFile, form: StreamForm, limit: int) -> Findings:
     # Loading Arrow takes longer than showing a help text.
+    from anabranch.model.files.stream_file import has_revisions
     from anabranch.model.legality import LegalityChecker
+    from anabranch.model.settled import withdrawn_payloads
 
-    checker = LegalityChecker(clock=form.clock, unit=form.unit)
+    withdrawn = None
+    if has_revisions(source.path):
+        # What revisions withdraw must be kept from the beginning on, so it is looked for first.
+        withdrawn = withdrawn_payloads(source.pieces(form, strict=False))
+    checker = LegalityChecker(
+        clock=form.clock,
+        unit=form.unit,
+        withdrawn=withdrawn,
+        since=form.since,
+        revised=form.revised,
+    )
     found = Findings(form)
     for piece in source.pieces(form, strict=False):
         found.violations += tuple(checker.feed(piece, limit - len(found.violations)))
@@ -73,26 +87,32 @@ def _findings(source: InputFile, form: StreamForm, limit: int) -> Findings:
         found.adjusts += int(piece.is_adjust.sum())
         found.inserts += int((~piece.is_adjust).sum())
         found.stables += len(piece.stables)
+        found.revisions += len(piece.revisions)
     found.stable, found.live = checker.stable, checker.live
     return found
 
 
 def _as_text(name: str, found: Findings, violation: Violation) -> str:
-    from anabranch.model.elements import show_element
+    from anabranch.model.legality import show_violation
 
-    element = show_element(violation.element, clock=found.form.clock)
+    element, promise = show_violation(violation, clock=found.form.clock).split("\n")
     where = f"{name}, {found.form.unit} {violation.position}"
-    return f"{where}: {element}\n  {violation.promise}"
+    return f"{where}: {element}\n  {promise}"
 
 
 def _as_json(file: str, found: Findings, violation: Violation) -> str:
     from anabranch.model.elements import element_json
+    from anabranch.model.revision import Revision
+    from anabranch.model.revision_rules import revision_json
 
+    element, clock = violation.element, found.form.clock
     content: dict[str, Any] = {
         "file": file,
         "legal": False,
         found.form.unit: violation.position,
-        "element": element_json(violation.element, clock=found.form.clock),
+        "element": revision_json(element, clock=clock)
+        if isinstance(element, Revision)
+        else element_json(element, clock=clock),
         "rule": violation.rule,
         "promise": violation.promise,
     }
@@ -109,6 +129,7 @@ def _summary_json(file: str, found: Findings) -> str:
         "inserts": found.inserts,
         "adjusts": found.adjusts,
         "stables": found.stables,
+        "revisions": found.revisions,
         "stable": stable,
         "live": found.live,
     }
@@ -121,6 +142,8 @@ def _summary(name: str, found: Findings) -> str:
         unit, first = found.form.unit, found.violations[0]
         return f"{name}: not legal, see {unit} {first.position}"
     counts = f"{found.inserts:,} inserts, {found.adjusts:,} adjusts, {found.stables:,} stables"
+    if found.revisions:
+        counts += f", {found.revisions:,} revisions"
     stable = found.form.clock.format(found.stable)
     progress = f"stable point {stable}" if found.stables else "no stable point"
     return f"{name}: legal; {counts}; {progress}; {found.live:,} events may still change"

@@ -24,12 +24,18 @@ if TYPE_CHECKING:
 def diff(
     left: Annotated[str, typer.Argument(help="A stream file, or '-' for standard input.")],
     right: Annotated[str, typer.Argument(help="Another stream file.")],
+    known: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Both as they were after the revision of this number (0: before any)."
+        ),
+    ] = None,
     limit: Annotated[
         int, typer.Option(min=1, help="The largest number of payloads of a kind to show.")
     ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    r"""Compare the snapshots of two streams at every instant.
+    r"""Compare the snapshots of two streams at every instant, after all revisions.
 
     The order of elements, the way lifetimes are cut, and stable points do not count; a column that
     a stream lacks is null. If the streams differ, the first instant is shown at which they do, with
@@ -44,13 +50,14 @@ def diff(
      {"itemID": 2, "price": 15.0}
     """
     with opened(left, right) as [one, other]:
-        compare = partial(_compare, one, other)
-        instant, found, clock = with_forms([one, other], compare)
+        compare = partial(_compare, one, other, known)
+        instant, found, clock, since = with_forms([one, other], compare)
 
     if found is None:
         if as_json:
             typer.echo(json.dumps({"equal": True}))
-        typer.echo("equal: the same snapshot at every instant", err=True)
+        begins = f" from {clock.format(since)} on" if since is not None else ""
+        typer.echo(f"equal: the same snapshot at every instant{begins}", err=True)
         return
     when = clock.format(instant)
     if as_json:
@@ -63,31 +70,49 @@ def diff(
 
 
 def _compare(
-    one: InputFile, other: InputFile, forms: list[StreamForm]
-) -> tuple[int, SnapshotDifference | None, Clock]:
-    """The first instant at which the streams differ, how, and by which clock."""
+    one: InputFile, other: InputFile, known: int | None, forms: list[StreamForm]
+) -> tuple[int, SnapshotDifference | None, Clock, int | None]:
+    """The first instant at which the streams differ, how, by which clock, and since when."""
     from anabranch.model.clock import INTEGERS, MICROSECONDS
     from anabranch.model.coarser import in_microseconds
     from anabranch.model.difference import compare_snapshots, conformed, first_difference
     from anabranch.model.history import snapshot_of
+    from anabranch.model.revision import clipped_changes
+    from anabranch.model.time import BEGINNING, FOREVER, Time
 
     schema = _common_schema(*forms)
     clock = forms[0].clock if forms[0].clock == forms[1].clock else INTEGERS
     if all(form.timestamps for form in forms):
         clock = MICROSECONDS
 
+    # A stream that begins in the middle is compared from there on.
+    since = Time(max(_instant_of(form.since, form.clock, clock) for form in forms))
+
+    begins = None if since == BEGINNING else since
+
     def batches(source: InputFile, form: StreamForm) -> Iterator[EventBatch]:
-        for piece in source.pieces(form):
-            batch = in_microseconds(piece.batch, form.clock) if clock.timestamps else piece.batch
+        for moves in source.moves(form, known):
+            batch = in_microseconds(moves, form.clock) if clock.timestamps else moves
+            if since > BEGINNING:
+                batch = clipped_changes(batch, since, FOREVER)
             yield conformed(batch, schema)
 
     instant = first_difference(batches(one, forms[0]), batches(other, forms[1]))
     if instant is None:
-        return 0, None, clock
+        return 0, None, clock, begins
     snapshots = [
         snapshot_of(batches(path, form), instant, schema) for path, form in zip((one, other), forms)
     ]
-    return instant, compare_snapshots(*snapshots), clock
+    return instant, compare_snapshots(*snapshots), clock, begins
+
+
+def _instant_of(time: int, clock: Clock, by: Clock) -> int:
+    """An instant by another clock."""
+    import numpy as np
+
+    if not by.timestamps:
+        return time
+    return int(clock.microseconds(np.array([time], np.int64))[0])
 
 
 def _common_schema(one: StreamForm, other: StreamForm) -> pa.Schema:

@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from anabranch.model.history import History
 
 
-def show_history(history: History, *, clock: Clock, limit: int = 0) -> None:
-    """Print events with their lifetimes, at most so many, and how far they are final."""
+def show_history(
+    history: History, *, clock: Clock, limit: int = 0, since: int | None = None
+) -> None:
+    """Print events with their lifetimes, at most so many, and how far they are final.
+
+    All events that end at `since` or later are there, where that is not the beginning.
+    """
     from anabranch.model.time import BEGINNING
 
     shown = limit or len(history)
@@ -37,6 +42,8 @@ def show_history(history: History, *, clock: Clock, limit: int = 0) -> None:
     promised = history.stable != BEGINNING
     stable = clock.format(history.stable)
     progress = f"stable point {stable}" if promised else "no stable point"
+    if since not in (None, BEGINNING):
+        progress += f"; complete from {clock.format(since)} on"
     typer.echo(f"{counted(len(history), shown, 'event')}; {progress}", err=True)
 
 

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, final
 
@@ -16,7 +16,9 @@ from anabranch.errors import StreamError
 
 if TYPE_CHECKING:
     from anabranch.model.arrivals import Arrivals
+    from anabranch.model.batch import EventBatch
     from anabranch.model.files.stream_file import StreamForm
+    from anabranch.model.revision import Revision
 
 Result = TypeVar("Result")
 
@@ -24,16 +26,28 @@ Result = TypeVar("Result")
 @final
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file to read, and what the user calls it."""
+    """A file to read, and what the user calls it.
+
+    Attributes:
+        path: Where it is.
+        name: What the user calls it.
+        since: It has all events that end there or later, of a log that begins in the middle.
+        revised: The number of the newest revision before its beginning.
+    """
 
     path: Path
     name: str
+    since: int | None = None
+    revised: int = 0
 
     def describe(self, *, whole: bool = False) -> StreamForm:
         """Its form, as far as the first lines tell, or all of them."""
         from anabranch.model.files.stream_file import describe
+        from anabranch.model.time import BEGINNING, Time
 
-        return describe(self.path, whole=whole, name=self.name)
+        form = describe(self.path, whole=whole, name=self.name)
+        since = BEGINNING if self.since is None else Time(self.since)
+        return replace(form, since=since, revised=self.revised)
 
     def pieces(self, form: StreamForm, *, strict: bool = True) -> Iterator[Arrivals]:
         """Its elements, with a progress bar where that takes a while."""
@@ -41,8 +55,48 @@ class InputFile:
 
         with Bar(f"reading {self.name}", self.path.stat().st_size) as bar:
             yield from read_arrivals(
-                self.path, form.schema, name=self.name, strict=strict, on_bytes=bar
+                self.path,
+                form.schema,
+                name=self.name,
+                strict=strict,
+                revised=form.revised,
+                on_bytes=bar,
             )
+
+    def parts(self, form: StreamForm, known: int | None = None) -> Iterator[EventBatch | Revision]:
+        """Its rows, and its revisions up to the number `known`, or all.
+
+        Raises:
+            StreamError: There is no revision of that number.
+        """
+        from anabranch.model.revision import Revision
+
+        newest = form.revised
+        for piece in self.pieces(form):
+            for part in piece.parts():
+                if isinstance(part, Revision):
+                    newest = part.number
+                    if known is not None and newest > known:
+                        continue
+                yield part
+        if known is not None and known > newest:
+            has = f"the newest is revision {newest}" if newest else "the stream has no revisions"
+            raise StreamError(
+                f"revision {known} does not exist",
+                where=f"option --known, {self.name}",
+                hint=f"{has}; 0 is before any",
+            )
+
+    def moves(self, form: StreamForm, known: int | None = None) -> Iterator[EventBatch]:
+        """The same as rows that move ends, from the instant on at which the stream begins."""
+        from anabranch.model.revision import Revision, clipped_changes
+        from anabranch.model.time import BEGINNING, FOREVER
+
+        for part in self.parts(form, known):
+            batch = part.changes if isinstance(part, Revision) else part
+            if form.since > BEGINNING:
+                batch = clipped_changes(batch, form.since, FOREVER)
+            yield batch
 
 
 @contextmanager

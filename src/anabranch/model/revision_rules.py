@@ -9,6 +9,7 @@ import numpy as np
 
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
+from anabranch.model.elements import time_json
 from anabranch.model.revision import Revision, snapshot_changes
 from anabranch.model.settled import SettledLevels, payload_hash
 from anabranch.model.tally import Numbers
@@ -116,6 +117,12 @@ def show_revision(revision: Revision, *, clock: Clock = INTEGERS) -> str:
     span = f"[{clock.format(revision.first)}, {clock.format(revision.last)})"
     count = len(revision.changes)
     return f"revision {revision.number} of {span}, {count:,} change{'' if count == 1 else 's'}"
+
+
+def revision_json(revision: Revision, *, clock: Clock = INTEGERS) -> dict[str, int | str]:
+    """A revision as in a stream file, without its changes."""
+    span = (time_json(time, clock=clock) for time in (revision.first, revision.last))
+    return {"revise": revision.number, **dict(zip(("from", "to"), span))}
 
 
 def _needless(changes: EventBatch) -> int | None:

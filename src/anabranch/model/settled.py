@@ -32,7 +32,7 @@ def withdrawn_payloads(pieces: Iterable[Arrivals]) -> Numbers:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Steps:
+class _LevelSteps:
     """How multiplicities change, sorted by payload and instant."""
 
     payload: Numbers
@@ -43,7 +43,7 @@ class _Steps:
         return len(self.payload)
 
     @staticmethod
-    def of(payload: Numbers, instant: TimeArray, change: Numbers) -> _Steps:
+    def of(payload: Numbers, instant: TimeArray, change: Numbers) -> _LevelSteps:
         """Added up; what comes to nothing is left out."""
         order = np.lexsort((instant, payload))
         payload, instant = payload[order], instant[order]
@@ -52,30 +52,30 @@ class _Steps:
         first = np.flatnonzero(begins)
         total = np.add.reduceat(change[order], first) if len(first) else change
         keep = total != 0
-        return _Steps(payload[first][keep], instant[first][keep], total[keep])
+        return _LevelSteps(payload[first][keep], instant[first][keep], total[keep])
 
     @staticmethod
-    def of_moves(batch: EventBatch) -> _Steps:
+    def of_moves(batch: EventBatch) -> _LevelSteps:
         """Each move adds one from its old end to its new one."""
         payload = payload_hash(batch)
         change = np.repeat(np.array([1, -1], np.int64), len(batch))
-        return _Steps.of(np.tile(payload, 2), np.r_[batch.end, batch.new_end], change)
+        return _LevelSteps.of(np.tile(payload, 2), np.r_[batch.end, batch.new_end], change)
 
     @staticmethod
-    def merged(runs: list[_Steps]) -> _Steps:
-        return _Steps.of(
+    def merged(runs: list[_LevelSteps]) -> _LevelSteps:
+        return _LevelSteps.of(
             np.concatenate([run.payload for run in runs]),
             np.concatenate([run.instant for run in runs]),
             np.concatenate([run.change for run in runs]),
         )
 
-    def about(self, payloads: Numbers) -> _Steps:
+    def about(self, payloads: Numbers) -> _LevelSteps:
         """Those of some payloads, ascending; the work follows what is found."""
         low = np.searchsorted(self.payload, payloads)
         count = np.searchsorted(self.payload, payloads, side="right") - low
         offset = np.cumsum(count) - count
         rows = np.arange(int(count.sum())) + np.repeat(low - offset, count)
-        return _Steps(self.payload[rows], self.instant[rows], self.change[rows])
+        return _LevelSteps(self.payload[rows], self.instant[rows], self.change[rows])
 
 
 @final
@@ -91,7 +91,7 @@ class SettledLevels:
 
     def __init__(self, payloads: Numbers) -> None:
         self._payloads = payloads
-        self._runs: list[_Steps] = []
+        self._runs: list[_LevelSteps] = []
 
     def add(self, batch: EventBatch) -> None:
         """Add what rows change."""
@@ -100,9 +100,9 @@ class SettledLevels:
         moves = batch.where(self._is_kept(batch) & (batch.end != batch.new_end))
         if not len(moves):
             return
-        run = _Steps.of_moves(moves)
+        run = _LevelSteps.of_moves(moves)
         while self._runs and len(self._runs[-1]) < 2 * len(run):
-            run = _Steps.merged([self._runs.pop(), run])
+            run = _LevelSteps.merged([self._runs.pop(), run])
         self._runs.append(run)
 
     def first_missing(
@@ -124,8 +124,8 @@ class SettledLevels:
         if not len(withdrawals):
             return None
         payloads = np.unique(payload_hash(withdrawals))
-        about = [run.about(payloads) for run in (*self._runs, _Steps.of_moves(changes))]
-        steps = _Steps.merged([each for each in about if len(each)])
+        about = [run.about(payloads) for run in (*self._runs, _LevelSteps.of_moves(changes))]
+        steps = _LevelSteps.merged([each for each in about if len(each)])
         begins = np.ones(len(steps), np.bool_)
         begins[1:] = steps.payload[1:] != steps.payload[:-1]
         level = np.cumsum(steps.change)
