@@ -20,6 +20,7 @@ from anabranch.model.elements import Adjust, Element, Insert, batch_of
 from anabranch.model.logical import LogicalStream
 from anabranch.model.revision import Revision
 from anabranch.model.time import FOREVER, Time
+from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.sinks.line_sinks import LinesSink, StreamFileSink
 from anabranch.runtime.sinks.message_sink import Messages, MessageSink
 from anabranch.runtime.sinks.sinks import Begin, CallbackSink, MemorySink, ShardResult, Sink
@@ -95,6 +96,17 @@ def test_what_can_be_read_back_has_the_revisions(tmp_path: Path, kind: int) -> N
         (2, 21, 22),
     ]
     assert found[-1].stable == 31
+    assert element_table(sink.parts(), SCHEMA).column("kind").to_pylist() == [
+        "insert",
+        "stable",
+        "revise",
+        "revise-adjust",
+        "revise-insert",
+        "revise",
+        "revise-insert",
+        "insert",
+        "stable",
+    ]
 
 
 @pytest.mark.parametrize("kind", range(2))

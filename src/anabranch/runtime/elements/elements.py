@@ -148,9 +148,7 @@ def revision_rows(revision: Revision, *, position: ElementPosition | None = None
     )
     kinds = pc.binary_join_element_wise("revise", changes.column("kind"), "-")
     changes = changes.set_column(0, changes.schema.field(0), kinds)
-    rows = pa.concat_batches([pa.RecordBatch.from_pylist([header], changes.schema), changes])
-    number = pa.array(np.full(rows.num_rows, revision.number, np.int64))
-    return rows.append_column(REVISION_FIELD, number)
+    return pa.concat_batches([pa.RecordBatch.from_pylist([header], changes.schema), changes])
 
 
 def revised_table(
@@ -164,31 +162,37 @@ def revised_table(
 
     `after` was promised before it; the positions count on through revisions and rows.
     """
-    parts: list[pa.RecordBatch] = []
+    parts: list[tuple[pa.RecordBatch, int | None]] = []
     for revision in revisions:
-        parts.append(revision_rows(revision, position=position))
+        rows = revision_rows(revision, position=position)
+        parts.append((rows, revision.number))
         if position is not None:
-            position = replace(position, first=position.first + parts[-1].num_rows)
+            position = replace(position, first=position.first + rows.num_rows)
+    parts += [(rows, None) for rows in element_rows(batch, after=after, position=position)]
     schema = element_schema(batch.schema, ordered=position is not None, revisable=True)
-    for rows in element_rows(batch, after=after, position=position):
-        none = pa.nulls(rows.num_rows, pa.int64())
-        parts.append(pa.RecordBatch.from_arrays([*rows.columns, none], schema=schema))
-    return pa.Table.from_batches(parts, schema)
+    numbered = [
+        rows.append_column(REVISION_FIELD, pa.array([number] * rows.num_rows, pa.int64()))
+        for rows, number in parts
+    ]
+    return pa.Table.from_batches(numbered, schema)
 
 
 def element_table(
-    batches: Iterable[EventBatch],
+    parts: Iterable[EventBatch | Revision],
     payload: pa.Schema,
     *,
     after: Time = BEGINNING,
     position: ElementPosition | None = None,
 ) -> pa.Table:
-    """Batches one after the other, as one table; `after` was promised before them.
+    """Batches and revisions one after the other, as one table; `after` was promised before them.
 
     A position is that of a single batch.
     """
     rows: list[pa.RecordBatch] = []
-    for batch in batches:
-        rows += element_rows(batch, after=after, position=position)
-        after = Time(max(after, batch.stable))
+    for part in parts:
+        if isinstance(part, Revision):
+            rows.append(revision_rows(part, position=position))
+            continue
+        rows += element_rows(part, after=after, position=position)
+        after = Time(max(after, part.stable))
     return pa.Table.from_batches(rows, element_schema(payload, ordered=position is not None))

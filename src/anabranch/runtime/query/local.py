@@ -115,7 +115,7 @@ class LocalRun:
 
     def table(self) -> pa.Table:
         """All elements in order, with stable points."""
-        return element_table(self._sink.batches(), self._schema)
+        return element_table(self._sink.parts(), self._schema)
 
     def snapshot(self, at: Any) -> pa.Table:
         """The answer at an instant."""

@@ -267,7 +267,10 @@ class Run:
         return snapshot_of(self.elements(), self._schema, self._clock.instant(at))
 
     def elements(self) -> DataFrame:
-        """All committed inserts and adjusts, as a DataFrame: kind, start, end, new_end, payload."""
+        """All committed inserts and adjusts, as a DataFrame: kind, start, end, new_end, payload.
+
+        Revisions are among them: rows of the kinds revise, revise-insert and revise-adjust.
+        """
         if isinstance(self._sink, LogSink):
             files = self._sink.log.files()
             if files:
@@ -276,7 +279,7 @@ class Run:
 
     def table(self) -> pa.Table:
         """All committed elements in order, with stable points."""
-        return element_table(self._sink.batches(), self._schema)
+        return element_table(self._sink.parts(), self._schema)
 
     def __enter__(self) -> Run:
         return self

@@ -13,7 +13,7 @@ from anabranch.errors import EngineError, PlanError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
 from anabranch.model.files.line_writer import element_lines, revision_line, stable_line
-from anabranch.model.files.stream_file import read_batches, read_parts
+from anabranch.model.files.stream_file import read_parts
 from anabranch.model.record import OMITTED, RecordT, plain, record
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time
@@ -126,14 +126,9 @@ class StreamFileSink(Sink):
         where = f"{self._sizes.path}/{name}"
         return None if content is None else record(kind, content, where=where, hint=_DAMAGED)
 
-    def batches(self) -> list[EventBatch]:
+    def parts(self) -> list[EventBatch | Revision]:
         """What the file says."""
-        return list(read_batches(self.path, self._schema))
-
-    def revisions(self) -> list[Revision]:
-        """The revisions in the file."""
-        parts = read_parts(self.path, self._schema)
-        return [part for part in parts if isinstance(part, Revision)]
+        return list(read_parts(self.path, self._schema))
 
 
 @final

@@ -103,24 +103,37 @@ class Sink(ABC):
     def close(self) -> None:  # noqa: B027 (most sinks hold nothing open)
         """Let go of what is held open; `commit` may still be called again."""
 
-    def batches(self) -> list[EventBatch]:
-        """What has been committed.
-
-        The changes of revisions are rows of the batch that they came with, in front of the others:
-        moves add up to the same snapshots.
+    def parts(self) -> list[EventBatch | Revision]:
+        """What has been committed: batches, and revisions in front of the batch they came with.
 
         Raises:
             PlanError: The sink does not keep it.
         """
-        raise _cannot_read_back()
+        raise PlanError(
+            "the output of this query cannot be read back",
+            hint="start the query with to='<folder>', to='<file>.jsonl' or to='memory'",
+        )
+
+    def batches(self) -> list[EventBatch]:
+        """The same with the changes of revisions as rows of their batch, in front of the others.
+
+        All moves together add up to the snapshots after all revisions.
+        """
+        found: list[EventBatch] = []
+        changes: list[EventBatch] = []
+        stable = BEGINNING
+        for part in self.parts():
+            if isinstance(part, Revision):
+                changes.append(part.changes)
+            else:
+                stable = Time(max(stable, part.stable))
+                found.append(EventBatch.concat([*changes, part]).with_stable(stable))
+                changes = []
+        return found
 
     def revisions(self) -> list[Revision]:
-        """The revisions that have been committed, in ascending order.
-
-        Raises:
-            PlanError: The sink does not keep them.
-        """
-        raise _cannot_read_back()
+        """The revisions that have been committed, in ascending order."""
+        return [part for part in self.parts() if isinstance(part, Revision)]
 
 
 @final
@@ -157,7 +170,7 @@ class LogSink(Sink):
         files = [file for result in results for file in result.head.files]
         self.log.commit(batch, stable, files)
 
-    def batches(self) -> list[EventBatch]:
+    def parts(self) -> list[EventBatch | Revision]:
         """All batches of the log."""
         return list(self.log.read())
 
@@ -210,17 +223,15 @@ class MemorySink(Sink):
         """Keep the batch."""
         for revision in revisions:
             self._revisions.setdefault(revision.number, (batch, revision))
-        changes = [each.changes for came, each in self._revisions.values() if came == batch]
-        rows = rows_of_shards(results, self._schema)
-        self._batches[batch] = EventBatch.concat([*changes, rows]).with_stable(stable)
+        self._batches[batch] = rows_of_shards(results, self._schema).with_stable(stable)
 
-    def batches(self) -> list[EventBatch]:
-        """All batches so far."""
-        return [self._batches[batch] for batch in sorted(self._batches)]
-
-    def revisions(self) -> list[Revision]:
-        """All revisions so far."""
-        return [self._revisions[number][1] for number in sorted(self._revisions)]
+    def parts(self) -> list[EventBatch | Revision]:
+        """All batches and revisions so far."""
+        found: list[EventBatch | Revision] = []
+        for batch, rows in sorted(self._batches.items(), key=lambda item: item[0]):
+            came = [number for number, (with_, _) in self._revisions.items() if with_ == batch]
+            found += [*(self._revisions[number][1] for number in sorted(came)), rows]
+        return found
 
 
 @final
@@ -281,13 +292,6 @@ def named_failures(function: Callable[..., object], where: str) -> Iterator[None
 def new_revisions(revisions: Sequence[Revision], last: int) -> list[Revision]:
     """Those behind the last revision that a sink has."""
     return [revision for revision in revisions if revision.number > last]
-
-
-def _cannot_read_back() -> PlanError:
-    return PlanError(
-        "the output of this query cannot be read back",
-        hint="start the query with to='<folder>', to='<file>.jsonl' or to='memory'",
-    )
 
 
 def promised_before(batch: int, begin: Begin, results: Sequence[ShardResult]) -> Time:
