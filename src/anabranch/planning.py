@@ -189,7 +189,11 @@ def plan_queries(
                 leaves=query.node.properties.emitted(emit).label,
                 clock=clock_of(query.node),
                 unbounded=find_unbounded(node),
-                spark_only=find_spark_only(rest, as_written=plan == "as-written"),
+                spark_only=find_spark_only(
+                    rest,
+                    as_written=plan == "as-written",
+                    archived=any(frame.archive is not None for frame in frames.values()),
+                ),
             )
             for query, (node, own), best, rest in zip(
                 queries, over, optimized, workers, strict=True

@@ -166,6 +166,16 @@ def test_an_option_that_means_nothing_here_is_refused(
     assert {each.name for each in folder.iterdir()} == {"bids.jsonl", "q.sql"}
 
 
+@pytest.mark.parametrize("flag", [["--revisions", "ignore"], ["--replay", "RA"]])
+def test_options_of_revisions_are_refused_without_them(folder: Path, flag: list[str]) -> None:
+    said = refused(["run", "q.sql", "--engine", "local", *flag])
+    assert f"{flag[0].removeprefix('--')} has no meaning for sources without revisions" in said
+    assert "LATE REVISE" in said
+    (folder / "q.sql").write_text(SCRIPT.replace("jsonl';", "jsonl' LATE REVISE;"))
+    done = CliRunner().invoke(app, ["run", "q.sql", "--engine", "local", *flag])
+    assert done.exit_code == 0, done.output
+
+
 def test_every_rule_is_tried_and_names_what_there_is() -> None:
     known = {words[-1]: {each.name for each in command.params} for words, command in commands()}
     for command, rules in RULES.items():

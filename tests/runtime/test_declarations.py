@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import permutations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -274,3 +276,48 @@ def test_a_data_frame_of_elements_has_no_revisions(rows: Path) -> None:
         query.to_df()
     assert "'S'" in raised.value.where
     assert raised.value.hint
+
+
+CLAUSES = [
+    "ORDERED BY at KEEP",
+    "DELAY 2",
+    "LATE REVISE",
+    "ARCHIVE '/kept'",
+    "KEEP 500 CHRONONS KEEP 7 ROWS",
+]
+
+
+@pytest.mark.parametrize("clauses", list(permutations(CLAUSES)), ids=str)
+def test_clauses_may_be_in_any_order(rows: Path, clauses: tuple[str, ...]) -> None:
+    engine = ab.Engine()
+    engine.sql(f"CREATE STREAM S {COLUMNS.format('')} SOURCE '{rows}' {' '.join(clauses)}")
+    stream = engine.sql("SELECT * FROM S")
+    (source,) = stream.sources.values()
+    assert "at" in leaf(stream).schema.names
+    assert (source.promise.delay, source.promise.late) == (2, "revise")
+    assert source.archive == ArchiveSpec(path="/kept", keep_age=Duration(500), keep_rows=7)
+
+
+def test_options_of_revisions_reach_the_query(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def start_query(*_: Any, revisions: str, replay: str, **__: Any) -> list[Any]:
+        seen.append((revisions, replay))
+        raise InterruptedError
+
+    monkeypatch.setattr("anabranch.runtime.query.start.start_query", start_query)
+    monkeypatch.setattr("anabranch.runtime.spark.session.parallelism", lambda _: 2)
+    monkeypatch.setattr("anabranch.runtime.spark.session.rows_per_task", lambda _: 1)
+    engine = ab.Engine(SimpleNamespace(readStream=None))
+    query = engine.stream(rows, start="at", delay=2, late="revise")
+    with pytest.raises(InterruptedError):
+        query.start()
+    with pytest.raises(InterruptedError):
+        query.start(revisions="archive")
+    with pytest.raises(InterruptedError):
+        engine.start_all([query], to=rows.parent / "out", replay="RW")
+    assert seen == [("emit", "auto"), ("archive", "auto"), ("emit", "RW")]
+    plain = engine.stream(rows, name="plain", start="at", delay=2)
+    with pytest.raises(ab.PlanError, match="replay has no meaning for sources") as raised:
+        engine.start_all([plain], to=rows.parent / "out", replay="RW")
+    assert "start_all(...)" in raised.value.where

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pyarrow as pa
 from sqlglot.errors import ParseError
 
@@ -11,7 +14,8 @@ from anabranch.algebra.map import Map
 from anabranch.algebra.source import Source
 from anabranch.expressions.expression import Expression
 from anabranch.expressions.functions.every import FUNCTIONS
-from anabranch.runtime.spark.native_head import apart
+from anabranch.runtime.sources.spec import ArchiveSpec
+from anabranch.runtime.spark.native_head import apart, push_down
 from anabranch.runtime.spark.session_free import native_condition
 
 BIDS = Source(name="bids", schema=pa.schema([("item", pa.int64()), ("price", pa.float64())]))
@@ -111,3 +115,11 @@ def test_a_comparison_of_different_types_is_not_pushed_down() -> None:
             assert native == (one == other and one not in ("x", "f", "n"))
     for text in ("i = '1'", "s = 1", "at > '2026-01-01'", "d = 1", "f > 1.5", "n > 1.5", "1 = 1"):
         assert native_condition(text, schema) is None
+
+
+def test_a_frame_with_an_archive_stays_whole() -> None:
+    frame: Any = SimpleNamespace(archive=ArchiveSpec())
+    plan = Map(
+        input=Filter(input=BIDS, predicate=parse("price > 1")), columns=(("item", parse("item")),)
+    )
+    assert push_down([plan], {"bids": frame, "others": frame}) == ([plan], {"bids": frame})

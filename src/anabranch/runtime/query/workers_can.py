@@ -10,13 +10,19 @@ from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
 
 
-def find_spark_only(node: Node, *, as_written: bool = False) -> PlanError | None:
+def find_spark_only(
+    node: Node, *, as_written: bool = False, archived: bool = False
+) -> PlanError | None:
     """What is left of a plan for workers must be something they can evaluate.
 
     Gives the refusal of a plan with an expression that is for Spark only. One that was left
-    `as_written` may have it where the optimiser would have moved it to a DataFrame.
+    `as_written` may have it where the optimiser would have moved it to a DataFrame; to one that is
+    `archived` nothing is moved.
     """
     move = "; or let the optimizer move it there: plan='optimized'" if as_written else ""
+    if archived:
+        move += "; a DataFrame with an archive is read as it is: compute the column before it "
+        move += "becomes a stream"
     for each in node.walk():
         for expression in _expressions(each):
             if expression.spark_only:

@@ -36,11 +36,15 @@ def push_down(
     """The plans without what Spark does itself, and the DataFrames that do it.
 
     What the plans have in common they still have. Functions of users stay with the workers; what
-    stands beside them, Spark does.
+    stands beside them, Spark does. A DataFrame with an archive stays whole: a correction has all of
+    its columns, and may be of a row that a condition leaves out.
     """
-    pushed: Frames = {}
+    leaves = {each.name for node in nodes for each in node.walk() if isinstance(each, Source)}
+    kept = {name for name, frame in frames.items() if frame.archive is not None}
+    pushed: Frames = {name: frames[name] for name in frames if name in kept & leaves}
     visited: dict[Node, Node] = {}
-    return [_visit(node, frames, pushed, visited) for node in nodes], pushed
+    native = {name: frame for name, frame in frames.items() if name not in kept}
+    return [_visit(node, native, pushed, visited) for node in nodes], pushed
 
 
 def _visit(
