@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,10 +27,12 @@ from anabranch.runtime.sources.archived.index import ArchiveIndex
 from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece, Span, inside
 from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.declare.describe import describe_files
+from anabranch.runtime.sources.files.planner import FilePlanner
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit, read_split
-from anabranch.runtime.sources.spec import ArchiveSpec, FileSource
+from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, KnowledgePoint
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.thresholds import thresholds
+from anabranch.runtime.workers.source_task import read_pieces
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 
@@ -617,3 +620,92 @@ def test_corrections_of_what_is_gone_go_as_well(tmp_path: Path) -> None:
     archive.cut(Time(40))
     assert [each.revision for each in archive.corrections()] == [2]
     assert len([*tmp_path.glob("corrections/*.parquet")]) == 1
+
+
+# As a source.
+
+
+def reader_of(path: Path, **options: object) -> FileSource:
+    return describe_files(str(path), Declared(name="again", **options))[0]  # type: ignore[arg-type]
+
+
+def planned(
+    source: FileSource, planner: FilePlanner, start: int = 0
+) -> tuple[int, list[tuple[Any, ...]]]:
+    """All rows, and promises as numbers, that are planned after an offset."""
+    found: list[tuple[Any, ...]] = []
+    while (end := planner.latest(start)) > start:
+        for part in planner.parts(start, end):
+            for arrivals, _ in read_pieces(source, part.splits, source.schema.names):
+                found += listed(iter([arrivals.batch]))
+                found += [(int(stable),) for stable in arrivals.stables]
+        start = end
+    return start, found
+
+
+@pytest.mark.parametrize("look_ahead", [1, 1000])
+def test_a_new_query_begins_with_history_and_goes_on_live(tmp_path: Path, look_ahead: int) -> None:
+    archive = archive_at(tmp_path / "archive")
+    put(archive, 0, rows(insert("a", 1, 5)), rows(insert("b", 2, 3)), promised=2)
+    put(archive, 3, promised=4)
+    archive.add_correction(1, 3, rows(("a", 1, 5, 1)))
+    put(archive, 4, rows(insert("c", 7, 9)), promised=7)
+    source = reader_of(tmp_path / "archive", late="adjust")
+    assert source.form == "archive"
+    assert source.schema == SCHEMA
+    assert source.promise.clock == INTEGERS
+    with thresholds(LOOK_AHEAD_BATCHES=look_ahead):
+        folder = Folder.at(str(tmp_path / "plan"))
+        end, found = planned(source, FilePlanner([source], folder, parts=2))
+        assert found == [
+            *(("a", 1, 1, 1, 5), ("b", 2, 2, 2, 3), (2,)),
+            (4,),
+            ("a", 1, 1, 5, 1),
+            *(("c", 7, 7, 7, 9), (7,)),
+        ]
+        # A restarted query goes on where it was.
+        planner = FilePlanner([source], folder, parts=2)
+        assert planned(source, planner, end) == (end, [])
+        archive.add_correction(2, 4, rows(insert("d", 1, 2)))
+        put(archive, 5, rows(insert("e", 8, 9)), promised=int(FOREVER))
+        _, found = planned(source, planner, end)
+        assert found == [("d", 1, 1, 1, 2), ("e", 8, 8, 8, 9), (int(FOREVER),)]
+
+
+def test_an_archive_is_read_as_it_was_known(tmp_path: Path) -> None:
+    archive = archive_at(tmp_path / "archive")
+    for batch, key in enumerate("abc"):
+        piece = write_bucket(
+            archive.folder, rows(insert(key, batch, 9)), batch=batch, part=0, clock=INTEGERS
+        )
+        archive.add(entry(batch, piece, promised=batch, known_at=batch * 10))
+        change = rows((key, batch, 9, batch), insert(key.upper(), batch, 9))
+        archive.add_correction(batch + 1, batch, change, known_at=batch * 10 + 5)
+    whole = reader_of(tmp_path / "archive")
+
+    def known(name: str, **point: int) -> str:
+        source = replace(whole, ends=True, known=KnowledgePoint(**point))
+        planner = FilePlanner([source], Folder.at(str(tmp_path / name)), parts=1)
+        found: Counter[str] = Counter()
+        for key, _, _, end, new_end in planned(source, planner)[1]:
+            found[key] += 1 if new_end > end else -1
+        return "".join(sorted(found.elements()))
+
+    assert known("r0", revision=0) == "abc"
+    assert known("r1", revision=1) == "Abc"
+    assert known("r9", revision=9) == "ABC"
+    assert known("t9", instant=9) == "A"
+    assert known("t10", instant=10) == "Ab"
+    assert known("t25", instant=25) == "ABC"
+
+
+def test_what_an_archive_cannot_be_read_for_is_said(tmp_path: Path) -> None:
+    archive_at(tmp_path / "archive", copied=False)
+    with pytest.raises(StreamError, match="only refers to the files of its source"):
+        reader_of(tmp_path / "archive")
+    archive_at(tmp_path / "rows")
+    with pytest.raises(StreamError, match="no column 'x'"):
+        reader_of(tmp_path / "rows", schema=pa.schema([("x", pa.int64())]))
+    (tmp_path / "rows" / "_archive.json").write_text('{"format":2}')
+    with pytest.raises(EngineError, match="format 2, this version reads 1"):
+        reader_of(tmp_path / "rows")

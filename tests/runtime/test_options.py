@@ -15,8 +15,11 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import anabranch as ab
 from anabranch.errors import AnabranchError
+from anabranch.model.clock import INTEGERS
+from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.query.options import RUN_OPTIONS
 from anabranch.runtime.sources.options import SOURCE_OPTIONS, SourceKind
+from anabranch.runtime.store.folder import Folder
 
 ROWS: Final = '{"item": 1, "at": 5, "until": 9, "op": "insert"}\n'
 ELEMENTS: Final = '{"insert": {"item": 1}, "start": 5, "end": 9}\n{"stable": 6}\n'
@@ -224,6 +227,10 @@ def _open(kind: SourceKind, folder: Path) -> Callable[..., Any]:
     if kind == "log":
         engine.stream(folder / "elements.jsonl").run_local(to=str(folder / "log"))
         return lambda **given: engine.stream(folder / "log", **given)
+    if kind == "archive":
+        archive = Archive(Folder.at(str(folder / "archive")), None)
+        archive.create("bids", pa.schema([("item", pa.int64())]), INTEGERS, copied=True)
+        return lambda **given: engine.stream(folder / "archive", **given)
     if kind == "copies":
         (folder / "copies").mkdir()
         (folder / "copies" / "a.jsonl").write_text(ELEMENTS)

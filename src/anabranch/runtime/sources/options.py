@@ -27,13 +27,13 @@ from anabranch.runtime.sources.archive_bounds import KEEP
 from anabranch.runtime.sources.spec import LatePolicy
 
 SourceKind: TypeAlias = Literal[
-    "rows", "arrival", "elements", "log", "copies", "delta", "frame", "still", "table"
+    "rows", "arrival", "elements", "log", "archive", "copies", "delta", "frame", "still", "table"
 ]
 """Kinds of sources.
 
 Files of rows with a time; rows that get the time of their arrival; files of elements; the log
-folder of a query; copies of a stream; a Delta table read as a stream; a streaming DataFrame; one
-that does not stream; a relation, wherever it comes from.
+folder of a query; an archive of rows that a query has read; copies of a stream; a Delta table read
+as a stream; a streaming DataFrame; one that does not stream; a relation, wherever it comes from.
 """
 
 WORDS: Final[Mapping[SourceKind, str]] = {
@@ -41,6 +41,7 @@ WORDS: Final[Mapping[SourceKind, str]] = {
     "arrival": "rows that are timed by their arrival",
     "elements": "files of elements",
     "log": "the log folder of a query",
+    "archive": "an archive",
     "copies": "copies of a stream",
     "delta": "a Delta table",
     "frame": "a streaming DataFrame",
@@ -50,11 +51,11 @@ WORDS: Final[Mapping[SourceKind, str]] = {
 
 _EVERY: Final[frozenset[str]] = frozenset(get_args(SourceKind))
 _STREAMS_IN_FILES: Final[frozenset[str]] = frozenset(
-    ("rows", "arrival", "elements", "log", "delta")
+    ("rows", "arrival", "elements", "log", "archive", "delta")
 )
 _WITH_COLUMNS: Final[frozenset[str]] = frozenset(("rows", "delta", "frame", "still"))
 
-_ARCHIVED: Final[frozenset[str]] = _WITH_COLUMNS | {"elements", "log"}
+_ARCHIVED: Final[frozenset[str]] = _WITH_COLUMNS | {"elements", "log", "archive"}
 _NO_ARCHIVE: Final = "its rows are never late, and it has no archive"
 
 MOST_ROWS: Final = 1_000_000
@@ -86,7 +87,7 @@ SOURCE_OPTIONS: Final = table_of(
     Option(
         name="delay",
         kind=DURATION,
-        applies_to=_WITH_COLUMNS | {"elements", "log"},
+        applies_to=_WITH_COLUMNS | {"elements", "log", "archive"},
         clause="DELAY",
         why_not="its rows are never late",
     ),
@@ -95,7 +96,7 @@ SOURCE_OPTIONS: Final = table_of(
         kind=word(*get_args(LatePolicy)),
         default="drop",
         nullable=False,
-        applies_to=_WITH_COLUMNS | {"elements", "log", "copies"},
+        applies_to=_WITH_COLUMNS | {"elements", "log", "archive", "copies"},
         clause="LATE",
         why_not="its rows are never late",
     ),
@@ -184,7 +185,7 @@ SOURCE_OPTIONS: Final = table_of(
     Option(
         name="max_files_per_batch",
         kind=count(1),
-        applies_to=_STREAMS_IN_FILES - {"log"},
+        applies_to=_STREAMS_IN_FILES - {"log", "archive"},
         why_not="it is not read file by file",
     ),
     Option(

@@ -17,11 +17,13 @@ With `revise` the part of its effect above the stable point enters the query, an
 becomes a revision of the results.
 """
 
-FileForm: TypeAlias = Literal["parquet", "json", "csv", "lines", "log", "copies", "delta"]
+FileForm: TypeAlias = Literal[
+    "parquet", "json", "csv", "lines", "log", "copies", "delta", "archive"
+]
 """Rows as Parquet, JSON lines or CSV; elements as JSON lines; a log folder of another query.
 
-Rows or elements in a Delta table. With `copies` every stream file and log folder is a copy of one
-stream, each in a form of its own.
+Rows or elements in a Delta table; the archive of a source of another query. With `copies` every
+stream file and log folder is a copy of one stream, each in a form of its own.
 """
 
 

@@ -117,6 +117,14 @@ def bucket_shape(payload: pa.Schema) -> Shape:
     return Shape(start=start, end=end, new_end=new_end, kind=kind)
 
 
+def archived_columns(schema: pa.Schema, every: pa.Schema) -> tuple[pa.Schema, Shape]:
+    """The columns to read of buckets with the payload `every`, and which of them are times."""
+    shape = bucket_shape(every)
+    kinds = [pa.string() if name == shape.kind else pa.int64() for name in shape.columns]
+    times = [pa.field(name, kind) for name, kind in zip(shape.columns, kinds, strict=True)]
+    return pa.schema([*schema, *times]), shape
+
+
 def _free(name: str, payload: pa.Schema) -> str:
     """A name that no payload column has."""
     while name in payload.names:

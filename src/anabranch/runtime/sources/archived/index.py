@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from anabranch.errors import EngineError
 from anabranch.model.record import plain, record
-from anabranch.model.time import BEGINNING
+from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.runtime.sources.archived.pieces import EVERYTHING, ArchivedBatch, Piece, Span
 from anabranch.runtime.sources.archived.segment import (
     IndexFile,
@@ -125,17 +125,18 @@ class ArchiveIndex:
         self, *, after: int = -1, upto: int | None = None, span: Span = EVERYTHING
     ) -> list[ArchivedBatch]:
         """The entries after a batch and up to another, with the pieces that overlap a span."""
+        most = int(FOREVER) if upto is None else upto
 
         def read(files: Sequence[IndexFile]) -> list[ArchivedBatch]:
             cut = self.cut()
             found: list[ArchivedBatch] = []
             for file in files:
-                if file.batches[1] <= after or (upto is not None and file.batches[0] > upto):
+                if file.batches[1] <= after or file.batches[0] > most:
                     continue
                 if span != EVERYTHING and not file.overlaps(span):
                     continue
                 if file.level:
-                    table = self._segment(file, span)
+                    table = self._segment(file, span, (after + 1, most))
                     table = table.filter(pa.array(~cut.rows(table)))
                     found += entries_of(table, f"{self.folder.path}/{file.name}")
                 else:
@@ -146,11 +147,7 @@ class ArchiveIndex:
                         if piece.overlaps(span) and not cut.has(entry.batch, piece)
                     ]
                     found.append(replace(entry, pieces=tuple(kept)))
-            return [
-                entry
-                for entry in found
-                if entry.batch > after and (upto is None or entry.batch <= upto)
-            ]
+            return [entry for entry in found if after < entry.batch <= most]
 
         return self._consistent(read)
 
@@ -332,12 +329,14 @@ class ArchiveIndex:
     def _table(self, file: IndexFile) -> pa.Table:
         return self._segment(file) if file.level else table_of([self._entry(file)])
 
-    def _segment(self, file: IndexFile, span: Span = EVERYTHING) -> pa.Table:
+    def _segment(
+        self, file: IndexFile, span: Span = EVERYTHING, batches: tuple[int, int] | None = None
+    ) -> pa.Table:
         opened = self.folder.open(file.name)
         if opened is None:
             raise _GoneError
         try:
-            return read_segment(opened[0], span)
+            return read_segment(opened[0], span, batches)
         except (pa.ArrowInvalid, OSError) as problem:
             raise EngineError(
                 "a segment of the index of an archive is damaged",

@@ -192,19 +192,17 @@ def segment_bytes(table: pa.Table) -> bytes:
 
 
 def read_segment(
-    file: pa.NativeFile, span: Span = EVERYTHING, columns: Sequence[str] | None = None
+    file: pa.NativeFile, span: Span = EVERYTHING, batches: tuple[int, int] | None = None
 ) -> pa.Table:
-    """The rows of a segment that overlap a span; most row groups need not be read."""
-    names = SCHEMA.names if columns is None else [*columns]
+    """The rows of a segment that overlap a span, in row groups that may have these batches."""
     with pq.ParquetFile(file) as parquet:
-        groups = range(parquet.num_row_groups)
-        if span != EVERYTHING:
-            groups = [group for group in groups if _may_overlap(parquet.metadata, group, span)]  # type: ignore[assignment]
-        wanted = [*dict.fromkeys([*names, *_TIMES])]
-        table = parquet.read_row_groups(groups, columns=wanted, use_threads=False)
-    if span != EVERYTHING:
-        table = table.filter(pa.array(overlapping(table, span)))
-    return table.select(names)
+        groups = [
+            group
+            for group in range(parquet.num_row_groups)
+            if _may_overlap(parquet.metadata, group, span, batches)
+        ]
+        table = parquet.read_row_groups(groups, columns=SCHEMA.names, use_threads=False)
+    return table if span == EVERYTHING else table.filter(pa.array(overlapping(table, span)))
 
 
 def overlapping(table: pa.Table, span: Span) -> npt.NDArray[np.bool_]:
@@ -214,10 +212,16 @@ def overlapping(table: pa.Table, span: Span) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _may_overlap(metadata: pq.FileMetaData, group: int, span: Span) -> bool:
+def _may_overlap(
+    metadata: pq.FileMetaData, group: int, span: Span, batches: tuple[int, int] | None
+) -> bool:
     columns = metadata.row_group(group)
-    first, last = (columns.column(SCHEMA.get_field_index(name)).statistics for name in _TIMES)
-    return bool(first.min < span[1] and last.max > span[0])
+    batch, first, last = (
+        columns.column(SCHEMA.get_field_index(name)).statistics for name in ("batch", *_TIMES)
+    )
+    if batches is not None and (batch.max < batches[0] or batch.min > batches[1]):
+        return False
+    return span == EVERYTHING or bool(first.min < span[1] and last.max > span[0])
 
 
 def only_pieces(table: pa.Table) -> pa.Table:

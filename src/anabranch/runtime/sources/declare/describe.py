@@ -17,6 +17,7 @@ from anabranch.errors import PlanError, StreamError
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.files.stream_file import describe as describe_stream
 from anabranch.model.files.stream_parquet import ORDER_COLUMNS, has_order, plain_type
+from anabranch.runtime.sources.archived.about import archived_columns, is_archive, read_about
 from anabranch.runtime.sources.declare.declared import Declared, leaf_of, with_times
 from anabranch.runtime.sources.declare.describe_copies import describe_copies
 from anabranch.runtime.sources.declare.describe_delta import describe_delta, refuse_delta_inside
@@ -44,6 +45,7 @@ from anabranch.runtime.sources.spec import (
     FileSource,
     Shape,
 )
+from anabranch.runtime.store.folder import Folder
 
 _SAMPLE: Final = 1 << 20
 
@@ -61,6 +63,9 @@ def describe_files(path: str, declared: Declared) -> tuple[FileSource, Source]:
         return describe_delta(path, declared)
     if declared.relation:
         declared.refuse_misplaced("table", path)
+    if is_archive(path):
+        declared.refuse_misplaced("archive", path)
+        return _archive(path, declared)
     if is_log_folder(path):
         declared.refuse_misplaced("log", path)
         return _log(path, declared)
@@ -203,6 +208,23 @@ def _log(path: str, declared: Declared) -> tuple[FileSource, Source]:
         schema = declared.schema
     stored = with_times(schema)
     return _source(path, declared, "log", schema, stored, ELEMENTS, clock)
+
+
+def _archive(path: str, declared: Declared) -> tuple[FileSource, Source]:
+    about = read_about(Folder.at(path))
+    assert about is not None
+    if not about.copied:
+        raise StreamError(
+            "the archive only refers to the files of its source",
+            where=f"source '{declared.name}': {path}",
+            hint="read those files; an archive with a path of its own (ARCHIVE '<path>') has rows",
+        )
+    schema = every = about.payload
+    if declared.schema is not None:
+        _refuse_missing_in(declared, every, path)
+        schema = declared.schema
+    stored, shape = archived_columns(schema, every)
+    return _source(path, declared, "archive", schema, stored, shape, about.clock)
 
 
 def _refuse_missing(path: str, declared: Declared, form: FileForm) -> None:

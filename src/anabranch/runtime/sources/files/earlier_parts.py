@@ -109,7 +109,7 @@ def _promise_of(source: FileSource, split: FileSplit) -> Time | None:
         stable = Time(split.stable if split.stable is not None else BEGINNING)
         return chronon_of_time(stable, source.promise.step)
     delay = source.promise.delay
-    if delay is None and (source.form == "log" or split.latest is not None):
+    if delay is None and (source.form in ("log", "archive") or split.latest is not None):
         # The promises of a log stand behind its files, not in them.
         return BEGINNING
     if delay is None or split.latest is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from anabranch.runtime.sources.archived.units import archive_size, new_archive_units
 from anabranch.runtime.sources.files.delta_table import last_version, new_delta_units, tells_changes
 from anabranch.runtime.sources.files.earlier_parts import promises_within
 from anabranch.runtime.sources.files.listing import list_files
@@ -28,6 +29,8 @@ def list_sizes(source: FileSource, done: Container[str] = ()) -> Listing:
     """The files of a source and how long they are, without those that are done with."""
     if source.form == "log":
         return [(Path(source.path), log_size(Path(source.path)))]
+    if source.form == "archive":
+        return [(Path(source.path), archive_size(Path(source.path)))]
     if source.form == "delta":
         return [(Path(source.path), last_version(source.path) + 1)]
     files = [file for file in list_files(source.path, source.form) if str(file) not in done]
@@ -50,6 +53,8 @@ def candidates(
         at = positions.get(str(file), START)
         if source.form == "log":
             yield from new_log_units(file, size, at)
+        elif source.form == "archive":
+            yield from new_archive_units(file, size, at, source.known)
         elif source.form == "delta":
             # What ends is one version: that which was there when reading began.
             feed = None if source.ends else tells_changes(source)

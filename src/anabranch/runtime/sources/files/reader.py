@@ -255,7 +255,13 @@ def _from_csv(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return pc.coalesce(exact, plain.cast(kind))
 
 
-_READERS: Final = {"parquet": _parquet, "json": _json, "csv": _csv, "log": _parquet}
+_READERS: Final = {
+    "parquet": _parquet,
+    "json": _json,
+    "csv": _csv,
+    "log": _parquet,
+    "archive": _parquet,
+}
 
 
 def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
