@@ -23,8 +23,10 @@ from anabranch.runtime.query.notes import notes_of
 from anabranch.runtime.query.options import PlanChoice
 from anabranch.runtime.query.tables import lookup_tables
 from anabranch.runtime.query.workers_can import find_spark_only
+from anabranch.runtime.sources.archived.about import read_about
 from anabranch.runtime.sources.declare.shared_results import Published, reuse
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, Promise
+from anabranch.runtime.store.folder import Folder
 
 if TYPE_CHECKING:
     from anabranch.runtime.spark.frame_source import FrameSource
@@ -222,11 +224,21 @@ def _past_knowledge(source: FileSource) -> PlanError | None:
     """Why a source cannot be read as it was known."""
     if source.known is None:
         return None
-    return PlanError(
-        "what was known of a stream cannot be read from its archive yet",
-        where=f"source '{source.name}'",
-        hint="leave FOR KNOWN AS OF out",
-    )
+    about = read_about(Folder.at(source.path))
+    if about is None:
+        return PlanError(
+            "the archive of a stream does not exist yet, so nothing was known",
+            where=f"source '{source.name}': {source.path}",
+            hint="start a query that reads the stream first, or leave FOR KNOWN AS OF out",
+        )
+    missing = [name for name in source.schema.names if name not in about.payload.names]
+    if missing:
+        return PlanError(
+            f"the archive of a stream has no column '{missing[0]}'",
+            where=f"source '{source.name}': {source.path}",
+            hint=f"it has the columns {', '.join(about.payload.names)}",
+        )
+    return None
 
 
 def _one_archive(archives: Mapping[str, ArchiveSpec]) -> PlanError | None:

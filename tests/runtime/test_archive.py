@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import anabranch as ab
 from anabranch.errors import EngineError, PlanError, StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, MICROSECONDS
@@ -699,6 +700,46 @@ def test_an_archive_is_read_as_it_was_known(tmp_path: Path) -> None:
     assert known("t25", instant=25) == "ABC"
 
 
+def test_sql_reads_a_stream_as_its_archive_knew_it(tmp_path: Path) -> None:
+    engine = ab.Engine()
+    (tmp_path / "quotes.jsonl").write_text('{"k": "x", "at": 1}\n')
+    engine.sql(f"""
+        CREATE STREAM Quote (k TEXT, at BIGINT) SOURCE '{tmp_path / "quotes.jsonl"}'
+          ORDERED BY at LATE REVISE ARCHIVE '{tmp_path / "archive"}' KEEP 10 ROWS
+    """)
+    source = engine.sql("SELECT k FROM Quote").sources["Quote"]
+    archive = Archive(Folder.at(str(tmp_path / "archive")), source, source.archive)
+    archive.create("Quote", source.schema, source.promise.clock, copied=True)
+    for batch, key in enumerate("ab"):
+        payload = pa.RecordBatch.from_pylist(
+            [dict.fromkeys(source.schema.names, batch) | {"k": key}], source.schema
+        )
+        at = np.array([batch])
+        piece = write_bucket(
+            archive.folder,
+            EventBatch(payload, at, at, at + 1),
+            batch=batch,
+            part=0,
+            clock=source.promise.clock,
+        )
+        archive.add(entry(batch, piece, promised=batch + 1))
+        archive.add_correction(batch + 1, batch, EventBatch(payload, at, at + 1, at))
+
+    def known(revision: int) -> list[tuple[Any, ...]]:
+        query = f"SELECT COUNT(*) AS n FROM Quote FOR KNOWN AS OF {revision} WINDOW(RANGE 3)"
+        run = engine.sql(query).run_local("memory")
+        assert run.stable == FOREVER
+        return [
+            (row["n"], row["start"], row["end"])
+            for row in run.table().to_pylist()
+            if row["kind"] == "insert" and row["n"]
+        ]
+
+    assert known(0) == [(1, 0, 1), (2, 1, 3), (1, 3, 4)]
+    assert known(1) == [(1, 1, 4)]
+    assert known(2) == []
+
+
 def test_what_an_archive_cannot_be_read_for_is_said(tmp_path: Path) -> None:
     archive_at(tmp_path / "archive", copied=False)
     with pytest.raises(StreamError, match="only refers to the files of its source"):
@@ -709,3 +750,18 @@ def test_what_an_archive_cannot_be_read_for_is_said(tmp_path: Path) -> None:
     (tmp_path / "rows" / "_archive.json").write_text('{"format":2}')
     with pytest.raises(EngineError, match="format 2, this version reads 1"):
         reader_of(tmp_path / "rows")
+
+
+def test_nothing_was_known_before_there_is_an_archive(tmp_path: Path) -> None:
+    engine = ab.Engine()
+    (tmp_path / "quotes.jsonl").write_text('{"k": "a", "x": 1, "at": 1}\n')
+    engine.sql(f"""
+        CREATE STREAM Quote (k TEXT, x DOUBLE, at BIGINT) SOURCE '{tmp_path / "quotes.jsonl"}'
+          ORDERED BY at ARCHIVE '{tmp_path / "archive"}'
+    """)
+    query = engine.sql("SELECT k FROM Quote FOR KNOWN AS OF 1")
+    with pytest.raises(PlanError, match="does not exist yet"):
+        query.run_local("memory")
+    archive_at(tmp_path / "archive")
+    with pytest.raises(PlanError, match="has no column 'x'"):
+        query.run_local("memory")

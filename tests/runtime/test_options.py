@@ -260,7 +260,8 @@ def test_an_option_is_refused_where_it_means_nothing(tmp_path: Path, kind: Sourc
         # With another start or with copies it is a source of another kind.
         if kind in option.applies_to or (name == "start" and kind == "elements"):
             continue
-        if name in ("kind", "copies") and kind in ("elements", "rows", "arrival", "delta", "log"):
+        of_files = ("elements", "rows", "arrival", "delta", "log", "archive")
+        if name in ("kind", "copies") and kind in of_files:
             continue
         with pytest.raises(ab.PlanError, match=f"{name}\\b.* has no meaning for") as raised:
             made(**{name: FITTING[name]})

@@ -77,7 +77,10 @@ def _instant(known: KnownText, text: str, context: Context) -> int:
 
 
 def _over_leaf(node: Node, name: str) -> Node:
-    """The same over a leaf with another name; edges are a plan over one leaf."""
+    """The same over a leaf with another name; edges are a plan over one leaf.
+
+    Rows that were wrong are withdrawn again, wherever the stream itself has inserts only.
+    """
     if isinstance(node, Source):
-        return replace(node, name=name)
+        return replace(node, name=name, insert_only=False)
     return node.with_inputs(*(_over_leaf(each, name) for each in node.inputs))
