@@ -236,6 +236,22 @@ def test_results_that_others_publish_are_read_and_explained(
     assert list(started.plans[0].sources) == ["Bid"]
 
 
+def test_results_over_a_source_with_an_archive_are_computed_anew(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "quotes.jsonl").write_text('{"price": 5, "at": 1}\n')
+    stream = engine.stream(tmp_path / "quotes.jsonl", name="Quote", start="at", late="revise")
+    stream.run_local(tmp_path / "published")
+    published = [publish(stream.node, "other", str(tmp_path / "published"))]
+    monkeypatch.setattr("anabranch.runs.Runs.published", lambda _: published)
+    told = stream.where("price > 3").explain_json()
+    assert [rule["rule"] for rule in told["rules"]] == []
+    plain = engine.stream(tmp_path / "quotes.jsonl", name="Quote2", start="at")
+    published[:] = [publish(plain.node, "other", str(tmp_path / "published"))]
+    told = plain.where("price > 3").explain_json()
+    assert told["rules"][0]["rule"] == "read_published_results"
+
+
 def test_a_query_that_cannot_be_started_can_be_explained(engine: Engine, started: Started) -> None:
     query = engine.sql("SELECT COUNT(*) AS n FROM Bid WINDOW(RANGE UNBOUNDED)")
     planned = plan_queries([query])

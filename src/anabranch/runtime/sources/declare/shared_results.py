@@ -33,8 +33,17 @@ def publish(node: Node, name: str, folder: str) -> Published:
 def reuse(
     node: Node, sources: Mapping[str, Any], published: Sequence[Published]
 ) -> tuple[Node, dict[str, Any]]:
-    """A plan that reads published results wherever it would compute the same, and its sources."""
-    found = cut_off(node, {each.node: each.leaf for each in published})
-    every = {**sources, **{each.leaf.name: each.source for each in published}}
-    names = [each.name for each in found.walk() if isinstance(each, Source)]
-    return found, {name: every[name] for name in dict.fromkeys(names)}
+    """A plan that reads published results wherever it would compute the same, and its sources.
+
+    Results over a source with an archive are computed anew: whoever reads a log gets no rows to
+    keep, and nothing says what revisions in that log lead to.
+    """
+    archived = {name for name, each in sources.items() if getattr(each, "archive", None)}
+    usable = [each for each in published if archived.isdisjoint(_leaves(each.node))]
+    found = cut_off(node, {each.node: each.leaf for each in usable})
+    every = {**sources, **{each.leaf.name: each.source for each in usable}}
+    return found, {name: every[name] for name in dict.fromkeys(_leaves(found))}
+
+
+def _leaves(node: Node) -> list[str]:
+    return [each.name for each in node.walk() if isinstance(each, Source)]
