@@ -124,20 +124,22 @@ def _input(name: str, copy: Path) -> InputFile:
             shutil.copyfileobj(pipe, kept)
         return InputFile(copy, name)
     if (path / "_log" / "stream.json").is_file():
-        return InputFile(_log_as_file(path, copy.with_suffix(".parquet")), name)
+        return _log_as_file(path, copy.with_suffix(".parquet"), name)
     return InputFile(path, name)
 
 
-def _log_as_file(log: Path, copy: Path) -> Path:
+def _log_as_file(log: Path, copy: Path, name: str) -> InputFile:
     """What has been committed to a log folder, as one file."""
     from anabranch.model.files.stream_parquet import write_parquet
     from anabranch.runtime.sources.files.log_folder import LogFolder
 
     folder = LogFolder(str(log))
     _, clock = folder.about()
+    about = folder.record()
+    assert about is not None
     with copy.open("wb") as kept:
-        write_parquet(kept, folder.read(), clock=clock)
-    return copy
+        write_parquet(kept, folder.parts(), clock=clock)
+    return InputFile(copy, name, about.since, about.revised)
 
 
 def with_forms(inputs: list[InputFile], action: Callable[[list[StreamForm]], Result]) -> Result:

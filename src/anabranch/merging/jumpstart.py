@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -75,6 +74,7 @@ def jumpstart(
         clock=clock,
         since=int(stable),
         home=str(target.absolute()),
+        revised=_newest_revision(origin, last),
     )
     files = []
     if len(events):
@@ -85,11 +85,20 @@ def jumpstart(
 
 def _alive(log: LogFolder, last: int) -> tuple[Time, EventBatch]:
     """The stable point after a batch, and the events that were not over then."""
-    pairs = takewhile(lambda pair: pair[0].batch <= last, zip(log.entries(), log.read()))
-    history = History.of((batch for _, batch in pairs), log.about()[0])
+    # As they were announced: so later adjusts name them. Revisions end before the stable point.
+    batches = (part for part in log.parts(last) if isinstance(part, EventBatch))
+    history = History.of(batches, log.about()[0])
     alive = history.end >= history.stable
     events = EventBatch(history.payload, history.start, history.start, history.end)
     return history.stable, events.where(alive)
+
+
+def _newest_revision(log: LogFolder, last: int) -> int:
+    """The number of the newest revision up to a batch."""
+    about = log.record()
+    entries = [entry for entry in log.entries() if entry.batch <= last]
+    numbers = [revision.number for entry in entries for revision in entry.revisions]
+    return max(numbers, default=0 if about is None else about.revised)
 
 
 def _copied(source: Path, target: Path) -> int:

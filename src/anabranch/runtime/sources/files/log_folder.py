@@ -16,10 +16,19 @@ from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.clock import Clock
 from anabranch.model.files.stream_parquet import write_parquet
 from anabranch.model.record import plain
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.messages.heads import LogFile
 from anabranch.runtime.sources.files.listing import ABOUT, LOG
-from anabranch.runtime.sources.files.log_records import LogAbout, LogEntry, log_about, log_entry
+from anabranch.runtime.sources.files.log_records import (
+    PLAIN,
+    REVISED,
+    LogAbout,
+    LogEntry,
+    LogRevision,
+    log_about,
+    log_entry,
+)
 from anabranch.runtime.sources.rows import arrivals_of
 from anabranch.runtime.sources.spec import ELEMENTS
 from anabranch.runtime.store.folder import Folder
@@ -30,7 +39,26 @@ def write_part(
 ) -> LogFile:
     """Write the elements of one shard or sender; they count once the batch is in the log."""
     part = f"{shard:03d}" if isinstance(shard, int) else shard
-    name = f"part-{batch:06d}-{part}.parquet"
+    return _written(path, f"part-{batch:06d}-{part}.parquet", batch, rows, clock)
+
+
+def write_revision(path: str, batch: int, revision: Revision, *, clock: Clock) -> LogRevision:
+    """Write the changes of a revision; they count once a batch with it is in the log.
+
+    A revision that is written again gets the same name and content.
+    """
+    name = f"revision-{revision.number:06d}.parquet"
+    file = _written(path, name, batch, revision.changes, clock)
+    first, last = int(revision.first), int(revision.last)
+    return LogRevision(number=revision.number, first=first, last=last, file=file)
+
+
+def write_base(path: str, batch: int, events: EventBatch, *, clock: Clock) -> LogFile:
+    """Write the events with which a log begins of which entries up to a batch are removed."""
+    return _written(path, f"base-{batch:06d}.parquet", batch, events, clock)
+
+
+def _written(path: str, name: str, batch: int, rows: EventBatch, clock: Clock) -> LogFile:
     data = io.BytesIO()
     write_parquet(data, [rows.with_stable(BEGINNING)], clock=clock)
     Folder.at(path).write(name, data.getvalue(), mark=str(batch))
@@ -43,7 +71,8 @@ class LogFolder:
     """The elements a query has put out, batch by batch.
 
     Only what a file `_log/<batch>.json` names belongs to the stream. Committing a batch again
-    replaces its entry by the same one.
+    replaces its entry by the same one. A log whose first entries have been removed (`log_cut.py`)
+    begins with a base instead.
     """
 
     path: str
@@ -56,15 +85,17 @@ class LogFolder:
         clock: Clock,
         since: int | None = None,
         home: str = "",
+        revised: int = 0,
     ) -> None:
         """Make a new log, or take up the one of the same query, whose checkpoint is `home`.
 
-        A log that begins in the middle of a stream has all events that end at `since` or later.
+        A log that begins in the middle of a stream has all events that end at `since` or later, and
+        all revisions after the one with the number `revised`.
 
         Raises:
             PlanError: The folder is the log of another query, or holds something else.
         """
-        about = self._about()
+        about = self.record()
         Folder.at(self.path).sweep()
         self._log.sweep()
         if about is not None:
@@ -81,32 +112,49 @@ class LogFolder:
                 where=self.path,
                 hint="choose a new folder for the output",
             )
-        about = LogAbout.of(schema, query=query, clock=clock, since=since, home=home)
+        about = LogAbout.of(
+            schema, query=query, clock=clock, since=since, home=home, revised=revised
+        )
         self._log.write_json(ABOUT, plain(about), seal=False)
 
     def exists(self) -> bool:
         """Whether the folder is a log already."""
         return self._log.read_json(ABOUT) is not None
 
-    def commit(self, batch: int, stable: int, files: Sequence[LogFile]) -> None:
+    def commit(
+        self,
+        batch: int,
+        stable: int,
+        files: Sequence[LogFile],
+        revisions: Sequence[LogRevision] = (),
+    ) -> None:
         """Make the files of a batch part of the stream, in the order of their senders.
+
+        Its revisions (of `write_revision`) are in front of them, by number.
 
         Tasks report in any order, while the insert of an event may be in one file and its adjust
         in another. Files of shards come last: they share no event with others.
         """
         by_sender = sorted(files, key=lambda file: (file.sender is None, file.sender or ()))
         listed = tuple(replace(file, sender=None) for file in by_sender)
-        entry = LogEntry(batch=batch, stable=int(stable), files=listed)
+        by_number = tuple(sorted(revisions, key=lambda revision: revision.number))
+        entry = LogEntry(
+            format=REVISED if by_number else PLAIN,
+            batch=batch,
+            stable=int(stable),
+            files=listed,
+            revisions=by_number,
+        )
         self._log.write_json(f"{batch}.json", plain(entry), seal=False)
 
     def home(self) -> str | None:
         """The checkpoint of the query that writes it, if that is known."""
-        about = self._about()
+        about = self.record()
         return None if about is None else about.home or None
 
     def about(self) -> tuple[pa.Schema, Clock]:
         """The payload columns, and how the log counts time."""
-        about = self._about()
+        about = self.record()
         if about is None:
             raise StreamError(
                 "not a log folder",
@@ -115,33 +163,77 @@ class LogFolder:
             )
         return about.payload, about.clock
 
+    def record(self) -> LogAbout | None:
+        """What the log says of itself; None if the folder is not a log."""
+        content = self._log.read_json(ABOUT)
+        return None if content is None else log_about(content, f"{self.path}/{LOG}/{ABOUT}")
+
     def entries(self) -> list[LogEntry]:
-        """What is committed, in order."""
+        """What is committed, in order, behind the base if there is one."""
         found = [self._entry(number) for number in self._batches()]
         return [entry for entry in found if entry is not None]
 
+    def revisions(self) -> list[LogRevision]:
+        """The revisions that are committed, in order."""
+        return [revision for entry in self.entries() for revision in entry.revisions]
+
     def files(self) -> list[str]:
-        """The paths of all element files that count."""
-        return [f"{self.path}/{file.name}" for entry in self.entries() for file in entry.files]
+        """The paths of all element files that count; those of revisions are not among them."""
+        about = self.record()
+        begin = about.base.files if about and about.base else ()
+        files = [*begin, *(file for entry in self.entries() for file in entry.files)]
+        return [f"{self.path}/{file.name}" for file in files]
 
     def stable(self) -> Time:
         """The stable point of the stream."""
         # No batch promises less than those before it.
         batches = self._batches()
         last = self._entry(batches[-1]) if batches else None
-        return Time(last.stable) if last else BEGINNING
+        if last is not None:
+            return Time(last.stable)
+        about = self.record()
+        return Time(about.base.stable) if about and about.base else BEGINNING
 
     def read(self) -> Iterator[EventBatch]:
-        """The stream, one batch per committed batch."""
-        schema, _ = self.about()
-        for entry in self.entries():
-            parts = [self._read_part(file, schema) for file in entry.files]
-            rows = EventBatch.concat([EventBatch.empty(schema), *parts])
-            yield rows.with_stable(Time(entry.stable))
+        """The stream, one batch per committed batch.
 
-    def _about(self) -> LogAbout | None:
-        content = self._log.read_json(ABOUT)
-        return None if content is None else log_about(content, f"{self.path}/{LOG}/{ABOUT}")
+        The changes of its revisions are rows in front of the others, below the stable point: all
+        rows together mean the snapshots after all revisions. `parts` tells them apart.
+        """
+        changes: list[EventBatch] = []
+        for part in self.parts():
+            if isinstance(part, Revision):
+                changes.append(part.changes)
+            else:
+                yield EventBatch.concat([*changes, part]).with_stable(part.stable)
+                changes = []
+
+    def parts(self, last: int | None = None) -> Iterator[EventBatch | Revision]:
+        """The stream up to a batch: the revisions of each batch, then the batch itself."""
+        schema, _ = self.about()
+        about = self.record()
+        if about is not None and about.base is not None:
+            yield self._rows(about.base.files, schema, about.base.stable)
+        for entry in self.entries():
+            if last is not None and entry.batch > last:
+                return
+            for revision in entry.revisions:
+                yield self.read_revision(revision)
+            yield self._rows(entry.files, schema, entry.stable)
+
+    def read_revision(self, revision: LogRevision) -> Revision:
+        """A revision with its changes."""
+        schema, _ = self.about()
+        return Revision(
+            number=revision.number,
+            first=Time(revision.first),
+            last=Time(revision.last),
+            changes=self._read_part(revision.file, schema),
+        )
+
+    def _rows(self, files: Sequence[LogFile], schema: pa.Schema, stable: int) -> EventBatch:
+        parts = [self._read_part(file, schema) for file in files]
+        return EventBatch.concat([EventBatch.empty(schema), *parts]).with_stable(Time(stable))
 
     def _entry(self, batch: int) -> LogEntry | None:
         content = self._log.read_json(f"{batch}.json")
@@ -150,9 +242,11 @@ class LogFolder:
         return log_entry(content, f"{self.path}/{LOG}/{batch}.json")
 
     def _batches(self) -> list[int]:
-        """The numbers of the batches that are committed, in order."""
+        """The numbers of the batches that are committed and count, in order."""
         names = [name.removesuffix(".json") for name in self._log.names()]
-        return sorted(int(name) for name in names if name.isdigit())
+        about = self.record()
+        base = about.base.batch if about and about.base else -1
+        return sorted(int(name) for name in names if name.isdigit() and int(name) > base)
 
     def _read_part(self, file: LogFile, schema: pa.Schema) -> EventBatch:
         path = Path(self.path) / file.name

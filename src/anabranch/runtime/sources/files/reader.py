@@ -23,6 +23,7 @@ from anabranch.model.coarser import chronon_of_time, coarser
 from anabranch.model.files.json_decode import MisfitError, decode_value, from_wire, wire_type
 from anabranch.model.files.stream_file import read_lines
 from anabranch.model.record import OMITTED
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.sources.files.declared_columns import no_column
 from anabranch.runtime.sources.files.delta_rows import KIND, Change, read_delta
@@ -50,7 +51,8 @@ class FileSplit:
     `number` is that of its first row or line; `stable` is what a log says about the time after
     the file that ends here; `stamp` is the time at which it came, where that counts; `copy` is the
     number of the copy it belongs to, where a stream has copies; `values` and `change` say of a file
-    of a Delta table what is not in it. `latest` is its largest start where the file itself tells,
+    of a Delta table what is not in it; the `change` "revision" says that its rows are those of a
+    revision. `latest` is its largest start where the file itself tells,
     without being read, and tells that it holds no stable points.
     """
 
@@ -98,7 +100,9 @@ def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> 
             stamps = pa.array(np.full(rows.num_rows, split.stamp, np.int64))
             rows = rows.append_column(ARRIVAL, stamps)
         arrivals = arrivals_of(rows, schema, shape, first=number, where=split.path)
-        yield coarser(arrivals, time_step(source, form))
+        if split.change == "revision":
+            arrivals = _as_revision(arrivals)
+        yield coarser(arrivals, time_step(source, form)).flattened()
         number += rows.num_rows
 
 
@@ -151,6 +155,22 @@ def time_step(source: FileSource, form: FileForm) -> int:
     if source.copies:
         return promise.clock.chronon or 1 if form == "lines" and promise.clock.timestamps else 1
     return promise.step
+
+
+def _as_revision(arrivals: Arrivals) -> Arrivals:
+    """The rows as the changes of a revision; its number does not matter here."""
+    changes = arrivals.batch
+    if not len(changes):
+        return arrivals
+    first, last = int(changes.start.min()), int(np.maximum(changes.end, changes.new_end).max())
+    return replace(
+        arrivals,
+        batch=EventBatch.empty(changes.schema),
+        position=arrivals.position[:0],
+        is_adjust=arrivals.is_adjust[:0],
+        revisions=(Revision(number=1, first=Time(first), last=Time(last), changes=changes),),
+        revision_positions=(int(arrivals.position[0]),),
+    )
 
 
 def _pruned(arrivals: Arrivals, schema: pa.Schema) -> Arrivals:

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.errors import StreamError
-from anabranch.runtime.sources.files.listing import LOG, is_compressed
-from anabranch.runtime.sources.files.log_records import log_entry
+from anabranch.runtime.messages.heads import LogFile
+from anabranch.runtime.sources.files.listing import ABOUT, LOG, is_compressed
+from anabranch.runtime.sources.files.log_records import LogBase, log_about, log_entry
 from anabranch.runtime.sources.files.parquet_times import StartStatistics
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit
 from anabranch.runtime.sources.spec import FileForm, Shape
@@ -75,20 +76,71 @@ def new_units(
 def new_log_units(root: Path, size: int, at: Position) -> Iterator[Unit]:
     """What a log folder has beyond a position; here size and offset count batches.
 
-    A batch of the log stays in one piece, for its stable point holds after all of it.
+    A batch of the log stays in one piece, for its stable point holds after all of it. The changes
+    of its revisions come first: they are late rows. Who has read nothing yet begins with the base
+    of the log, or with its first entry.
+
+    Raises:
+        StreamError: An entry was removed before it was read.
     """
-    for number in range(at.offset, size):
+    next_number = at.offset
+    if not next_number and size:
+        base = _base(root)
+        if base is not None:
+            yield _log_unit(root, base.batch, base.stable, base.files)
+            next_number = base.batch + 1
+        else:
+            next_number = min(_log_numbers(root), default=0)
+    for number in range(next_number, size):
         file = root / LOG / f"{number}.json"
-        entry = log_entry(json.loads(file.read_text()), str(file))
-        splits = [FileSplit(str(root / part.name), 0, WHOLE) for part in entry.files]
-        splits.append(FileSplit("", 0, 0, stable=entry.stable))
-        yield Unit(str(root), tuple(splits), entry.rows, Position(number + 1))
+        try:
+            entry = log_entry(json.loads(file.read_text()), str(file))
+        except FileNotFoundError:
+            raise _removed(root, number) from None
+        changes = tuple(revision.file for revision in entry.revisions)
+        yield _log_unit(root, number, entry.stable, entry.files, changes)
+
+
+def _log_unit(
+    root: Path,
+    number: int,
+    stable: int,
+    files: Sequence[LogFile],
+    changes: Sequence[LogFile] = (),
+) -> Unit:
+    splits = [FileSplit(str(root / part.name), 0, WHOLE, change="revision") for part in changes]
+    splits += [FileSplit(str(root / part.name), 0, WHOLE) for part in files]
+    splits.append(FileSplit("", 0, 0, stable=stable))
+    rows = sum(part.rows for part in (*changes, *files))
+    return Unit(str(root), tuple(splits), rows, Position(number + 1))
+
+
+def _base(root: Path) -> LogBase | None:
+    file = root / LOG / ABOUT
+    try:
+        return log_about(json.loads(file.read_bytes()), str(file)).base
+    except FileNotFoundError:
+        return None
+
+
+def _removed(root: Path, number: int) -> StreamError:
+    there = min((each for each in _log_numbers(root) if each > number), default=None)
+    begins = "" if there is None else f"; the next one that is there is {there}"
+    return StreamError(
+        f"batch {number} of the log was removed before it was read",
+        where=f"{root}{begins}",
+        hint="start the query with a new checkpoint: it begins with what the log still holds; cut "
+        "a log only before what all of its readers have read",
+    )
 
 
 def log_size(root: Path) -> int:
     """How many batches a log folder has."""
-    numbers = [int(file.stem) for file in (root / LOG).glob("*.json") if file.stem.isdigit()]
-    return max(numbers, default=-1) + 1
+    return max(_log_numbers(root), default=-1) + 1
+
+
+def _log_numbers(root: Path) -> list[int]:
+    return [int(file.stem) for file in (root / LOG).glob("*.json") if file.stem.isdigit()]
 
 
 def _unit(split: FileSplit, rows: int, after: Position) -> Unit:
