@@ -23,7 +23,15 @@ from anabranch.model.time import FOREVER, Time
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.sinks.line_sinks import LinesSink, StreamFileSink
 from anabranch.runtime.sinks.message_sink import Messages, MessageSink
-from anabranch.runtime.sinks.sinks import Begin, CallbackSink, MemorySink, ShardResult, Sink
+from anabranch.runtime.sinks.sinks import (
+    Begin,
+    CallbackSink,
+    LogSink,
+    MemorySink,
+    ShardResult,
+    Sink,
+)
+from anabranch.runtime.sources.files.log_folder import LogFolder, write_part
 from anabranch.runtime.store.folder import Folder
 
 SCHEMA = pa.schema([("k", pa.int64())])
@@ -62,6 +70,9 @@ def begin(*, fresh: bool = True) -> Begin:
 
 
 def results(sink: Sink, number: int, batch: EventBatch, before: int) -> list[ShardResult]:
+    if sink.delivery == "log":
+        files = [write_part(sink.out, number, 0, batch, clock=INTEGERS)] if len(batch) else []
+        return [ShardResult(0, output_head(before=before, files=files), None)]
     return [ShardResult(0, output_head(before=before), pack_events(batch))]
 
 
@@ -76,12 +87,13 @@ def readable(folder: Path) -> list[Callable[[], Sink]]:
     """Sinks that can be read back; made twice they are the same one, if they outlive a process."""
     memory = MemorySink()
     return [
+        lambda: LogSink(str(folder / "log")),
         lambda: StreamFileSink(str(folder / "out.jsonl"), Folder.at(str(folder / "sizes"))),
         lambda: memory,
     ]
 
 
-@pytest.mark.parametrize("kind", range(2))
+@pytest.mark.parametrize("kind", range(3))
 def test_what_can_be_read_back_has_the_revisions(tmp_path: Path, kind: int) -> None:
     sink = readable(tmp_path)[kind]()
     sink.open(begin())
@@ -109,11 +121,11 @@ def test_what_can_be_read_back_has_the_revisions(tmp_path: Path, kind: int) -> N
     ]
 
 
-@pytest.mark.parametrize("kind", range(2))
+@pytest.mark.parametrize("kind", range(3))
 def test_a_revision_that_comes_again_counts_once(tmp_path: Path, kind: int) -> None:
     make = readable(tmp_path)[kind]
     make().open(begin())
-    lasts = kind < 1
+    lasts = kind < 2
     for number, batch, stable, revisions in (
         (0, FIRST, 30, []),
         (1, SECOND, 31, [ONE]),
@@ -152,7 +164,7 @@ def test_memory_has_the_snapshots_after_all_revisions(rounds: list[Round]) -> No
 
 def test_lines_have_a_revision_on_one_line_before_the_rows(tmp_path: Path) -> None:
     out = io.BytesIO()
-    sinks = [LinesSink(out), readable(tmp_path)[0]()]
+    sinks = [LinesSink(out), readable(tmp_path)[1]()]
     for sink in sinks:
         sink.open(begin())
         commit(sink, 0, FIRST, 30)
@@ -162,7 +174,7 @@ def test_lines_have_a_revision_on_one_line_before_the_rows(tmp_path: Path) -> No
 
 
 def test_a_file_is_cut_back_with_its_revisions(tmp_path: Path) -> None:
-    make = readable(tmp_path)[0]
+    make = readable(tmp_path)[1]
     sink = make()
     sink.open(begin())
     commit(sink, 0, FIRST, 30)
@@ -173,6 +185,29 @@ def test_a_file_is_cut_back_with_its_revisions(tmp_path: Path) -> None:
     again.open(begin(fresh=False))
     commit(again, 1, SECOND, 31, [ONE, TWO])
     assert file.read_text().splitlines() == LINES
+
+
+def test_a_log_lists_a_file_per_revision(tmp_path: Path) -> None:
+    sink = LogSink(str(tmp_path / "log"))
+    sink.open(begin())
+    commit(sink, 0, FIRST, 30)
+    commit(sink, 1, SECOND, 31, [ONE, TWO])
+    (before, entry) = sink.log.entries()
+    assert [(each.number, each.first, each.last) for each in entry.revisions] == [
+        (1, 20, 30),
+        (2, 21, 22),
+    ]
+    assert (before.format, entry.format) == (1, 2)
+    for each in entry.revisions:
+        assert (tmp_path / "log" / each.file.name).exists()
+
+
+def test_a_log_knows_the_revisions_of_entries_that_were_removed(tmp_path: Path) -> None:
+    LogFolder(str(tmp_path / "log")).create(SCHEMA, query="q", clock=INTEGERS, revised=1)
+    sink = LogSink(str(tmp_path / "log"))
+    sink.open(begin(fresh=False))
+    commit(sink, 0, FIRST, 30, [ONE, TWO])
+    assert [each.number for each in sink.revisions()] == [2]
 
 
 def test_a_revision_is_one_message_with_a_key_of_its_own() -> None:

@@ -269,12 +269,16 @@ class Run:
     def elements(self) -> DataFrame:
         """All committed inserts and adjusts, as a DataFrame: kind, start, end, new_end, payload.
 
-        Revisions are among them: rows of the kinds revise, revise-insert and revise-adjust.
+        The changes of revisions are among them, of the kinds revise-insert and revise-adjust.
         """
+        from anabranch.runtime.spark.snapshots import read_elements
+
         if isinstance(self._sink, LogSink):
-            files = self._sink.log.files()
-            if files:
-                return self._execution.spark.read.parquet(*files)
+            log = self._sink.log
+            changes = [f"{log.path}/{each.file.name}" for each in log.revisions()]
+            files = log.files()
+            if files or changes:
+                return read_elements(self._execution.spark, files, changes)
         return self._execution.spark.createDataFrame(self.table())
 
     def table(self) -> pa.Table:

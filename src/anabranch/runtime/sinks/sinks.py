@@ -21,7 +21,7 @@ from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.elements.elements import element_schema, element_table, revised_table
 from anabranch.runtime.elements.exchange import from_blob
 from anabranch.runtime.messages.heads import OutputHead, head_as, head_of_text
-from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_folder import LogFolder, write_revision
 from anabranch.runtime.workers.job import Delivery
 from anabranch.runtime.workers.stage_task import ordered
 
@@ -146,10 +146,14 @@ class LogSink(Sink):
         """Write to this folder."""
         self.out = str(Path(path).absolute()) if "://" not in path else path
         self.log = LogFolder(self.out)
+        self._clock = INTEGERS
+        self._revised: dict[int, int] | None = None
+        self._removed = 0
 
     def open(self, begin: Begin) -> None:
         """Create the log, or take it up."""
         element_schema(begin.schema)
+        self._clock, self._revised = begin.clock, None
         if not begin.fresh and not self.log.exists():
             raise PlanError(
                 "the query wrote to another log before",
@@ -165,14 +169,26 @@ class LogSink(Sink):
         results: Sequence[ShardResult],
         revisions: Sequence[Revision] = (),
     ) -> None:
-        """List the files."""
-        assert not revisions
+        """Write a file for each new revision, then list all files."""
         files = [file for result in results for file in result.head.files]
-        self.log.commit(batch, stable, files)
+        # A batch that comes again lists its revisions again; one of another batch is no news.
+        new = [each for each in revisions if self._batch_of(each.number, batch) == batch]
+        written = [write_revision(self.out, batch, each, clock=self._clock) for each in new]
+        self.log.commit(batch, stable, files, written)
+
+    def _batch_of(self, revision: int, batch: int) -> int:
+        """With which batch a revision has come; with this one if it has not yet."""
+        if self._revised is None:
+            # Looked up when the first revision comes, for few logs have any and many are long.
+            entries = self.log.entries()
+            self._revised = {each.number: e.batch for e in entries for each in e.revisions}
+            about = self.log.record()
+            self._removed = 0 if about is None else about.revised
+        return -1 if revision <= self._removed else self._revised.setdefault(revision, batch)
 
     def parts(self) -> list[EventBatch | Revision]:
-        """All batches of the log."""
-        return list(self.log.read())
+        """All batches and revisions of the log."""
+        return list(self.log.parts())
 
 
 @final
@@ -227,11 +243,12 @@ class MemorySink(Sink):
 
     def parts(self) -> list[EventBatch | Revision]:
         """All batches and revisions so far."""
-        found: list[EventBatch | Revision] = []
-        for batch, rows in sorted(self._batches.items(), key=lambda item: item[0]):
-            came = [number for number, (with_, _) in self._revisions.items() if with_ == batch]
-            found += [*(self._revisions[number][1] for number in sorted(came)), rows]
-        return found
+        found: dict[int, list[EventBatch | Revision]] = {n: [] for n in sorted(self._batches)}
+        for batch, revision in self._revisions.values():
+            found[batch].append(revision)
+        for batch, rows in self._batches.items():
+            found[batch].append(rows)
+        return [part for parts in found.values() for part in parts]
 
 
 @final

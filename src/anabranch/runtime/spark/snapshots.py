@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from anabranch.model.time import FOREVER, Time
+
+
+def read_elements(spark: SparkSession, files: Sequence[str], revisions: Sequence[str]) -> DataFrame:
+    """The rows of element files, and the changes of revisions with kinds of their own."""
+    if not revisions:
+        return spark.read.parquet(*files)
+    kind = sf.concat(sf.lit("revise-"), sf.col("kind"))
+    changes = spark.read.parquet(*revisions).withColumn("kind", kind)
+    return spark.read.parquet(*files).unionByName(changes) if files else changes
 
 
 def snapshot_of(elements: DataFrame, payload: pa.Schema, at: Time) -> DataFrame:
