@@ -52,6 +52,7 @@ NEEDED: Final = {
     "merge": ["bids.jsonl", "bids.jsonl"],
     "replicate": ["q.sql", "--to", "all"],
     "state": ["nowhere"],
+    "archive": ["nowhere"],
     "control": ["nowhere"],
     "stop": ["nobody"],
     "jumpstart": ["a", "b"],

@@ -23,6 +23,7 @@ from anabranch.cli.generate import generate
 from anabranch.cli.help_text import help_of
 from anabranch.cli.jumpstart import jumpstart
 from anabranch.cli.merge import merge
+from anabranch.cli.queries.archive import archive
 from anabranch.cli.queries.control import control
 from anabranch.cli.queries.ps import ps
 from anabranch.cli.queries.running import end_with_input
@@ -37,7 +38,7 @@ from anabranch.cli.unexpected import as_anabranch_error
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
-_WITHOUT_SPARK: Final = ("merge", "check", "show", "diff", "generate")
+_WITHOUT_SPARK: Final = ("merge", "archive", "check", "show", "diff", "generate")
 
 
 class Commands(TyperGroup):
@@ -125,7 +126,7 @@ def anabranch(
 
 
 app.callback(help=help_of(anabranch))(anabranch)
-_WORK: Final = (demo, run, explain, shell, ps, top, stop, state, control)
+_WORK: Final = (demo, run, explain, shell, ps, top, stop, state, archive, control)
 for command in (*_WORK, merge, replicate, jumpstart, cutover, check, show, diff):
     app.command(help=help_of(command), cls=CheckedCommand)(command)
 app.command(help=f"{help_of(bench)}\n\n\b\n{listed()}")(bench)

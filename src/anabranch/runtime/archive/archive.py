@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, final
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +13,18 @@ from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
 from anabranch.model.record import plain
-from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.archive.bucket import read_bucket, write_rows
+from anabranch.model.time import BEGINNING, FOREVER, Duration, Time, subtract_saturating
+from anabranch.runtime.archive.bucket import read_bucket
+from anabranch.runtime.archive.corrections import Correction, CorrectionLog
 from anabranch.runtime.archive.narrowing import Wanted, narrowed
+from anabranch.runtime.archive.stats import ArchiveStats
 from anabranch.runtime.sources.archived.about import (
     ABOUT_ARCHIVE,
-    CORRECTIONS,
     INDEX,
     ArchiveAbout,
     read_about,
 )
-from anabranch.runtime.sources.archived.index import ArchiveCut, ArchiveIndex
+from anabranch.runtime.sources.archived.index import ArchiveIndex
 from anabranch.runtime.sources.archived.pieces import (
     EVERYTHING,
     ArchivedBatch,
@@ -35,26 +35,6 @@ from anabranch.runtime.sources.archived.pieces import (
 from anabranch.runtime.sources.files.reader import FileSplit, read_split
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource
 from anabranch.runtime.store.folder import Folder
-
-_FOLDER: Final = "corrections"
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Correction:
-    """What was learnt later about rows that had come before.
-
-    Attributes:
-        revision: Its number.
-        known: The batch after which it became known.
-        known_at: When it became known, in microseconds since 1970; 0: nobody said.
-        rows: Rows that were missing, as inserts, and rows that were wrong, as withdrawals.
-    """
-
-    revision: int
-    known: int
-    known_at: int
-    rows: EventBatch
 
 
 class Archive:
@@ -76,7 +56,7 @@ class Archive:
         """
         self.folder = folder
         self.index = ArchiveIndex(folder.child(INDEX))
-        self._corrected = ArchiveIndex(folder.child(CORRECTIONS))
+        self._corrected = CorrectionLog(folder)
         self._source = source
         self._spec = spec
         self._known_about: ArchiveAbout | None = None
@@ -103,6 +83,44 @@ class Archive:
         self._known_about = new
         self.folder.sweep()
         self.index.folder.sweep()
+
+    def stats(self) -> ArchiveStats:
+        """How much there is, of which times, and what it takes."""
+        entries = self.index.entries()
+        pieces = [piece for entry in entries for piece in entry.pieces if piece.rows]
+        cut, about = self.index.cut(), self.about()
+        age, rows = self.keeps()
+        sizes = self.index.sizes()
+        corrections = self._corrected.pieces()
+        return ArchiveStats(
+            source=about.source,
+            path=self.folder.path,
+            copied=about.copied,
+            batches=len(entries),
+            pieces=len(pieces),
+            rows=sum(piece.rows for piece in pieces),
+            first=Time(min((piece.first for piece in pieces), default=FOREVER)),
+            last=Time(max((piece.last for piece in pieces), default=BEGINNING)),
+            oldest=Time(cut.oldest),
+            promised=Time(max((entry.promised for entry in entries), default=BEGINNING)),
+            bytes=sum(self.size(piece) or 0 for piece in (*pieces, *corrections)),
+            corrections=len(corrections),
+            index_files=len(sizes),
+            index_bytes=sum(sizes),
+            keep_age=age,
+            keep_rows=rows,
+        )
+
+    def size(self, piece: Piece) -> int | None:
+        """The bytes of a file of the archive; None if it is one of the source."""
+        if not _is_bucket(piece.split):
+            return None
+        *parents, name = piece.split.path.split("/")
+        folder = self.folder
+        for parent in parents:
+            folder = folder.child(parent)
+        opened = folder.open(name)
+        return 0 if opened is None else opened[1]
 
     def about(self) -> ArchiveAbout:
         """What the archive is.
@@ -144,34 +162,13 @@ class Archive:
             rows: Inserts of rows that were missing, withdrawals of rows that were wrong.
             known_at: When it became known, in microseconds since 1970.
         """
-        name = f"{_FOLDER}/{revision:08d}.parquet"
-        clock = self.about().clock
-        piece = write_rows(self.folder, name, rows, known=known, revision=revision, clock=clock)
-        entry = ArchivedBatch(batch=revision, pieces=(piece,), promised=known, known_at=known_at)
-        self._corrected.add(entry)
+        self._corrected.add(revision, known, rows, known_at, clock=self.about().clock)
 
     def corrections(
         self, upto_revision: int | None = None, span: Span = EVERYTHING
     ) -> list[Correction]:
         """The corrections up to a number, in order; of a span only the rows that hold in it."""
-        found = []
-        schema = self.about().payload
-        for entry in self._corrected.entries(upto=upto_revision, span=span):
-            parts = [EventBatch.empty(schema)]
-            for piece in entry.pieces:
-                name = piece.split.path
-                parts += read_bucket(self.folder, name, schema, every=schema, span=span)
-            rows = inside(EventBatch.concat(parts), span)
-            if len(rows):
-                found.append(
-                    Correction(
-                        revision=entry.batch,
-                        known=entry.promised,
-                        known_at=entry.known_at,
-                        rows=rows,
-                    )
-                )
-        return found
+        return self._corrected.read(self.about().payload, upto_revision, span)
 
     def pieces(self, span: Span = EVERYTHING, upto: int | None = None) -> list[tuple[int, Piece]]:
         """The pieces with rows that may hold in a span, each with its batch, as they arrived."""
@@ -254,11 +251,16 @@ class Archive:
         them: after a crash nobody looks for a file that is gone, and the next cut goes on.
 
         Args:
-            now: What counts as now for the age of rows, in chronons of the stream.
+            now: What counts as now for the age of rows, in chronons of the stream. Forever is no
+                age: of a stream that has ended the last promise before that counts.
         """
         age, rows = self.keeps()
         old = self.index.cut()
-        new = self.index.doomed(BEGINNING if age is None else int(now) - age, rows)
+        bound = BEGINNING
+        if age is not None:
+            now = self.index.latest_promise() if now == FOREVER else now
+            bound = subtract_saturating(now, Duration(age))
+        new = self.index.doomed(bound, rows)
         if new == old and old.swept:
             return Time(old.oldest)
         gone = [piece for _, piece in self.index.gone(old, new)]
@@ -268,14 +270,14 @@ class Archive:
             self.sweep()
         self.index.set_cut(replace(new, swept=True))
         self.index.purge()
-        self._cut_corrections(new)
+        self._corrected.cut(Time(new.oldest))
         return Time(new.oldest)
 
     def keeps(self) -> tuple[int | None, int | None]:
         """For how long rows stay, and how many of them; None: all."""
         if self._spec is not None:
             return self._spec.keep_age, self._spec.keep_rows
-        about = read_about(self.folder)
+        about = self._known_about or read_about(self.folder)
         return (None, None) if about is None else (about.keep_age, about.keep_rows)
 
     def sweep(self) -> None:
@@ -290,18 +292,6 @@ class Archive:
             is_bucket = name.startswith("part-") and batch.isdigit()
             if is_bucket and int(batch) <= newest and name not in named:
                 self.folder.remove(name)
-
-    def _cut_corrections(self, cut: ArchiveCut) -> None:
-        """Corrections of what is gone go as well."""
-        old = self._corrected.cut()
-        new = self._corrected.doomed(int(cut.oldest), None)
-        if new == old:
-            return
-        gone = [piece for _, piece in self._corrected.gone(old, new)]
-        self._corrected.set_cut(new)
-        for piece in gone:
-            self.folder.child(_FOLDER).remove(piece.split.path.removeprefix(f"{_FOLDER}/"))
-        self._corrected.purge()
 
     def _remove(self, pieces: Sequence[Piece]) -> None:
         for piece in pieces:

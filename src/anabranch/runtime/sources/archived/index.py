@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from anabranch.errors import EngineError
 from anabranch.model.record import plain, record
-from anabranch.model.time import BEGINNING, FOREVER
+from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.sources.archived.pieces import EVERYTHING, ArchivedBatch, Piece, Span
 from anabranch.runtime.sources.archived.segment import (
     IndexFile,
@@ -114,7 +114,11 @@ class ArchiveIndex:
         self.folder.write_json(name, plain(entry))
         if all(file.name != name for file in files):
             files.append(IndexFile(name, 0, (entry.batch, entry.batch)))
-        self._merge(files)
+        try:
+            self._merge(files)
+        except _GoneError:
+            # Somebody cuts at the same time; whoever adds the next entry merges.
+            return
 
     def pieces(self, span: Span = EVERYTHING, upto: int | None = None) -> list[tuple[int, Piece]]:
         """The pieces that overlap a span, each with its batch, in order of arrival."""
@@ -163,6 +167,11 @@ class ArchiveIndex:
             return entries_of(self._segment(file), f"{self.folder.path}/{file.name}")[-1]
 
         return self._consistent(read)
+
+    def latest_promise(self) -> Time:
+        """The greatest promise before forever; BEGINNING if there is none."""
+        promises = [entry.promised for entry in self.entries() if entry.promised < FOREVER]
+        return Time(max(promises, default=BEGINNING))
 
     def last_batch(self) -> int:
         """The number of the newest entry, -1 if there is none."""
