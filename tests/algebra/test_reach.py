@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, get_args
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kernels.modules import ORDERED, PLAIN, TIMED
+from tests.kernels.modules import EACH, LIFETIMES, ORDERED, PLAIN, STARTS, TIMED, module
 from tests.kernels.operators import OPERATORS, OTHER, POINTS, over, sizes
 from tests.kernels.plans import SCHEMA, SOURCE, aggregate
 from tests.kernels.test_apply_operator import BOUNDS, call, nodes
@@ -31,7 +31,8 @@ from anabranch.algebra.map import Map
 from anabranch.algebra.merge import Merge
 from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import AxisWindow, Hopping, Snapshot, tumbling
-from anabranch.algebra.modules.user_operator import UserOperator
+from anabranch.algebra.modules.results import Clip as EventClip
+from anabranch.algebra.modules.user_operator import Code, Result, UserOperator, Window
 from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
@@ -230,11 +231,55 @@ def test_it_holds_for_composed_plans(data: st.DataObject, node: Node) -> None:
     assert_reach(node, data, data.draw(origins()))
 
 
+def axis(
+    window: AxisWindow, operator: UserOperator = PLAIN, over: Node = POINTS, **options: Any
+) -> Node:
+    return ApplyOperator(input=over, window=window, calls=(call(operator),), **options)
+
+
+class Lasting(Code):
+    """Every value, from the window on and for a while after it."""
+
+    can_migrate = False
+
+    def compute(
+        self, columns: Sequence[list[Any]], times: tuple[list[int], list[int]], window: Window
+    ) -> Iterable[Result]:
+        end = min(window.end + 5, int(FOREVER))
+        return [((f"{value}",), window.start, end) for value in columns[0]]
+
+
+LASTING: Final = module("lasting", Lasting(), kind="udo", time_sensitive=True, own_times=True)
+AXIS: Final[Mapping[str, tuple[UserOperator, dict[str, Any]]]] = {
+    "values": (PLAIN, {}),
+    "values with bounds": (PLAIN, {"columns": BOUNDS}),
+    "values of groups": (EACH, {"group_by": (("k", Expression.parse("k", SCHEMA)),)}),
+    "values in order": (ORDERED, {}),
+    "empty windows": (PLAIN, {"empty": True}),
+    **{f"lifetimes with clip {clip}": (TIMED, {"clip": clip}) for clip in get_args(EventClip)},
+    **{f"results {when}": (LIFETIMES, {"timestamps": when}) for when in ("unchanged", "clip")},
+    "results after the window": (LASTING, {"clip": "full", "timestamps": "unchanged"}),
+    "results from the start of events": (STARTS, {"timestamps": "time_bound"}),
+}
+
+
+@given(st.data())
+@pytest.mark.parametrize("source", [SOURCE, POINTS], ids=["lifetimes", "points"])
+@pytest.mark.parametrize("name", AXIS)
+def test_it_holds_for_what_modules_see(name: str, source: Source, data: st.DataObject) -> None:
+    operator, options = AXIS[name]
+    grids = st.builds(Hopping, sizes, sizes, st.integers(-2, 2))
+    window = data.draw(grids if "empty" in options else st.one_of(grids, st.just(Snapshot())))
+    node = axis(window, operator, source, **options)
+    origin = data.draw(st.sampled_from([0, -9]))
+    # Windows that the stable point has not passed come and go with the last row of their group.
+    assert_reach(node, data, origin, origin + 50, origin + 36)
+
+
 @given(st.data())
 @pytest.mark.parametrize("source", [SOURCE, POINTS], ids=["lifetimes", "points"])
 def test_it_holds_for_windows_of_the_time_axis(source: Source, data: st.DataObject) -> None:
     origin = data.draw(st.sampled_from([0, -9, TODAY]))
-    # Windows that the stable point has not passed come and go with the last row of their group.
     assert_reach(data.draw(nodes(source)), data, origin, origin + 70, origin + 45)
 
 
@@ -262,12 +307,6 @@ def test_a_relation_that_changes_moves_the_cuts_of_results() -> None:
 
 def windowed(size: int, slide: int = 1) -> Node:
     return TimeWindow(input=POINTS, size=Duration(size), slide=Duration(slide))
-
-
-def axis(
-    window: AxisWindow, module: UserOperator = PLAIN, over: Node = POINTS, **options: Any
-) -> Node:
-    return ApplyOperator(input=over, window=window, calls=(call(module),), **options)
 
 
 TENS: Final = tumbling(Duration(10))
