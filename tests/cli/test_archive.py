@@ -111,7 +111,8 @@ def test_the_archives_of_a_query_are_found_by_its_checkpoint(tmp_path: Path, out
 
 
 def test_where_there_is_no_archive_nothing_can_be_shown(tmp_path: Path) -> None:
-    done = RUNNER.invoke(app, ["archive", str(tmp_path)])
+    (tmp_path / "bids.jsonl").write_text('{"stable": 1}')
+    done = RUNNER.invoke(app, ["archive", str(tmp_path / "bids.jsonl")])
     assert done.exit_code == 2
     assert done.stderr.startswith("StreamError: there is no archive\n")
     assert "hint: name the folder" in done.stderr

@@ -144,7 +144,7 @@ class LocalFolder(Folder):
         """The names of all files, none if there is no such folder."""
         try:
             return os.listdir(self.root)  # noqa: PTH208 (names, not paths: this runs in every batch)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def folders(self) -> list[str]:
