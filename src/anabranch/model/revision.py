@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anabranch.model.batch import EventBatch
+from anabranch.model.netting import net
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
@@ -104,6 +105,24 @@ def clipped_changes(changes: EventBatch, first: Time, last: Time) -> EventBatch:
     inside = low != high
     start = np.minimum(low, high)
     return replace(changes, start=start, end=low, new_end=high).where(inside)
+
+
+def rebased(events: EventBatch, changes: EventBatch) -> EventBatch:
+    """The moves that bring events to where changes of their snapshots lead.
+
+    Operators that remember events want to be told of moves of events they have seen. So the events
+    of a payload that changes leave as they came, and come again as they are then. Payloads that
+    do not change are left alone. Without withdrawals, changes are such moves already.
+
+    Example: the event [15, 40) and a withdrawal for [20, 30) become a withdrawal of [15, 40) and
+    inserts for [15, 20) and [30, 40).
+    """
+    if not len(changes) or not (changes.end != changes.start).any():
+        return changes
+    own, touched = (stable_hash(each.payload.columns, len(each)) for each in (events, changes))
+    before = events.where(np.isin(own, touched))
+    after = snapshot_changes(EventBatch.concat([before, changes]))
+    return net(EventBatch.concat([reversed_changes(before), after]))
 
 
 def reversed_changes(changes: EventBatch) -> EventBatch:

@@ -8,9 +8,12 @@ from typing import Final, Literal, TypeAlias, final, get_args
 from anabranch.model.record import OMITTED
 
 Verb: TypeAlias = Literal[
-    "advance", "pause", "resume", "limit", "attach", "detach", "rejoin", "feedback"
+    "advance", "pause", "resume", "limit", "attach", "detach", "rejoin", "feedback", "revise"
 ]
-VERBS: Final[tuple[str, ...]] = get_args(Verb)
+REVISE: Final = "revise"
+"""A command of the engine to itself; nobody else has a reason to give it."""
+
+VERBS: Final[tuple[str, ...]] = tuple(verb for verb in get_args(Verb) if verb != REVISE)
 
 
 @final
@@ -24,9 +27,10 @@ class Command:
             For the inputs of a merge: `detach`: ignore it from now on; `attach`: take it in, it
             vouches for events that end at or after an instant, or for all; `rejoin`: take one in
             again that was detached. `feedback`: of the output only what ends at an instant or
-            later is of interest any more.
-        source: The name of a source; empty for feedback, which is for the whole query.
-        value: The instant, or the number of rows.
+            later is of interest any more. `revise`: the batch brings a computed revision.
+        source: The name of a source; empty for feedback and revisions, which are for the whole
+            query.
+        value: The instant, the number of rows, or the serial number of the revision.
         copy: The name of a copy of the source, where the source has copies.
     """
 

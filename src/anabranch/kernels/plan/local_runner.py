@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.algebra.node import Node
-from anabranch.kernels.contract.column_names import COPY
 from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.kernel import Trace
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.compile import Emission, compile_plan
-from anabranch.kernels.plan.stage import Copies, PhysicalPlan
+from anabranch.kernels.plan.late_rows import LateRows
+from anabranch.kernels.plan.stage import Copies, PhysicalPlan, with_columns_of
 from anabranch.model.batch import EventBatch, concat_rows
 from anabranch.model.time import BEGINNING, Time
 
@@ -47,14 +47,27 @@ class LocalRunner:
         came: Mapping[str, EventBatch],
         copies: Mapping[str, Copies] | None = None,
         commands: Sequence[Command] = (),
+        late: Mapping[str, LateRows] | None = None,
     ) -> EventBatch:
-        """Take in one batch per source (a source may be left out) and give back the output.
+        """Take in one batch per source (a source may be left out) and return the first output.
 
         Args:
             came: The rows; those of a source with copies have the column `__copy`.
             copies: What copies have promised by now; those that are left out stay as they are.
             commands: What came through the control stream.
+            late: Rows below the stable point of their source, of which only what they change
+                behind it goes in.
         """
+        return self.step_all(came, copies, commands, late)[0]
+
+    def step_all(
+        self,
+        came: Mapping[str, EventBatch],
+        copies: Mapping[str, Copies] | None = None,
+        commands: Sequence[Command] = (),
+        late: Mapping[str, LateRows] | None = None,
+    ) -> list[EventBatch]:
+        """The same with all outputs of the plan."""
         for name, promised in (copies or {}).items():
             self._copies.setdefault(name, {}).update(promised)
             best = Time(max([BEGINNING, *(stable for _, stable in promised.values())]))
@@ -64,19 +77,21 @@ class LocalRunner:
             batch = came.get(name, EventBatch.empty(self.plan.arriving(name)))
             self._stables[name] = Time(max(self._stables[name], batch.stable))
             batches[Address.source(name)] = batch.with_stable(self._stables[name])
-        for stage in self.plan.stages:
+        for number, stage in enumerate(self.plan.stages):
             sides: list[list[pa.RecordBatch]] = [[] for _ in range(stage.sides)]
             stables = []
             for index, edge in enumerate(stage.edges):
                 batch = batches[edge.upstream]
                 if edge.columns is not None:
-                    own = [COPY] if COPY in batch.schema.names else []
-                    batch = batch.with_payload(batch.payload.select([*edge.columns, *own]))
-                sides[edge.side].append(stage.prepare(index, batch))
+                    batch = with_columns_of(batch, edge.columns)
+                own = (late or {}).get(edge.upstream.name) if edge.upstream.is_source else None
+                more = None if own is None else own.through(self.plan, number, index)
+                sides[edge.side].append(stage.prepare(index, batch, late=more))
                 stables.append(edge.promise(batch.stable))
             arrived = tuple(concat_rows(parts) for parts in sides)
             progress = stage.progress(stables, self._copies, commands)
             state, output = stage.step(self._states[stage.name], arrived, progress)
             self._states[stage.name] = state
             batches[Address.stage(stage.name)] = output
-        return batches[Address.stage(self.plan.stages[self.plan.outputs[0]].name)]
+        outputs = [self.plan.stages[index] for index in self.plan.outputs]
+        return [batches[Address.stage(stage.name)] for stage in outputs]

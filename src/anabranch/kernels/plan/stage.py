@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.source import Source
-from anabranch.kernels.contract.column_names import ID
+from anabranch.kernels.contract.column_names import COPY, ID
 from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.kernel import (
     Arrived,
@@ -71,13 +71,23 @@ class Stage:
         first = self.kernels[0] if self.kernels else None
         return first if isinstance(first, Stateful) else None
 
-    def prepare(self, edge: int, batch: EventBatch, *, by_event: bool = False) -> pa.RecordBatch:
+    def prepare(
+        self,
+        edge: int,
+        batch: EventBatch,
+        *,
+        by_event: bool = False,
+        late: EventBatch | None = None,
+    ) -> pa.RecordBatch:
         """Run an edge's chain, then bring the rows into the form the exchange carries.
 
-        Rows of a stage without a key have no id, or with `by_event` that of their event.
+        Rows of a stage without a key have no id, or with `by_event` that of their event. `late`
+        rows have passed the chain already.
         """
         for step in self.edges[edge].chain:
             batch = step.apply(batch)
+        if late is not None and len(late):
+            batch = EventBatch.concat([batch, late])
         side = self.edges[edge].side
         if self._head is None:
             ids = np.zeros(len(batch), np.uint64)
@@ -214,6 +224,14 @@ class PhysicalPlan:
         """The columns of the only output."""
         (index,) = self.outputs
         return self.stages[index].schema
+
+
+def with_columns_of(batch: EventBatch, columns: Sequence[str] | None) -> EventBatch:
+    """The rows with the columns that an edge needs (None: all); their copy is kept."""
+    if columns is None:
+        return batch
+    own = [COPY] if COPY in batch.schema.names else []
+    return batch.with_payload(batch.payload.select([*columns, *own]))
 
 
 def with_one_promise(plan: PhysicalPlan) -> PhysicalPlan:

@@ -1,0 +1,55 @@
+"""Compute again what a plan said of the past, and what it says once an input is corrected.
+
+The engine is incremental, so one pass is enough: the plan takes in the past as it was believed, as
+one batch of which nothing is settled, and then the correction as a second batch. What it puts out
+for the second batch is the difference between the two answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anabranch.kernels.plan.local_runner import LocalRunner
+from anabranch.kernels.plan.stage import PhysicalPlan
+from anabranch.model.batch import EventBatch
+from anabranch.model.revision import clipped_changes, rebased, snapshot_changes
+from anabranch.model.time import BEGINNING, Time
+
+
+def past_events(rows: EventBatch, first: Time, last: Time) -> EventBatch:
+    """Rows of an archive as events that have the right snapshots in `[first, last)`.
+
+    Inserts alone are such events already. Where an end was moved later, or a row was corrected,
+    the moves of each payload are added up: only those that touch the stretch are there, so what
+    they say of other instants means nothing and is cut off.
+    """
+    if not (rows.end != rows.start).any():
+        return rows.with_stable(BEGINNING)
+    return clipped_changes(snapshot_changes(rows), first, last)
+
+
+def replayed_changes(
+    plan: PhysicalPlan,
+    past: Mapping[str, EventBatch],
+    corrections: Mapping[str, EventBatch],
+    within: tuple[Time, Time],
+) -> list[EventBatch]:
+    """How corrections of its sources change the answers of a plan in a span.
+
+    Args:
+        plan: The plan, with speculative emission: nothing is final while the past is replayed.
+        past: The events of each source, as they were believed, in the stretch that matters.
+        corrections: Per source, what to add to its snapshots and what to take out of them.
+        within: Answers before its first instant, and from its last one on, are left out.
+
+    Returns:
+        For each output the changes of its snapshots, in the form of `snapshot_changes`.
+    """
+    runner = LocalRunner(plan)
+    runner.step_all(past)
+    nothing = {name: EventBatch.empty(rows.schema) for name, rows in corrections.items()}
+    moves = {
+        name: rebased(past.get(name, nothing[name]), rows) for name, rows in corrections.items()
+    }
+    outputs = runner.step_all(moves)
+    return [clipped_changes(snapshot_changes(each), *within) for each in outputs]
