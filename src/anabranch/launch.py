@@ -54,7 +54,7 @@ def start_planned(
 
     for query in planned.queries:
         say(query.notes)
-    planned.refuse(allow_unbounded=allow_unbounded)
+    planned.refuse(allow_unbounded=allow_unbounded, emits_revisions=revisions == "emit")
     refuse_without_revisions(caller, planned.promises, revisions=revisions, replay=replay)
     runs = start_query(
         host.spark,
@@ -114,6 +114,7 @@ def _work(host: Host, planned: PlannedQueries) -> Work:
         parts=parallelism(host.spark),
         least=rows_per_task(host.spark),
         clocks=tuple(query.clock for query in planned.queries),
+        nodes=planned.workers,
         keep=host.versions,
         older=planned.older,
     )

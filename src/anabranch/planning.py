@@ -22,6 +22,7 @@ from anabranch.runtime.query.explanation import Explanation, spark_plan
 from anabranch.runtime.query.notes import notes_of
 from anabranch.runtime.query.options import PlanChoice
 from anabranch.runtime.query.tables import lookup_tables
+from anabranch.runtime.query.unrevisable import find_unrevisable
 from anabranch.runtime.query.workers_can import find_spark_only
 from anabranch.runtime.sources.archived.about import read_about
 from anabranch.runtime.sources.declare.shared_results import Published, reuse
@@ -64,6 +65,7 @@ class PlannedQuery:
         clock: How its results count time.
         unbounded: Why its state may grow for ever; None where it does not.
         spark_only: What is left to workers though only Spark evaluates it; None where nothing is.
+        unrevisable: Why its answers cannot be corrected with its sources; None where they can.
     """
 
     written: Node
@@ -75,6 +77,7 @@ class PlannedQuery:
     clock: Clock
     unbounded: PlanError | None
     spark_only: PlanError | None
+    unrevisable: PlanError | None = None
 
 
 @final
@@ -113,21 +116,30 @@ class PlannedQueries:
         found |= {name: each.archive for name, each in self.frames.items()}
         return {name: archive for name, archive in found.items() if archive is not None}
 
-    def refusals(self, *, allow_unbounded: bool = False) -> tuple[PlanError, ...]:
-        """Why they cannot be started: nothing for queries that can."""
+    def refusals(
+        self, *, allow_unbounded: bool = False, emits_revisions: bool = True
+    ) -> tuple[PlanError, ...]:
+        """Why they cannot be started: nothing for queries that can.
+
+        Without `emits_revisions` it does not matter whether answers can be corrected.
+        """
         unbounded = [] if allow_unbounded else [query.unbounded for query in self.queries]
+        if emits_revisions:
+            unbounded += [query.unrevisable for query in self.queries]
         past = [_past_knowledge(source) for source in self.files]
         past.append(_one_archive(self.archives))
         found = [*unbounded, *(query.spark_only for query in self.queries), *past]
         return tuple(each for each in found if each is not None)
 
-    def refuse(self, *, allow_unbounded: bool = False) -> None:
+    def refuse(self, *, allow_unbounded: bool = False, emits_revisions: bool = True) -> None:
         """Refuse queries that cannot be started.
 
         Raises:
-            PlanError: State would grow for ever, or workers cannot evaluate something.
+            PlanError: State would grow for ever, workers cannot evaluate something, or answers
+                cannot be corrected.
         """
-        for refusal in self.refusals(allow_unbounded=allow_unbounded):
+        found = self.refusals(allow_unbounded=allow_unbounded, emits_revisions=emits_revisions)
+        for refusal in found:
             raise refusal
 
     def older(self) -> PhysicalPlan:
@@ -196,6 +208,7 @@ def plan_queries(
                     as_written=plan == "as-written",
                     archived=any(frame.archive is not None for frame in frames.values()),
                 ),
+                unrevisable=find_unrevisable(rest, {**own, **frames}),
             )
             for query, (node, own), best, rest in zip(
                 queries, over, optimized, workers, strict=True

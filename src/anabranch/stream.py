@@ -230,7 +230,7 @@ class Stream(Fluent):
         )
         planned = self._planned(emit, plan)
         say(planned.queries[0].notes)
-        planned.refuse(allow_unbounded=allow_unbounded)
+        planned.refuse(allow_unbounded=allow_unbounded, emits_revisions=revisions == "emit")
         refuse_without_revisions("run_local", planned.promises, revisions=revisions, replay=replay)
         make_sink, folder = choose_sink(to, foreach)
         sink = make_sink(Folder.at(f"{folder}/out") if folder else Folder.at("."))
@@ -240,6 +240,7 @@ class Stream(Fluent):
             sink,
             clock=planned.queries[0].clock,
             tables=planned.tables,
+            nodes=planned.workers,
             revisions=revisions,
             replay=replay,
         )

@@ -29,7 +29,7 @@ from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home, StateLayout
 from anabranch.runtime.workers.job import Delivery, Job
-from anabranch.runtime.workers.source_task import Piece, send_commands, send_source, send_time
+from anabranch.runtime.workers.source_task import Arrived, send_commands, send_source, send_time
 from anabranch.runtime.workers.stage_task import ordered, run_level
 
 Parts = Mapping[str, Sequence[EventBatch]]
@@ -164,7 +164,7 @@ class ShardedRunner:
         ]
         return self.outputs[0]
 
-    def _read(self, batch: EventBatch) -> list[Piece]:
+    def _read(self, batch: EventBatch) -> list[Arrived]:
         """A part in so many pieces, as files are read; the stable point stands behind the last."""
         cuts = np.linspace(0, len(batch), self._pieces + 1).astype(int)
         rows = [batch.take(np.arange(low, high)) for low, high in pairwise(cuts)]

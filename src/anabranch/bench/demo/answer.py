@@ -15,8 +15,8 @@ from anabranch.expressions.expression import Expression
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import MICROSECONDS
-from anabranch.model.elements import elements_of, show_element
-from anabranch.model.legality import LegalityChecker
+from anabranch.model.elements import elements_of
+from anabranch.model.legality import LegalityChecker, show_violation
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import Time
 from anabranch.workloads.arrival import BID_PAYLOAD
@@ -75,7 +75,7 @@ def check_promises(answer: Iterable[EventBatch]) -> None:
         for found in checker.feed(Arrivals.of(elements_of(batch), batch.schema)):
             raise EngineError(
                 "the demo's answer breaks a promise",
-                where=f"{show_element(found.element, clock=MICROSECONDS)}\n{found.promise}",
+                where=show_violation(found, clock=MICROSECONDS),
                 hint="please report this with the text above",
             )
 

@@ -37,6 +37,7 @@ class SourceCounters:
         adjusted: How many of them were cut to what was not settled yet.
         reached: How far it has promised.
         order: Rows have no positions to be late by.
+        revised: How many of them were late and become a revision.
         skipped: How many of them matter to nobody, after feedback.
         copies: The same for each copy, by name, where the source has copies.
     """
@@ -46,6 +47,7 @@ class SourceCounters:
     adjusted: int = 0
     reached: int = BEGINNING
     order: Literal["none"] | None = field(default=None, metadata=OMITTED)
+    revised: int = field(default=0, metadata=OMITTED)
     skipped: int = field(default=0, metadata=OMITTED)
     copies: Mapping[str, CopyCounters] | None = field(default=None, metadata=OMITTED)
 

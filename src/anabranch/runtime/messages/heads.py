@@ -84,6 +84,7 @@ class SourceHead:
         rows: How many rows it has read.
         late: How many of them were dropped because they were late.
         adjusted: How many of them were cut to what was not settled yet.
+        revised: How many of them were late and become a revision.
         skipped: How many of them matter to nobody, after feedback.
         ordered: Whether rows have positions to be late by.
         copies: What it has read of which copy, by number, where the source has copies.
@@ -96,6 +97,7 @@ class SourceHead:
     rows: int = 0
     late: int = 0
     adjusted: int = 0
+    revised: int = field(default=0, metadata=OMITTED)
     skipped: int = 0
     ordered: bool = field(default=True, metadata=OMITTED)
     copies: Mapping[int, CopyReport] = field(default_factory=dict, metadata=OMITTED)

@@ -295,6 +295,16 @@ class Checkpoint:
         return f"{self.path}/control"
 
     @property
+    def revisions(self) -> str:
+        """What came too late, and what becomes of it."""
+        return f"{self.path}/revisions"
+
+    @property
+    def archive(self) -> str:
+        """The archives of sources that have no folder of their own."""
+        return f"{self.path}/archive"
+
+    @property
     def outs(self) -> list[Folder]:
         """What each sink has to remember."""
         return [Folder.at(f"{self.path}/{home.folder}") for home in self.layout.outputs]

@@ -7,23 +7,26 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, final
 
 import pyarrow as pa
 
+from anabranch.algebra.node import Node
 from anabranch.errors import PlanError
 from anabranch.kernels.contract.kernel import with_copy
 from anabranch.kernels.contract.packed_events import pack_events
 from anabranch.kernels.plan.compile import PhysicalPlan, with_tables
+from anabranch.kernels.plan.late_rows import LateRows
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import rows_of
 from anabranch.model.record import OMITTED, plain
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.messages.counters import failed_windows_in
@@ -32,6 +35,8 @@ from anabranch.runtime.query.metrics import RowTotals
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import reported_windows
 from anabranch.runtime.query.tables import store_tables
+from anabranch.runtime.revisions.in_process import ReviserInProcess
+from anabranch.runtime.revisions.replayer import Replayer, Strategy
 from anabranch.runtime.sinks.line_sinks import LinesSink
 from anabranch.runtime.sinks.sinks import Begin, ShardResult, Sink
 from anabranch.runtime.sources.files.listing import demand_files
@@ -62,6 +67,8 @@ class LocalMetrics:
     adjusted: int
     state_rows: int
     failed_windows: int
+    revised: int = field(default=0, metadata=OMITTED)
+    revisions: int = field(default=0, metadata=OMITTED)
     reports: Mapping[str, Mapping[str, object]] = field(default_factory=dict, metadata=OMITTED)
 
 
@@ -131,6 +138,7 @@ def run_locally(
     *,
     clock: Clock = INTEGERS,
     tables: Mapping[str, FileSource] = NO_TABLES,
+    nodes: tuple[Node, ...] = (),
     revisions: RevisionResponse = "emit",
     replay: ReplayChoice = "auto",
 ) -> LocalRun:
@@ -142,6 +150,7 @@ def run_locally(
         sink: Where the results go.
         clock: How they count time.
         tables: The relations in files that are looked up in.
+        nodes: The logical plan that the stages were made from, for sources that are revised.
         revisions: What revisions of its sources lead to.
         replay: What is read again for them.
 
@@ -149,7 +158,6 @@ def run_locally(
         PlanError: A source is not in files.
         StreamError: There is no such file or folder.
     """
-    del revisions, replay
     sources = {source.name: source for source in files}
     missing = [name for name in plan.sources if name not in sources]
     if missing:
@@ -161,13 +169,21 @@ def run_locally(
         # A file may come later; this run reads what is there, and then ends.
         if not source.copies and not glob.has_magic(source.path) and not Path(source.path).exists():
             demand_files(source.path)
-    sink.open(Begin(plan.schema, "local", clock, fresh=True))
+    revised = [source.name for source in files if source.promise.late == "revise"]
+    emits = bool(revised) and revisions == "emit"
+    sink.open(replace(Begin(plan.schema, "local", clock, fresh=True), revisable=emits))
     in_order = ordered if all(source.ordered for source in files) else netted
     promised = dict.fromkeys(sources, BEGINNING)
     copies: dict[str, dict[int, tuple[str, Time]]] = {}
     metrics: list[LocalMetrics] = []
     with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
-        runner = LocalRunner(with_tables(plan, store_tables(plan, tables, f"{folder}/tables")))
+        stored = store_tables(plan, tables, f"{folder}/tables")
+        runner = LocalRunner(with_tables(plan, stored))
+        reviser: ReviserInProcess | None = None
+        if emits:
+            strategy: Strategy = "RW" if replay == "auto" else replay
+            replayer = Replayer.of(nodes, tables=frozenset(stored), strategy=strategy)
+            reviser = ReviserInProcess(replayer.with_tables(stored))
         planner = FilePlanner(tuple(files), Folder.at(f"{folder}/planned"), parts=1)
         planner.freeze()
         number = 0
@@ -175,7 +191,8 @@ def run_locally(
             counts: dict[str, RowTotals] = {}
             parts = planner.parts(number, after)
             plain = [part for part in parts if not part.commands and not part.copies]
-            arrived = _arrived(sources, plain, promised, counts)
+            before = dict(promised)
+            arrived, came, withheld = _arrived(sources, plain, promised, counts, emits=emits)
             lost = LostCopies(Folder.at(f"{folder}/planned"))
             for part in parts:
                 if part.copies:
@@ -184,13 +201,26 @@ def run_locally(
                     several = [rows] if so_far is None else [so_far, rows]
                     arrived[part.source] = EventBatch.concat(several)
             commands = [command for part in parts for command in part.commands]
+            last = Time(metrics[-1].stable if metrics else BEGINNING)
+            found: list[Revision] = []
+            late: dict[str, LateRows] = {}
             with own_settings(), _kept_clean(sink):
-                output = in_order(runner.step(arrived, copies, commands))
-            last = metrics[-1].stable if metrics else int(BEGINNING)
+                if reviser is not None:
+                    late = reviser.take(number, came, withheld, before, revised)
+                    found = reviser.ready(last)
+                output = in_order(runner.step(arrived, copies, commands, late))
             result = _result(sink, number, output, clock, last)
-            sink.commit(number, output.stable, [result])
-            metrics.append(_metrics(number, output, counts, runner))
+            sink.commit(number, output.stable, [result], found)
+            metrics.append(_metrics(number, output, counts, runner, revisions=len(found)))
             number = after
+        if reviser is not None and metrics:
+            # What has been settled by the last batch.
+            last = Time(metrics[-1].stable)
+            found = reviser.ready(last)
+            if found:
+                nothing = EventBatch.empty(plan.schema, last)
+                sink.commit(number, last, [_result(sink, number, nothing, clock, last)], found)
+                metrics.append(_metrics(number, nothing, {}, runner, revisions=len(found)))
     sink.close()
     return LocalRun(plan.schema, sink, metrics, clock)
 
@@ -205,29 +235,49 @@ def _arrived(
     parts: Iterable[SourcePart],
     promised: dict[str, Time],
     counts: dict[str, RowTotals],
-) -> dict[str, EventBatch]:
-    """What comes in one batch, every row judged by what was promised in front."""
+    *,
+    emits: bool,
+) -> tuple[dict[str, EventBatch], dict[str, EventBatch], dict[str, EventBatch]]:
+    """What comes in one batch, every row judged by what was promised in front.
+
+    What the query takes in; with revisions also all that came, and what is withheld of it.
+    """
     plain = [name for name, source in sources.items() if not source.copies]
     before, found = dict(promised), {name: list[EventBatch]() for name in plain}
+    came = {name: list[EventBatch]() for name in plain}
+    withheld: dict[str, list[EventBatch]] = {}
     for part in parts:
         source = sources[part.source]
         for arrivals, where in read_pieces(source, part.splits, source.schema.names):
             # Without positions all rows are held against what was promised before the batch.
-            bound = promised[part.source] if source.ordered else before[part.source]
-            verdict = judge(source.promise, bound, arrivals, where=where, in_order=source.ordered)
+            # So it is where late rows are revised: what was promised then is what is settled.
+            in_order = source.ordered and source.promise.late != "revise"
+            bound = promised[part.source] if in_order else before[part.source]
+            verdict = judge(source.promise, bound, arrivals, where=where, in_order=in_order)
+            revised = verdict.late if emits and source.promise.late == "revise" else 0
+            if emits:
+                came[part.source].append(arrivals.batch)
+                if verdict.withheld is not None:
+                    withheld.setdefault(part.source, []).append(verdict.withheld)
             promised[part.source] = Time(max(promised[part.source], verdict.promised))
             found[part.source].append(verdict.batch)
             counts[part.source] = counts.get(part.source, RowTotals()).plus(
-                RowTotals(len(arrivals), verdict.late, verdict.adjusted)
+                RowTotals(len(arrivals), verdict.late - revised, verdict.adjusted, revised)
             )
         if part.ends:
             promised[part.source] = FOREVER
-    return {
-        name: EventBatch.concat([EventBatch.empty(sources[name].schema), *batches]).with_stable(
-            promised[name]
-        )
-        for name, batches in found.items()
+
+    def together(name: str, batches: Sequence[EventBatch]) -> EventBatch:
+        return EventBatch.concat([EventBatch.empty(sources[name].schema), *batches])
+
+    arrived = {
+        name: together(name, batches).with_stable(promised[name]) for name, batches in found.items()
     }
+    return (
+        arrived,
+        {name: together(name, batches) for name, batches in came.items()},
+        {name: together(name, batches) for name, batches in withheld.items()},
+    )
 
 
 def _copies(
@@ -258,7 +308,12 @@ def _result(sink: Sink, batch: int, output: EventBatch, clock: Clock, last: int)
 
 
 def _metrics(
-    number: int, output: EventBatch, counts: Mapping[str, RowTotals], runner: LocalRunner
+    number: int,
+    output: EventBatch,
+    counts: Mapping[str, RowTotals],
+    runner: LocalRunner,
+    *,
+    revisions: int,
 ) -> LocalMetrics:
     reports = runner.reports()
     return LocalMetrics(
@@ -268,6 +323,8 @@ def _metrics(
         rows_out=len(output),
         late=sum(count.late for count in counts.values()),
         adjusted=sum(count.adjusted for count in counts.values()),
+        revised=sum(count.revised for count in counts.values()),
+        revisions=revisions,
         state_rows=runner.state_rows(),
         failed_windows=sum(map(failed_windows_in, reports.values())),
         reports=reports,

@@ -61,6 +61,7 @@ class BatchMetrics:
         rows_out: The rows of the output.
         late: How many rows were dropped because they were late.
         adjusted: How many rows were cut to what was not settled yet.
+        revised: How many rows came late and become revisions.
         lag: How far the output is behind the most advanced source; None while nobody knows.
         sources: The counters of each source.
         stages: What each stage did.
@@ -79,6 +80,7 @@ class BatchMetrics:
     stages: Mapping[str, StageMetrics]
     failed_windows: int
     control: tuple[Command, ...]
+    revised: int = field(default=0, metadata=OMITTED)
 
 
 def batch_metrics(batch: int, results: Sequence[ShardResult], output: int = 0) -> BatchMetrics:
@@ -105,6 +107,7 @@ def batch_metrics(batch: int, results: Sequence[ShardResult], output: int = 0) -
         stages=stages,
         failed_windows=sum(each.failed_windows for each in counted.values()),
         control=next((each.control for each in counted.values() if each.control), ()),
+        revised=sum(each.revised for each in sources.values()),
     )
 
 
@@ -122,11 +125,16 @@ class RowTotals:
     rows: int = 0
     late: int = 0
     adjusted: int = 0
+    revised: int = field(default=0, metadata=OMITTED)
 
     def plus(self, seen: SourceCounters | CopyCounters | RowTotals) -> RowTotals:
         """The same with what else came."""
+        revised = 0 if isinstance(seen, CopyCounters) else seen.revised
         return RowTotals(
-            self.rows + seen.rows, self.late + seen.late, self.adjusted + seen.adjusted
+            self.rows + seen.rows,
+            self.late + seen.late,
+            self.adjusted + seen.adjusted,
+            self.revised + revised,
         )
 
 

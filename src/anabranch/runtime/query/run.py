@@ -16,6 +16,7 @@ from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.query.metrics import BatchMetrics, RunTotals
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
+from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.sinks.sinks import LogSink, Sink
 from anabranch.runtime.spark.failures import original_error
 from anabranch.runtime.store.control import Control
@@ -60,9 +61,11 @@ class Execution:
         begin: Callable[[], StreamingQuery],
         close: Callable[[], None],
         control: Control,
+        reviser: Reviser | None = None,
     ) -> None:
         """Start it; `begin` can be called again after a failure."""
         self.spark = spark
+        self.reviser = reviser
         self.control = control
         self.close = close
         self.query = begin()
@@ -198,6 +201,11 @@ class Run:
         query = self._query
         try:
             query.processAllAvailable()
+            reviser = self._execution.reviser
+            while reviser is not None and reviser.has_work:
+                # What was computed meanwhile waits for a batch.
+                reviser.wait()
+                query.processAllAvailable()
         except Exception as problem:
             if self._execution.started_again(query, problem):
                 return self.drain()

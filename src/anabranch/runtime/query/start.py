@@ -12,18 +12,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from anabranch.algebra.node import Node
 from anabranch.errors import AnabranchError
 from anabranch.kernels.plan.compile import PhysicalPlan, with_tables
 from anabranch.kernels.plan.stage import with_one_promise
 from anabranch.model.clock import INTEGERS, Clock
+from anabranch.model.revision import Revision
 from anabranch.model.time import Time
 from anabranch.runtime.elements.elements import element_schema
 from anabranch.runtime.query.checkpoint import Checkpoint
 from anabranch.runtime.query.metrics import batch_metrics
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
+from anabranch.runtime.query.revising import open_archives, past_of, start_reviser
 from anabranch.runtime.query.run import Committed, Execution, Run
 from anabranch.runtime.query.tables import store_tables
+from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.sinks.sinks import Begin, ShardResult, Sink
 from anabranch.runtime.sources.files.planned_batch import copy_names
 from anabranch.runtime.sources.spec import FileSource, Promise
@@ -51,6 +55,7 @@ class Work:
         parts: How many tasks run at once: into so many parts a batch of a file source is cut.
         least: The rows for which a part pays.
         clocks: How the results of each output count time.
+        nodes: The logical plans that the stages were made from, one per output.
         keep: How many versions of the state stay.
         older: The stages of a query that began before its state told its shard.
         revisions: What revisions of its sources lead to.
@@ -64,6 +69,7 @@ class Work:
     parts: int = 2
     least: int = 1
     clocks: tuple[Clock, ...] = (INTEGERS,)
+    nodes: tuple[Node, ...] = ()
     keep: int = KEEP
     older: Callable[[], PhysicalPlan] | None = None
     revisions: RevisionResponse = "emit"
@@ -118,12 +124,20 @@ def start_query(
         each = zip(sinks, schemas, work.clocks, opened.layout.outputs, strict=True)
         for sink, schema, clock, home in each:
             fresh = opened.fresh or home.since >= opened.next_batch
-            sink.open(Begin(schema, home.identity, clock, fresh, home.since, opened.path))
+            begin = Begin(schema, home.identity, clock, fresh, home.since, opened.path)
+            sink.open(replace(begin, revisable=_is_revisable(work)))
         paths = store_tables(work.plan, work.tables, opened.tables)
         work = replace(work, plan=with_tables(work.plan, paths))
         files = _all_files(work, opened)
         deliveries = tuple(sink.delivery for sink in sinks)
         job = _job(work, opened, deliveries, files, outs=tuple(sink.out for sink in sinks))
+        streams = [frame for frame in work.frames if frame.frame.isStreaming]
+        past = past_of(opened, files, streams, work.revisions)
+        reviser: Reviser | None = None
+        if past is not None:
+            job = replace(job, past=past)
+            archives = open_archives(opened, past, files, streams)
+            reviser = start_reviser(opened, job, archives, work.nodes, paths, work.replay)
         results = _parcels(spark, work, files, job, opened, control=opened.control)
         if not job.is_delivered_by_senders:
             results = observed(chain_stages(results, job))
@@ -134,9 +148,11 @@ def start_query(
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
         quarantine = Quarantine(opened.path)
-        writer = writer.foreachBatch(_committer(job, sinks, committed, quarantine))
+        writer = writer.foreachBatch(_committer(job, sinks, committed, quarantine, reviser))
 
         def close() -> None:
+            if reviser is not None:
+                reviser.close()
             for sink in sinks:
                 sink.close()
             opened.close()
@@ -146,7 +162,7 @@ def start_query(
         copies = partial(copy_names, Folder.at(opened.plans), several)
         clocks = source_clocks(work.plan)
         control = Control(ControlFolder(Folder.at(opened.control)), in_files, copies, clocks)
-        execution = Execution(spark, writer.start, close, control)
+        execution = Execution(spark, writer.start, close, control, reviser)
         every = zip(sinks, schemas, committed, work.clocks, strict=True)
         return [
             Run(execution, sink, schema, done, quarantine, clock)
@@ -155,6 +171,12 @@ def start_query(
     except BaseException:
         opened.close()
         raise
+
+
+def _is_revisable(work: Work) -> bool:
+    """Whether late rows of a source become revisions of the output."""
+    late = [promise.late for promise in _promises(work).values()]
+    return "revise" in late and work.revisions == "emit"
 
 
 def stream_rows(
@@ -253,13 +275,18 @@ def _parcels(
             heartbeats=heartbeats,
             control=control,
             others=tuple(name for name in job.promises if name not in in_files),
+            revisions=None if job.past is None else job.past.folder,
         )
         fronts.append(read_files(spark, file_job, opened.path))
     return reduce(DataFrame.union, fronts)
 
 
 def _committer(
-    job: Job, sinks: Sequence[Sink], committed: Sequence[Committed], quarantine: Quarantine
+    job: Job,
+    sinks: Sequence[Sink],
+    committed: Sequence[Committed],
+    quarantine: Quarantine,
+    reviser: Reviser | None,
 ) -> Callable[[DataFrame, int], None]:
     """Brings a batch to all sinks; one that has it already takes it again without harm."""
     only_settle = job.is_delivered_by_senders
@@ -273,10 +300,16 @@ def _committer(
             reached("collected", batch)
             metrics = [batch_metrics(batch, results, output=n) for n in range(len(sinks))]
             quarantine.note(batch, [*failed_windows(metrics[0])])
+            commands = metrics[0].control
+            revisions: list[list[Revision]] = [[] for _ in sinks]
+            if reviser is not None:
+                revisions = reviser.revisions(commands)
             for number, sink in enumerate(sinks):
                 own = [result for result in results if result.head.output == number]
                 stable = Time(min(result.head.stable for result in own))
-                sink.commit(batch, stable, own)
+                sink.commit(batch, stable, own, revisions[number])
+            if reviser is not None:
+                reviser.committed(batch, commands, [Time(each.stable) for each in metrics])
             for total, metric in zip(committed, metrics, strict=True):
                 total.add(metric)
             reached("committed", batch)

@@ -10,6 +10,8 @@ import numpy as np
 from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
+from anabranch.model.open_part import open_part
+from anabranch.model.revision import reversed_changes
 from anabranch.model.time import (
     BEGINNING,
     FOREVER,
@@ -26,13 +28,16 @@ from anabranch.runtime.sources.spec import Promise
 class Verdict:
     """The rows that keep the promise, how many did not, and what is promised behind them.
 
-    `late` rows were left out, `adjusted` ones clipped to what was still open.
+    `late` rows were left out, `adjusted` ones clipped to what was still open. `withheld` is what
+    came and is not in `batch`: the late rows, less what is left of them. To be added up, not to be
+    read one by one: a clipped row stands in it as it came, and once more backwards as it is.
     """
 
     batch: EventBatch
     promised: Time
     late: int = 0
     adjusted: int = 0
+    withheld: EventBatch | None = None
 
 
 def judge(
@@ -75,15 +80,13 @@ def judge(
         return Verdict(batch, after)
     if promise.late == "fail":
         raise _broken(promise, arrivals, bound, int(np.argmax(is_late)), where)
-    if promise.late == "drop":
-        return Verdict(batch.where(~is_late), after, late=count)
-    # What lies before the stable point is over. A move of an end that lies there begins anew.
-    start = np.where(batch.end < bound, bound, batch.start)
-    end, new_end = np.maximum(batch.end, bound), np.maximum(batch.new_end, bound)
-    open_part = end != new_end
-    clipped = replace(batch, start=start, end=end, new_end=new_end).where(open_part)
-    adjusted = int(np.count_nonzero(is_late & open_part))
-    return Verdict(clipped, after, late=count - adjusted, adjusted=adjusted)
+    late = batch.where(is_late)
+    if promise.late in ("drop", "revise"):
+        return Verdict(batch.where(~is_late), after, late=count, withheld=late)
+    clipped = open_part(batch, bound)
+    rest = open_part(late, bound if isinstance(bound, np.int64) else bound[is_late])
+    withheld = EventBatch.concat([late, reversed_changes(rest)])
+    return Verdict(clipped, after, late=count - len(rest), adjusted=len(rest), withheld=withheld)
 
 
 def _stable_points(promise: Promise, promised: Time, arrivals: Arrivals) -> TimeArray | np.int64:
@@ -135,5 +138,6 @@ def _broken(
         f"{what} that arrives too late, after {over}",
         where=f"source '{promise.source}', {where}, row {arrivals.position[row]}: "
         f"[{at(batch.start[row])}, {at(end)}){moved}, stable point {at(stable)}",
-        hint=hint + "let late rows be dropped or adjusted (late='drop', late='adjust')",
+        hint=hint + "let late rows be dropped, adjusted or revised (late='drop', 'adjust' or "
+        "'revise')",
     )

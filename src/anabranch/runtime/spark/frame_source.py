@@ -46,7 +46,8 @@ from anabranch.runtime.spark.batch_id import current_batch, current_partition, c
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.thresholds import take_thresholds
 from anabranch.runtime.workers.job import Job, seal, unseal
-from anabranch.runtime.workers.source_task import Piece, send_source, without_order
+from anabranch.runtime.workers.part_log import PartLog
+from anabranch.runtime.workers.source_task import Arrived, send_source, with_columns, without_order
 
 
 @final
@@ -186,7 +187,9 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
 
 def send_frame(source: FrameSource, job: Job) -> DataFrame:
     """A streaming DataFrame of parcels."""
-    needed = dict.fromkeys([*job.columns(source.name), *source.shape.columns])
+    is_copied = job.past is not None and source.name in job.past.copied
+    columns = source.schema.names if is_copied else job.columns(source.name)
+    needed = dict.fromkeys([*columns, *source.shape.columns])
     return source.frame.select(*map(_quoted, needed)).mapInArrow(
         _sender(seal(job), source.name, source.shape), PARCELS_DDL
     )
@@ -199,24 +202,34 @@ def _sender(
         load_beside()
         take_thresholds()
         job, part, batch = unseal(sealed, current_query()), current_partition(), current_batch()
-        pieces = _pieces(job, name, shape, batches)
-        yield from send_source(job, name, part, batch, pieces, ends=False, in_order=False)
+        log = job.part_log(name, part, batch)
+        pieces = _pieces(job, name, shape, batches, log)
+        yield from send_source(job, name, part, batch, pieces, ends=False, in_order=False, log=log)
 
     return run
 
 
 def _pieces(
-    job: Job, name: str, shape: Shape, batches: Iterator[pa.RecordBatch]
-) -> Iterator[Piece]:
-    """Spark's small batches, put together."""
-    full = job.plan.sources[name].schema
-    schema = pa.schema([full.field(column) for column in job.columns(name)])
+    job: Job,
+    name: str,
+    shape: Shape,
+    batches: Iterator[pa.RecordBatch],
+    log: PartLog | None = None,
+) -> Iterator[Arrived]:
+    """Spark's small batches, put together; they are logged on the way."""
+    full, wanted = job.plan.sources[name].schema, job.columns(name)
+    is_copied = log is not None and log.is_copied
+    columns = full.names if is_copied else wanted
+    schema = pa.schema([full.field(column) for column in columns])
     waiting: list[pa.RecordBatch] = []
     number = 1
 
-    def gathered() -> Piece:
+    def gathered() -> Arrived:
         rows = pa.concat_batches(waiting)
         arrivals = coarser(_arrivals(rows, schema, shape, number), job.promises[name].step)
+        if log is not None and is_copied:
+            log.copy(arrivals.batch, job.promises[name].clock)
+            arrivals = with_columns(arrivals, wanted)
         # Rows of a DataFrame have no order: a stable point holds after the batch.
         return without_order(arrivals), "DataFrame"
 

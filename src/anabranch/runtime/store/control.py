@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Final, final
 
 from anabranch.errors import PlanError
-from anabranch.kernels.contract.command import VERBS, Command
+from anabranch.kernels.contract.command import REVISE, VERBS, Command
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.model.clock import MICROSECONDS, Clock
 from anabranch.model.record import OMITTED, plain, record
@@ -45,6 +45,8 @@ def command_of(
     if not isinstance(content, dict) or not {"verb"} <= content.keys():
         raise _wrong("not a command", "a command has a verb, a source and possibly a value")
     verb, value = content["verb"], content.get("value")
+    if verb == REVISE and isinstance(value, int):
+        return Command(verb=REVISE, value=value)
     source: Any = content.get("source")
     if verb not in VERBS:
         raise _wrong(f"unknown command '{verb}'", _near(str(verb), VERBS))

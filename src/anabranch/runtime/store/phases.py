@@ -20,6 +20,15 @@ PHASES: Final = (
     "committed",
 )
 
+REVISING: Final = (
+    "revision received",
+    "revision planned",
+    "revision computed",
+    "revision handed in",
+    "revision committed",
+)
+"""Steps of a correction, which has a number in place of a batch."""
+
 STARTING: Final = ("state rewritten", "written down")
 """Steps before the first batch of a run, when the number of shards changes."""
 

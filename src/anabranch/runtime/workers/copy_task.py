@@ -20,7 +20,7 @@ from anabranch.runtime.sources.files.planner import SourcePart
 from anabranch.runtime.sources.late import judge
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.workers.job import Job
-from anabranch.runtime.workers.source_task import Outbox, Piece, SourceCounts, read_pieces
+from anabranch.runtime.workers.source_task import Arrived, Outbox, SourceCounts, read_pieces
 
 
 @final
@@ -92,7 +92,7 @@ class CopyReader:
                     break
                 yield from (self._checked(number, piece) for piece in pieces)
 
-    def _checked(self, number: int, piece: Piece) -> EventBatch:
+    def _checked(self, number: int, piece: Arrived) -> EventBatch:
         arrivals, where = piece
         tally = self.tallies[number]
         verdict = judge(self._source.promise, tally.reached, arrivals, where=where)

@@ -68,6 +68,7 @@ def _added(seen: SourceCounters, head: SourceHead) -> SourceCounters:
         adjusted=seen.adjusted + head.adjusted,
         reached=max(seen.reached, head.reached),
         order=seen.order if head.ordered else "none",
+        revised=seen.revised + head.revised,
         skipped=seen.skipped + head.skipped,
         copies=copies or None,
     )

@@ -8,10 +8,12 @@ from typing import final
 
 import pyarrow as pa
 
+from anabranch.model.time import BEGINNING
 from anabranch.runtime.sources.files.earlier_parts import PartPromises
 from anabranch.runtime.sources.files.lost_copies import LostCopies
 from anabranch.runtime.sources.files.planner import FilePlanner, SourcePart
 from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.store.busy import BusyMark
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
 
@@ -30,6 +32,7 @@ class FileJob:
         heartbeats: After how many microseconds sources want to be told that time passes.
         control: Where commands come from.
         others: The sources that are not in files.
+        revisions: Where late rows are corrected; None: nowhere.
     """
 
     sources: tuple[FileSource, ...]
@@ -40,6 +43,7 @@ class FileJob:
     heartbeats: Mapping[str, int] = field(default_factory=dict)
     control: str | None = None
     others: tuple[str, ...] = ()
+    revisions: str | None = None
 
     @property
     def is_limited(self) -> bool:
@@ -59,6 +63,7 @@ class FileJob:
             heartbeats=self.heartbeats,
             control=control,
             others=self.others,
+            busy=None if self.revisions is None else BusyMark(Folder.at(self.revisions)),
         )
 
     def send(self, part: SourcePart, batch: int, query: str) -> Iterator[pa.RecordBatch]:
@@ -82,8 +87,11 @@ class FileJob:
         if source.copies:
             lost = LostCopies(Folder.at(self.plan_folder))
             return send_copies(job, source, part, batch, lost)
-        pieces = read_pieces(source, part.splits, job.columns(source.name))
-        earlier = PartPromises(Folder.at(self.plan_folder)).before(source, part.earlier)
+        log = job.part_log(source.name, part.number, batch)
+        pieces = read_pieces(source, part.splits, job.columns(source.name), log)
+        earlier = BEGINNING
+        if source.promise.late != "revise":
+            earlier = PartPromises(Folder.at(self.plan_folder)).before(source, part.earlier)
         return send_source(
             job,
             source.name,
@@ -93,4 +101,5 @@ class FileJob:
             ends=part.ends,
             in_order=source.ordered,
             earlier=earlier,
+            log=log,
         )

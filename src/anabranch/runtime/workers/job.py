@@ -14,11 +14,11 @@ from pyspark import cloudpickle
 
 from anabranch.algebra.source import Source
 from anabranch.errors import OperatorError, PlanError
-from anabranch.kernels.contract.column_names import COPY
 from anabranch.kernels.contract.kernel import Stateful
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.interest import interest
-from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage
+from anabranch.kernels.plan.late_rows import LateRows
+from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage, with_columns_of
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.time import BEGINNING, Time
@@ -28,6 +28,7 @@ from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home
 from anabranch.runtime.store.state_store import KEEP, Manifest, ShardStore
+from anabranch.runtime.workers.part_log import PartLog, PastJob
 
 Delivery = Literal["ship", "log", "rows", "nothing"]
 """What becomes of output: it goes to the driver, into files, to Spark as rows, or nowhere."""
@@ -79,6 +80,7 @@ class Job:
         tasks: How many tasks share the shards of a stage, at most; 0: as many as there are shards.
             This may change whenever a query is started.
         unordered: The sources whose rows have no order within a batch: DataFrames.
+        past: How the past of the query is kept; None: it is not.
     """
 
     plan: PhysicalPlan
@@ -92,6 +94,7 @@ class Job:
     homes: Mapping[str, Home] = field(default_factory=dict)
     tasks: int = 0
     unordered: frozenset[str] = frozenset()
+    past: PastJob | None = None
 
     def shards_of(self, stage: Stage) -> int:
         """The number of shards of a stage."""
@@ -193,28 +196,29 @@ class Job:
         part: int,
         message: int = 0,
         deliver: Deliver | None = None,
+        late: LateRows | None = None,
     ) -> Iterator[Parcel]:
         """What a sender has to send: the rows, prepared for every edge, and its progress.
 
-        What would only be collected is delivered here and now, if that can be done.
+        What would only be collected is delivered here and now, if that can be done. Of `late` rows
+        goes along what lies behind their bound.
         """
         for route in self.routes(upstream):
-            columns = self._edge(route).columns
-            wanted = batch
-            if columns is not None:
-                own = [COPY] if COPY in batch.schema.names else []
-                wanted = batch.with_payload(batch.payload.select([*columns, *own]))
+            wanted = with_columns_of(batch, self._edge(route).columns)
             stage = self.plan.stages[route.target]
             rows, sent_head = wanted, head
+            more = None if late is None else late.through(self.plan, route.target, route.edge)
             at_once = isinstance(head, SourceHead) and self.goes_out_at_once(route)
             if deliver is not None and at_once:
                 assert isinstance(head, SourceHead)
                 for step in stage.edges[route.edge].chain:
                     rows = step.apply(rows)
+                if more is not None:
+                    rows = EventBatch.concat([rows, more])
                 sent_head = replace(head, delivered=deliver(rows, route, message))
-                rows = wanted.where(np.zeros(len(wanted), np.bool_))
+                rows, more = wanted.where(np.zeros(len(wanted), np.bool_)), None
             yield from address(
-                stage.prepare(route.edge, rows, by_event=route.by_event),
+                stage.prepare(route.edge, rows, by_event=route.by_event, late=more),
                 sent_head,
                 target=route.target,
                 edge=route.edge,
@@ -250,6 +254,13 @@ class Job:
         if manifest.interest == BEGINNING:
             return promised, BEGINNING
         return promised, interest(self.plan, Time(manifest.interest))[source]
+
+    def part_log(self, source: str, part: int, batch: int) -> PartLog | None:
+        """Where a task keeps what it reads of a source; None where the past is not kept."""
+        if self.past is None:
+            return None
+        promised, _ = self.progress_of(source, batch)
+        return PartLog(self.past, self.plan, source, part, batch, promised)
 
     def promised_copies(self, source: str, batch: int) -> dict[int, Time]:
         """What the copies of a source had promised before a batch, by number."""

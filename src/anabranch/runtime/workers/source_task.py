@@ -12,6 +12,7 @@ import pyarrow as pa
 from anabranch.kernels.contract.command import Command
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.interest import without_interest
+from anabranch.kernels.plan.late_rows import LateRows
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.coarser import coarser
@@ -29,12 +30,14 @@ from anabranch.runtime.sources.files.reader import FileSplit, read_split
 from anabranch.runtime.sources.late import judge, reached
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.workers.job import Job, Outlet
+from anabranch.runtime.workers.part_log import PartLog
 from anabranch.runtime.workers.stage_task import deliver_part
 
 PREPARE_FROM_ROWS: Final = 500_000
 """From this many rows on, a chunk is prepared and sent: equal rows add up, memory is bounded."""
 
-Piece = tuple[Arrivals, str]
+Arrived = tuple[Arrivals, str]
+"""Some rows, and what messages call their origin."""
 
 
 @final
@@ -46,6 +49,7 @@ class SourceCounts:
     rows: int = 0
     late: int = 0
     adjusted: int = 0
+    revised: int = 0
     skipped: int = 0
     ordered: bool = True
     copies: Mapping[int, CopyReport] = field(default_factory=dict)
@@ -61,6 +65,7 @@ class Outbox:
         self._part = part
         self._batch = batch
         self._waiting: list[EventBatch] = []
+        self._late: list[LateRows] = []
         self._message = 0
         # Nothing was said yet, or a piece has come since; it may hold a promise and no rows.
         self.has_to_speak = True
@@ -71,6 +76,11 @@ class Outbox:
         if len(rows):
             self._waiting.append(rows)
         return sum(map(len, self._waiting)) >= PREPARE_FROM_ROWS
+
+    def put_late(self, rows: LateRows) -> None:
+        """Add late rows, of which goes along what they change behind their bound."""
+        self.has_to_speak = True
+        self._late.append(rows)
 
     def flush(self, counts: SourceCounts) -> Iterator[pa.RecordBatch]:
         """Send what waits, with how far the source has come."""
@@ -85,18 +95,26 @@ class Outbox:
             rows=counts.rows,
             late=counts.late,
             adjusted=counts.adjusted,
+            revised=counts.revised,
             skipped=counts.skipped,
             ordered=counts.ordered,
             copies=counts.copies,
         )
         yield from pack(
             self._job.parcels(
-                upstream, rows, head, part=self._part, message=self._message, deliver=self._deliver
+                upstream,
+                rows,
+                head,
+                part=self._part,
+                message=self._message,
+                deliver=self._deliver,
+                late=LateRows.together(self._late),
             )
         )
         self._message += 1
         self.has_to_speak = False
         self._waiting.clear()
+        self._late.clear()
 
     def _deliver(self, output: EventBatch, route: Outlet, number: int) -> DeliveredRows:
         sender = (route.edge, self._part, number)
@@ -108,11 +126,12 @@ def send_source(
     source: str,
     part: int,
     batch: int,
-    pieces: Iterable[Piece],
+    pieces: Iterable[Arrived],
     *,
     ends: bool,
     in_order: bool = True,
     earlier: Time = BEGINNING,
+    log: PartLog | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Send one part of a source to all shards that read it.
 
@@ -125,9 +144,13 @@ def send_source(
         ends: The source ends with this batch.
         in_order: Rows have positions; else lateness counts from batch to batch only.
         earlier: What the parts of this batch promise that come before this one in the source.
+        log: Where the past of the query is kept; None: nowhere.
     """
     promise = job.promises[source]
     before, instant = job.progress_of(source, batch)
+    if promise.late == "revise":
+        # What kernels have settled is what was promised before the batch: no other row is late.
+        in_order, earlier = False, BEGINNING
     promised = Time(max(before, earlier))
     counts = SourceCounts(FOREVER if ends else BEGINNING, ordered=in_order)
     insert_only = job.plan.sources[source].insert_only
@@ -139,9 +162,16 @@ def send_source(
         if in_order:
             promised = verdict.promised
         counts.rows += len(arrivals) + arrivals.left_out
-        counts.late += verdict.late
         counts.adjusted += verdict.adjusted
         rows = verdict.batch
+        late = None
+        if log is not None and verdict.withheld is not None:
+            late = log.withhold(verdict.withheld)
+        if late is not None and log is not None and promise.late == "revise" and log.emits:
+            counts.revised += verdict.late
+            outbox.put_late(late)
+        else:
+            counts.late += verdict.late
         if instant > BEGINNING:
             settled = arrivals.batch.stable if in_order else BEGINNING
             out = without_interest(rows, instant, insert_only=insert_only, settled=settled)
@@ -152,6 +182,8 @@ def send_source(
             counts = SourceCounts(counts.reached, ordered=in_order)
     if outbox.has_to_speak:
         yield from outbox.flush(counts)
+    if log is not None:
+        log.close(counts.reached)
 
 
 def send_time(job: Job, source: str, part: int, passed: int) -> Iterator[pa.RecordBatch]:
@@ -171,6 +203,12 @@ def send_commands(job: Job, part: int, commands: Sequence[Command]) -> Iterator[
     )
 
 
+def with_columns(arrivals: Arrivals, columns: Sequence[str]) -> Arrivals:
+    """The same rows with some of their payload columns."""
+    batch = arrivals.batch
+    return replace(arrivals, batch=batch.with_payload(batch.payload.select(list(columns))))
+
+
 def without_order(arrivals: Arrivals) -> Arrivals:
     """Rows that come in any order: a stable point among them holds behind all of them."""
     behind = int(arrivals.position.max(initial=0)) + 1
@@ -178,12 +216,23 @@ def without_order(arrivals: Arrivals) -> Arrivals:
 
 
 def read_pieces(
-    source: FileSource, splits: Iterable[FileSplit], columns: Sequence[str]
-) -> Iterator[Piece]:
-    """What files say, split by split, with these payload columns."""
+    source: FileSource,
+    splits: Iterable[FileSplit],
+    columns: Sequence[str],
+    log: PartLog | None = None,
+) -> Iterator[Arrived]:
+    """What files say, split by split, with these payload columns; it is logged on the way."""
+    is_copied = log is not None and log.is_copied
     for split in splits:
         if split.path:
-            for arrivals in read_split(source, split, columns):
+            for arrivals in read_split(
+                source, split, source.schema.names if is_copied else columns
+            ):
+                if log is not None and is_copied:
+                    log.copy(arrivals.batch, source.promise.clock)
+                    arrivals = with_columns(arrivals, columns)
+                elif log is not None:
+                    log.refer(split, arrivals)
                 yield arrivals if source.ordered else without_order(arrivals), split.path
         if split.stable is not None:
             schema = pa.schema([source.schema.field(name) for name in columns])

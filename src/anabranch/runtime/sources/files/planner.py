@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from time import monotonic_ns, time_ns
+from time import monotonic_ns, sleep, time_ns
 from typing import Final, final
 
 from anabranch.errors import EngineError, StreamError
@@ -34,11 +34,14 @@ from anabranch.runtime.sources.files.units import (
     share_units,
 )
 from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.store.busy import BusyMark
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
 
 _KEEP: Final = 20
 _COMPACT: Final = 20
+_LOOK_AGAIN: Final = 0.005
+"""Seconds between two looks for revisions that another process computes."""
 
 CLOCK: Final = 1 << 20
 """The number of the part that tells how time passes; no other part is called so."""
@@ -105,6 +108,7 @@ class FilePlanner:
         others: Sequence[str] = (),
         clock: Callable[[], int] = monotonic_ns,
         now: Callable[[], int] = _now,
+        busy: BusyMark | None = None,
     ) -> None:
         """Take up the log where it ends.
 
@@ -119,6 +123,7 @@ class FilePlanner:
             others: Sources that are not in files, but that commands may name.
             clock: Nanoseconds that never go back. The time between two lives does not count.
             now: The microseconds since 1970, for rows that get the time of their arrival.
+            busy: Says whether revisions are being computed, which will come as commands.
         """
         self._sources = tuple(sources)
         self._folder = folder
@@ -133,6 +138,7 @@ class FilePlanner:
         self._clock = clock
         self._counted_at = clock()
         self._is_frozen = False
+        self._busy = busy
         self._now = now
         self._stamp = 0
         self._frozen: dict[str, Listing] = {}
@@ -154,6 +160,10 @@ class FilePlanner:
         if start < self._last:
             return start + 1
         entry = self._plan(limited=limited)
+        while entry is None and self._is_frozen and self._busy is not None and self._busy.is_set:
+            # What is there has been read, but not all of its revisions are out.
+            sleep(_LOOK_AGAIN)
+            entry = self._plan(limited=limited)
         if entry is None:
             return start
         self._folder.write_json(f"{start + 1}.json", plain(entry))

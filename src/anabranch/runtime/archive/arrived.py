@@ -1,0 +1,129 @@
+"""What tasks write down about the rows they have read, for whoever keeps the past.
+
+In the folder `revisions` of a checkpoint a task leaves two kinds of files. `arrived/` has a record
+per batch, source and part: where the rows can be read again. `withheld/<source>/` has the rows that
+the query did not take in as they came. Names follow from the batch and the part, so an attempt that
+is repeated puts the same files in place; what belongs to a batch that was never committed does not
+count, because whoever reads asks for committed batches only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, final
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from anabranch.kernels.contract.packed_events import pack_events, unpack_events
+from anabranch.model.batch import EventBatch
+from anabranch.model.record import plain, record
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.sources.archived.pieces import Piece, Span, hull
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.state_store import arrow_file
+
+ARRIVED: Final = "arrived"
+WITHHELD: Final = "withheld"
+_HINT: Final = "the checkpoint is damaged: restore it, or start with a new one"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivedPart:
+    """What a task has read of a source in a batch.
+
+    Attributes:
+        source: The name of the source.
+        part: The number of the task among those of the source.
+        pieces: Where the rows can be read again.
+        promised: How far the source had promised before the batch.
+        bound: Late rows are replayed before this instant; what they change behind it was sent on.
+        withheld: How many rows were not taken in as they came.
+        reached: How far the source has promised with the part.
+    """
+
+    source: str
+    part: int
+    pieces: tuple[Piece, ...] = field(default=())
+    promised: int = BEGINNING
+    bound: int = BEGINNING
+    withheld: int = 0
+    reached: int = BEGINNING
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ArrivedFolder:
+    """The records of tasks, by batch."""
+
+    folder: Folder
+
+    @staticmethod
+    def of(revisions: str) -> ArrivedFolder:
+        """That of a checkpoint, whose folder `revisions` this is."""
+        return ArrivedFolder(Folder.at(revisions).child(ARRIVED))
+
+    def write(self, batch: int, part: ArrivedPart) -> None:
+        """Leave a record."""
+        name = f"{batch}-{part.part}-{quote(part.source, safe='')}.json"
+        self.folder.write_json(name, plain(part), mark=str(batch))
+
+    def take(self, batch: int) -> list[ArrivedPart]:
+        """The records of a batch, by source and part; those of earlier batches are removed."""
+        found: list[ArrivedPart] = []
+        for name in self.folder.names():
+            number = name.partition("-")[0]
+            if not number.isdigit() or int(number) > batch:
+                continue
+            if int(number) < batch:
+                self.folder.remove(name)
+                continue
+            where = f"{self.folder.path}/{name}"
+            found.append(record(ArrivedPart, self.folder.read_json(name), where=where, hint=_HINT))
+        return sorted(found, key=lambda each: (each.source, each.part))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WithheldFolder:
+    """Rows of one source that a query did not take in as they came, as moves to be added up."""
+
+    folder: Folder
+
+    @staticmethod
+    def of(revisions: str, source: str) -> WithheldFolder:
+        """That of a source of a checkpoint, whose folder `revisions` this is."""
+        return WithheldFolder(Folder.at(revisions).child(WITHHELD).child(quote(source, safe="")))
+
+    def write(self, batch: int, part: int, rows: EventBatch) -> None:
+        """Keep what a task has withheld; the name says when it holds."""
+        first, last = hull(rows)
+        name = f"{batch}_{part}_{first}_{last}.arrow"
+        self.folder.write(name, arrow_file(pack_events(rows)), mark=str(batch))
+
+    def read(
+        self, schema: pa.Schema, span: Span, upto: int, batch: int | None = None
+    ) -> Iterator[tuple[int, EventBatch]]:
+        """What was withheld and may hold in a span, by batch and part.
+
+        Args:
+            schema: The payload columns.
+            span: The instants.
+            upto: Later batches are left out: they are not committed yet.
+            batch: Only this one.
+        """
+        found = []
+        for name in self.folder.names():
+            parts = name.removesuffix(".arrow").split("_")
+            if len(parts) == 4 and name.endswith(".arrow"):
+                number, part, first, last = map(int, parts)
+                wanted = number <= upto if batch is None else number == batch
+                if wanted and first < span[1] and last > span[0]:
+                    found.append((number, part, name))
+        for number, _, name in sorted(found):
+            data = self.folder.read(name)
+            assert data is not None
+            rows = pa.ipc.open_file(pa.py_buffer(data)).get_batch(0)
+            yield number, unpack_events(rows, schema, Time(BEGINNING))

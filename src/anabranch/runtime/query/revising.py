@@ -1,0 +1,101 @@
+"""What a query on Spark needs so that its past can be corrected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from anabranch.algebra.node import Node
+from anabranch.kernels.plan.compile import tables_of
+from anabranch.runtime.archive.archive import Archive
+from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
+from anabranch.runtime.revisions.replayer import Replayer
+from anabranch.runtime.revisions.reviser import RevisedQuery, Reviser
+from anabranch.runtime.sources.spec import ArchiveSpec, FileSource
+from anabranch.runtime.store.control import ControlFolder
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.workers.job import Job
+from anabranch.runtime.workers.part_log import PastJob
+
+if TYPE_CHECKING:
+    from anabranch.runtime.query.checkpoint import Checkpoint
+    from anabranch.runtime.spark.frame_source import FrameSource
+
+
+def past_of(
+    opened: Checkpoint,
+    files: Sequence[FileSource],
+    frames: Sequence[FrameSource],
+    response: RevisionResponse,
+) -> PastJob | None:
+    """How the past of a query is kept; None where no source wants that.
+
+    To replay one source all of them are needed. Files stay where they are; what streams by, and
+    what the user wants to have in a folder, is copied.
+    """
+    sources: list[FileSource | FrameSource] = [*files, *frames]
+    if not any(each.archive is not None for each in sources):
+        return None
+    copied: dict[str, str] = {}
+    for each in sources:
+        path = None if each.archive is None else each.archive.path
+        if path is not None or not isinstance(each, FileSource):
+            copied[each.name] = path or f"{opened.archive}/{quote(each.name, safe='')}"
+    return PastJob(folder=opened.revisions, copied=copied, response=response)
+
+
+def open_archives(
+    opened: Checkpoint, past: PastJob, files: Sequence[FileSource], frames: Sequence[FrameSource]
+) -> dict[str, Archive]:
+    """The archives of all sources, which begin with the query."""
+    found: dict[str, Archive] = {}
+    sources: list[FileSource | FrameSource] = [*files, *frames]
+    for each in sources:
+        is_copied = each.name in past.copied
+        path = past.copied.get(each.name, f"{opened.archive}/{quote(each.name, safe='')}")
+        source = None if is_copied or not isinstance(each, FileSource) else each
+        archive = Archive(Folder.at(path), source, each.archive or ArchiveSpec())
+        archive.create(each.name, each.schema, each.promise.clock, copied=is_copied)
+        found[each.name] = archive
+    return found
+
+
+def start_reviser(
+    opened: Checkpoint,
+    job: Job,
+    archives: Mapping[str, Archive],
+    nodes: Sequence[Node],
+    tables: Mapping[str, str],
+    replay: ReplayChoice,
+) -> Reviser:
+    """Begin to correct the past of a query."""
+    past = job.past
+    assert past is not None
+    replayer = Replayer.of(
+        nodes,
+        tables=frozenset(tables_of(job.plan)),
+        strategy="RW" if replay == "auto" else replay,
+    ).with_tables(tables)
+    columns = {name: _needed(job, name) for name in job.plan.sources}
+    query = RevisedQuery(
+        folder=past.folder,
+        replayer=replayer,
+        archives=archives,
+        columns=columns,
+        revised=frozenset(
+            name for name, promise in job.promises.items() if promise.late == "revise"
+        ),
+        outputs=tuple(job.plan.stages[index].schema for index in job.plan.outputs),
+        control=ControlFolder(Folder.at(opened.control)),
+        response=past.response,
+        next_batch=opened.next_batch,
+    )
+    return Reviser(query)
+
+
+def _needed(job: Job, source: str) -> pa.Schema:
+    schema = job.plan.sources[source].schema
+    return pa.schema([schema.field(name) for name in job.columns(source)])

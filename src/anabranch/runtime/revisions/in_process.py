@@ -1,0 +1,89 @@
+"""Revisions of a query that runs in this process: the past is in memory, replay is at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import final
+
+from anabranch.kernels.plan.late_rows import LateRows, open_bound
+from anabranch.model.batch import EventBatch
+from anabranch.model.revision import Revision
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.revisions.corrections import due
+from anabranch.runtime.revisions.past import PastInMemory
+from anabranch.runtime.revisions.replayer import Replayer
+
+
+@final
+@dataclass(slots=True, eq=False)
+class CorrectionInProcess:
+    """Late rows of a source in a batch, and how far answers are corrected for them."""
+
+    source: str
+    batch: int
+    rows: EventBatch
+    bound: int
+    earlier: Mapping[str, Collection[int]]
+    done: int = BEGINNING
+
+
+@final
+class ReviserInProcess:
+    """Takes late rows, and replays what they change as far as it is settled."""
+
+    def __init__(self, replayer: Replayer) -> None:
+        """Nothing has come yet."""
+        self._replayer = replayer
+        self._past = PastInMemory()
+        self._waiting: list[CorrectionInProcess] = []
+        self._taken: dict[str, frozenset[int]] = {}
+        self._number = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many corrections wait until all that they change is settled."""
+        return len(self._waiting)
+
+    def take(
+        self,
+        batch: int,
+        came: Mapping[str, EventBatch],
+        withheld: Mapping[str, EventBatch],
+        promised: Mapping[str, Time],
+        revised: Collection[str],
+    ) -> dict[str, LateRows]:
+        """Keep what a batch brought; what goes into the query of its late rows.
+
+        Args:
+            batch: Its number.
+            came: The rows of each source, the late ones among them.
+            withheld: What of them the query does not take in.
+            promised: How far each source had promised before the batch.
+            revised: The sources whose late rows become revisions.
+        """
+        late: dict[str, LateRows] = {}
+        for name, rows in came.items():
+            own = withheld.get(name)
+            self._past.add(name, batch, rows, own)
+            if name in revised and own is not None and len(own):
+                bound = open_bound(self._replayer.plan, name, promised[name])
+                late[name] = LateRows(own, bound)
+                earlier = dict(self._taken)
+                self._waiting.append(CorrectionInProcess(name, batch, own, int(bound), earlier))
+                self._taken[name] = self._taken.get(name, frozenset()) | {batch}
+        return late
+
+    def ready(self, stable: Time) -> list[Revision]:
+        """The revisions of the output that can be computed once it is settled so far."""
+        found: list[Revision] = []
+        for one, first, last in due(self._waiting, stable):
+            reach = self._replayer.reach(one.source, one.rows, (first, last))
+            (output,) = self._replayer.replay(self._past, one.source, one.rows, reach, one.earlier)
+            one.done = int(last)
+            revision = Revision.of(self._number + 1, output)
+            if revision is not None:
+                self._number += 1
+                found.append(revision)
+        self._waiting = [each for each in self._waiting if each.done < each.bound]
+        return found

@@ -1,0 +1,102 @@
+"""What a query has been told of its sources, so that it can be computed again.
+
+The past of a source is kept as it came. What the query took in is another thing: late rows were
+dropped, clipped, or put aside for a revision. So beside the rows there is what was *withheld*,
+batch by batch, as moves to be subtracted. What the query believes is what came, less what is
+withheld and has not become a revision yet.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from typing import TypeAlias, final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.plan.replay import past_events
+from anabranch.model.batch import EventBatch
+from anabranch.model.revision import reversed_changes
+from anabranch.model.time import BEGINNING, FOREVER, Time
+
+Span: TypeAlias = tuple[Time, Time]
+"""The instants from the first one on, before the last one."""
+
+ALWAYS: Span = (BEGINNING, FOREVER)
+
+
+def touching(rows: EventBatch, span: Span) -> EventBatch:
+    """The moves that change something in a span."""
+    low, high = np.minimum(rows.end, rows.new_end), np.maximum(rows.end, rows.new_end)
+    return rows.where((low < span[1]) & (high > span[0]) & (low < high))
+
+
+class Past(ABC):
+    """The rows of all sources of a query, batch by batch."""
+
+    @abstractmethod
+    def schema(self, source: str) -> pa.Schema:
+        """The payload columns that are kept of a source."""
+
+    @abstractmethod
+    def rows(self, source: str, span: Span) -> Iterable[EventBatch]:
+        """What came of a source and may matter in a span, in the order of arrival."""
+
+    @abstractmethod
+    def withheld(self, source: str, span: Span) -> Iterable[tuple[int, EventBatch]]:
+        """What was not taken in, with the batch it came in."""
+
+    def oldest(self, source: str) -> Time:
+        """Nothing is missing of a source from here on."""
+        del source
+        return BEGINNING
+
+    def believed(self, source: str, span: Span, revised: Collection[int]) -> EventBatch:
+        """The events of a source in a span, as the query believes them.
+
+        Args:
+            source: The name of the source.
+            span: Snapshots inside it are right.
+            revised: The batches whose withheld rows have become a revision since.
+        """
+        nothing = EventBatch.empty(self.schema(source))
+        rows = [touching(each, span) for each in self.rows(source, span)]
+        missing = [
+            reversed_changes(touching(each, span))
+            for batch, each in self.withheld(source, span)
+            if batch not in revised
+        ]
+        return past_events(EventBatch.concat([nothing, *rows, *missing]), *span)
+
+
+@final
+class PastInMemory(Past):
+    """The past of a query that runs in this process, over files that end."""
+
+    def __init__(self) -> None:
+        """Nothing has come yet."""
+        self._rows: dict[str, list[EventBatch]] = {}
+        self._withheld: dict[str, list[tuple[int, EventBatch]]] = {}
+        self._schemas: dict[str, pa.Schema] = {}
+
+    def add(self, source: str, batch: int, rows: EventBatch, withheld: EventBatch | None) -> None:
+        """Keep what a batch brought."""
+        self._schemas[source] = rows.schema
+        self._rows.setdefault(source, []).append(rows)
+        if withheld is not None and len(withheld):
+            self._withheld.setdefault(source, []).append((batch, withheld))
+
+    def schema(self, source: str) -> pa.Schema:
+        """The columns of the rows that came."""
+        return self._schemas[source]
+
+    def rows(self, source: str, span: Span) -> Iterable[EventBatch]:
+        """All of it: whoever asks picks what touches the span."""
+        del span
+        return self._rows.get(source, [])
+
+    def withheld(self, source: str, span: Span) -> Iterable[tuple[int, EventBatch]]:
+        """All of it."""
+        del span
+        return self._withheld.get(source, [])

@@ -1,0 +1,175 @@
+"""From a correction of an input to the corrections of the answers, by replay."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias, final
+
+from anabranch.algebra.analysis.reach import affected, needed
+from anabranch.algebra.node import Node
+from anabranch.errors import StreamError
+from anabranch.kernels.plan.compile import compile_plan, with_tables
+from anabranch.kernels.plan.replay import replayed_changes
+from anabranch.kernels.plan.stage import PhysicalPlan
+from anabranch.model.batch import EventBatch
+from anabranch.model.revision import clipped_changes, snapshot_changes
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.revisions.past import ALWAYS, Past, Span
+
+Strategy: TypeAlias = Literal["RA", "RM", "RW"]
+"""Replay all that is archived; what the lineage of answers names; what the windows reach."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What a correction can change, and what has to be replayed to know it.
+
+    Attributes:
+        strategy: How the replayed stretches were found.
+        changes: The instants of the source that it is about.
+        answers: The instants of the answers that may change.
+        inputs: Per source, the instants that are replayed.
+    """
+
+    strategy: Strategy
+    changes: Span
+    answers: Span
+    inputs: Mapping[str, Span] = field(default_factory=dict)
+
+
+def span_of(changes: EventBatch) -> Span:
+    """The instants that changes are about; an empty span where there are none."""
+    if not len(changes):
+        return BEGINNING, BEGINNING
+    low = min(int(changes.end.min()), int(changes.new_end.min()))
+    high = max(int(changes.end.max()), int(changes.new_end.max()))
+    return Time(low), Time(high)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayer:
+    """Computes what corrections of sources change in the answers of queries.
+
+    Attributes:
+        nodes: The logical plans, one per output, that `plan` was compiled from.
+        plan: The stages, with speculative emission.
+        strategy: How to find what has to be replayed.
+    """
+
+    nodes: tuple[Node, ...]
+    plan: PhysicalPlan
+    strategy: Strategy = "RW"
+
+    @staticmethod
+    def of(
+        nodes: Sequence[Node],
+        *,
+        tables: frozenset[str] = frozenset(),
+        strategy: Strategy = "RW",
+    ) -> Replayer:
+        """For queries with these plans, which look up in these tables.
+
+        Operators that only hold rows back until they are settled are left out: nothing is settled
+        while the past is replayed.
+        """
+        at_once = tuple(map(_at_once, nodes))
+        plan = compile_plan(*at_once, tables=tables)
+        return Replayer(nodes=at_once, plan=plan, strategy=strategy)
+
+    def with_tables(self, paths: Mapping[str, str]) -> Replayer:
+        """The same, which knows the files of the tables that it looks up in."""
+        return replace(self, plan=with_tables(self.plan, paths))
+
+    def reach(self, source: str, changes: EventBatch, within: Span = ALWAYS) -> Reach:
+        """What a correction of a source can change in a span, and what that takes."""
+        changed = span_of(snapshot_changes(changes))
+        reached = [affected(node, source, changed) for node in self.nodes if _reads(node, source)]
+        answers = _hull([_common(each, within) for each in reached])
+        if self.strategy == "RA":
+            inputs = dict.fromkeys(self.plan.sources, ALWAYS)
+            return Reach(strategy="RA", changes=changed, answers=answers, inputs=inputs)
+        spans: dict[str, list[Span]] = {}
+        for node in self.nodes:
+            for name, span in needed(node, answers).items():
+                spans.setdefault(name, []).append(span)
+        inputs = {name: _hull(each) for name, each in spans.items()}
+        return Reach(strategy=self.strategy, changes=changed, answers=answers, inputs=inputs)
+
+    def replay(
+        self,
+        past: Past,
+        source: str,
+        changes: EventBatch,
+        reach: Reach,
+        revised: Mapping[str, Collection[int]],
+    ) -> list[EventBatch]:
+        """The changes of the answers, per output.
+
+        Args:
+            past: The archived input.
+            source: The source that is corrected.
+            changes: The correction, as moves.
+            reach: What `reach` says of it.
+            revised: Per source, the batches whose late rows are revisions that count already.
+
+        Raises:
+            StreamError: The archive does not go back far enough.
+        """
+        if reach.answers[0] >= reach.answers[1]:
+            return [EventBatch.empty(self.plan.stages[at].schema) for at in self.plan.outputs]
+        refuse_missing(past, reach, self.plan)
+        believed = {
+            name: past.believed(name, span, revised.get(name, ()))
+            for name, span in reach.inputs.items()
+            if name in self.plan.sources
+        }
+        own = clipped_changes(snapshot_changes(changes), *reach.inputs[source])
+        return replayed_changes(self.plan, believed, {source: own}, reach.answers)
+
+
+def refuse_missing(past: Past, reach: Reach, plan: PhysicalPlan) -> None:
+    """Refuse a replay of input that is no longer there.
+
+    Raises:
+        StreamError: The archive of a source begins later than what is needed.
+    """
+    for name, (first, last) in reach.inputs.items():
+        oldest = past.oldest(name)
+        if first < oldest and last > first and name in plan.sources:
+            clock = plan.sources[name].clock
+            shown = str if clock is None else clock.format
+            raise StreamError(
+                "the archive no longer has what a revision needs",
+                where=f"source '{name}': needed [{shown(first)}, {shown(last)}), "
+                f"archived from {shown(oldest)} on",
+                hint="keep more of the source (KEEP), or correct the answers elsewhere; the "
+                "revision is in quarantine, and the query goes on without it",
+            )
+
+
+def _at_once(node: Node) -> Node:
+    """The plan without operators that only wait."""
+    inputs = tuple(map(_at_once, node.inputs))
+    if node.holds_back and node.traits.same_snapshots:
+        (below,) = inputs
+        return below
+    return node.with_inputs(*inputs) if inputs != node.inputs else node
+
+
+def _reads(node: Node, source: str) -> bool:
+    return any(getattr(each, "name", None) == source for each in node.walk() if not each.inputs)
+
+
+def _common(one: Span, other: Span) -> Span:
+    return Time(max(one[0], other[0])), Time(min(one[1], other[1]))
+
+
+def _hull(spans: Sequence[Span]) -> Span:
+    """The least span that holds all of them; empty ones do not count."""
+    there = [span for span in spans if span[0] < span[1]]
+    if not there:
+        return BEGINNING, BEGINNING
+    return min(first for first, _ in there), max(last for _, last in there)

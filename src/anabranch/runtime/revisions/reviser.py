@@ -1,0 +1,396 @@
+"""Corrects the past of a running query, beside it: a thread of the driver.
+
+Who does what, in the order of a correction:
+
+    task         leaves late rows in `withheld/` and where all rows are in `arrived/`
+    committer    when the batch is committed: adds to the archives, writes `<id>.json`: received
+    this thread  when enough is settled: finds the reach (planned), replays it, writes the changes
+                 (computed), and hands a command `revise <serial>` to the control stream
+    planner      takes the command into a batch, as it takes rows
+    committer    finds the command in the results of that batch: the changes go to the sinks in one
+                 commit with the rows of the batch, then the record says so: committed
+
+A crash at any point leaves records from which the next start goes on. The batch that brings the
+changes is written down by the planner before it runs, so a batch that is repeated brings them
+again, and no other batch does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+import pyarrow as pa
+
+from anabranch.errors import AnabranchError, EngineError
+from anabranch.kernels.contract.command import Command
+from anabranch.model.batch import EventBatch
+from anabranch.model.record import REPORT, plain, record
+from anabranch.model.revision import Revision, snapshot_changes
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.archive.archive import Archive
+from anabranch.runtime.archive.arrived import ArrivedFolder, ArrivedPart, WithheldFolder
+from anabranch.runtime.revisions.corrections import due
+from anabranch.runtime.revisions.past import ALWAYS
+from anabranch.runtime.revisions.records import (
+    CorrectionFolder,
+    CorrectionRecord,
+    CorrectionStatus,
+    EmittedStep,
+)
+from anabranch.runtime.revisions.replayer import Replayer, span_of
+from anabranch.runtime.revisions.stored_past import StoredPast
+from anabranch.runtime.sources.archived.pieces import ArchivedBatch
+from anabranch.runtime.store.busy import BusyMark
+from anabranch.runtime.store.control import ControlFolder
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.phases import reached
+from anabranch.runtime.workers.part_log import Response
+
+_PROGRESS: Final = "progress.json"
+_CUT_EVERY: Final = 64
+"""Batches between two looks at what archives need not keep."""
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class OutputProgress:
+    """How far all outputs were settled, after a batch; as it is in `revisions/progress.json`."""
+
+    batch: int
+    stable: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisedQuery:
+    """What the reviser has to know of a query.
+
+    Attributes:
+        folder: The folder `revisions` of its checkpoint.
+        replayer: Its plan.
+        archives: Per source, what came.
+        columns: Per source, the columns that the query needs.
+        revised: The sources with LATE REVISE.
+        outputs: The columns of each output.
+        control: Its control stream.
+        response: What late rows lead to.
+        next_batch: The batch that comes next.
+    """
+
+    folder: str
+    replayer: Replayer
+    archives: Mapping[str, Archive]
+    columns: Mapping[str, pa.Schema]
+    revised: frozenset[str]
+    outputs: tuple[pa.Schema, ...]
+    control: ControlFolder
+    response: Response = "emit"
+    next_batch: int = 0
+
+
+class Reviser:
+    """Takes note of what batches bring, and computes the revisions of their late rows."""
+
+    def __init__(self, query: RevisedQuery, *, now: Callable[[], int] = _now) -> None:
+        """Go on where the records in the checkpoint end."""
+        self._query = query
+        self._now = now
+        self._folder = Folder.at(query.folder)
+        self._records = CorrectionFolder(self._folder)
+        self._busy = BusyMark(self._folder)
+        self._arrived = ArrivedFolder.of(query.folder)
+        self._changed = threading.Condition()
+        self._all = {each.id: each for each in self._records.read()}
+        self._batch, self._stable = self._progress()
+        self._failure: AnabranchError | None = None
+        self._is_closing = False
+        self._works = False
+        self._put_again()
+        self._note()
+        self._thread = threading.Thread(target=self._work, name="anabranch-reviser", daemon=True)
+        self._thread.start()
+
+    @property
+    def corrections(self) -> list[CorrectionRecord]:
+        """All records, oldest first."""
+        with self._changed:
+            return list(self._all.values())
+
+    def revisions(self, commands: Sequence[Command]) -> list[list[Revision]]:
+        """Per output, the revisions that a batch with these commands brings."""
+        found: list[list[Revision]] = [[] for _ in self._query.outputs]
+        for serial in _serials(commands):
+            correction, step = self._of_serial(serial)
+            for number, schema in enumerate(self._query.outputs):
+                revision = self._records.revision(correction, step, number, schema)
+                if revision is not None:
+                    found[number].append(revision)
+        return found
+
+    def committed(self, batch: int, commands: Sequence[Command], stables: Sequence[Time]) -> None:
+        """Take note of a batch that the sinks have."""
+        with self._changed:
+            for serial in _serials(commands):
+                correction, step = self._of_serial(serial)
+                steps = list(correction.emissions)
+                steps[step] = replace(steps[step], committed=batch)
+                self._write(_settled(replace(correction, emissions=tuple(steps))))
+                reached("revision committed", correction.id)
+            self._take(batch)
+            self._batch, self._stable = batch, Time(min(stables))
+            if any(each.is_open for each in self._all.values()):
+                progress = OutputProgress(batch, int(self._stable))
+                self._folder.write_json(_PROGRESS, plain(progress))
+            self._note()
+            self._changed.notify_all()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until there is nothing to compute; whether that is so.
+
+        Raises:
+            AnabranchError: The thread has failed.
+        """
+        with self._changed:
+            idle = self._changed.wait_for(
+                lambda: self._failure is not None or self._is_closing or not self._is_busy, timeout
+            )
+            if self._failure is not None:
+                raise self._failure
+            return idle
+
+    def close(self) -> None:
+        """End the thread; a replay that is under way is done again by the next start."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        if self._thread is not threading.current_thread():
+            self._thread.join(timeout=30)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something is being computed, or is computed and waits for a batch."""
+        with self._changed:
+            waits = any(
+                step.committed is None for each in self._all.values() for step in each.emissions
+            )
+            return self._failure is None and not self._is_closing and (self._is_busy or waits)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._works or bool(self._due())
+
+    def _note(self) -> None:
+        """Keep the mark for the planner true."""
+        self._busy.set(self._is_busy and self._failure is None)
+
+    def _progress(self) -> tuple[int, Time]:
+        content = self._folder.read_json(_PROGRESS)
+        before = self._query.next_batch - 1
+        if content is None:
+            return before, BEGINNING
+        where = f"{self._folder.path}/{_PROGRESS}"
+        found = record(OutputProgress, content, where=where, hint=REPORT)
+        return before, Time(found.stable) if found.batch <= before else BEGINNING
+
+    def _put_again(self) -> None:
+        """Hand in commands that a crash may have kept from being handed in."""
+        waiting = {
+            step.serial
+            for each in self._all.values()
+            for step in each.emissions
+            if step.committed is None
+        }
+        if waiting:
+            there = {
+                note.content.get("value")
+                for note in self._query.control.notes()
+                if isinstance(note.content, dict) and note.content.get("verb") == "revise"
+            }
+            for serial in sorted(waiting - there):
+                self._query.control.put(Command(verb="revise", value=serial))
+
+    def _of_serial(self, serial: int) -> tuple[CorrectionRecord, int]:
+        for each in self._all.values():
+            for step, emitted in enumerate(each.emissions):
+                if emitted.serial == serial:
+                    return each, step
+        raise EngineError(
+            f"revision {serial} is not in the checkpoint",
+            where=self._folder.path,
+            hint="restore the checkpoint from a copy, or start the query with a new checkpoint",
+        )
+
+    def _write(self, correction: CorrectionRecord) -> None:
+        self._records.write(correction)
+        self._all[correction.id] = correction
+
+    def _take(self, batch: int) -> None:
+        """Add what a batch brought to the archives, and note what came late."""
+        parts: dict[str, list[ArrivedPart]] = {}
+        for part in self._arrived.take(batch):
+            parts.setdefault(part.source, []).append(part)
+        for source, own in parts.items():
+            archive = self._query.archives[source]
+            entry = ArchivedBatch(
+                batch=batch,
+                pieces=tuple(piece for part in own for piece in part.pieces),
+                promised=max(max(part.reached, part.promised) for part in own),
+                known_at=self._now(),
+            )
+            archive.add(entry)
+            late = [part for part in own if part.withheld]
+            if late and source in self._query.revised:
+                self._receive(source, batch, late)
+            if batch % _CUT_EVERY == 0 and not any(each.is_open for each in self._all.values()):
+                archive.cut(Time(entry.promised))
+
+    def _receive(self, source: str, batch: int, late: Sequence[ArrivedPart]) -> None:
+        is_known = any((each.source, each.batch) == (source, batch) for each in self._all.values())
+        if is_known:
+            return
+        first, last = span_of(self._late_rows(source, batch))
+        response = self._query.response
+        bound = max(part.bound for part in late)
+        correction = CorrectionRecord(
+            id=max(self._all, default=0) + 1,
+            source=source,
+            batch=batch,
+            rows=sum(part.withheld for part in late),
+            first=int(first),
+            last=int(last),
+            bound=bound,
+            known_at=self._now(),
+        )
+        if response != "emit":
+            status: CorrectionStatus = "ignored" if response == "ignore" else "archived"
+            correction = replace(correction, status=status, done=bound)
+        self._write(correction)
+        reached("revision received", correction.id)
+
+    def _late_rows(self, source: str, batch: int) -> EventBatch:
+        schema = self._query.columns[source]
+        folder = WithheldFolder.of(self._query.folder, source)
+        rows = [each for _, each in folder.read(schema, ALWAYS, batch, batch=batch)]
+        return snapshot_changes(EventBatch.concat([EventBatch.empty(schema), *rows]))
+
+    def _due(self) -> list[tuple[CorrectionRecord, Time, Time]]:
+        return due([each for each in self._all.values() if each.is_open], self._stable)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._works = False
+                self._note()
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._is_closing or bool(self._due()))
+                if self._is_closing:
+                    return
+                todo, batch = self._due(), self._batch
+                self._works = True
+            try:
+                for correction, first, last in todo:
+                    if not self._goes_on():
+                        return
+                    self._compute(correction, first, last, batch)
+            except AnabranchError as problem:
+                self._fail(problem)
+                return
+            except Exception as problem:  # noqa: BLE001 (a thread must not die silently)
+                self._fail(EngineError(f"a revision failed: {problem}", hint=REPORT))
+                return
+
+    def _goes_on(self) -> bool:
+        with self._changed:
+            return not self._is_closing
+
+    def _fail(self, problem: AnabranchError) -> None:
+        with self._changed:
+            self._failure, self._works = problem, False
+            self._note()
+            self._changed.notify_all()
+
+    def _compute(self, correction: CorrectionRecord, first: Time, last: Time, batch: int) -> None:
+        began = time.perf_counter()
+        query = self._query
+        changes = self._late_rows(correction.source, correction.batch)
+        reach = query.replayer.reach(correction.source, changes, (first, last))
+        with self._changed:
+            self._write(replace(correction, status="planned"))
+        reached("revision planned", correction.id)
+        past = StoredPast(query.folder, query.archives, query.columns, batch)
+        try:
+            outputs = query.replayer.replay(
+                past, correction.source, changes, reach, self._earlier(correction)
+            )
+        except AnabranchError as problem:
+            with self._changed:
+                reason = str(problem)
+                self._write(
+                    replace(correction, status="quarantined", done=int(last), reason=reason)
+                )
+            return
+        with self._changed:
+            numbers = self._numbers(outputs)
+            step = EmittedStep(
+                serial=self._next_serial(),
+                upto=int(last),
+                numbers=numbers,
+                rows=tuple(len(each) for each in outputs),
+                committed=None if any(numbers) else batch,
+                strategy=reach.strategy,
+                answers=(int(reach.answers[0]), int(reach.answers[1])),
+                inputs={name: (int(a), int(b)) for name, (a, b) in reach.inputs.items()},
+                replayed=past.read,
+                seconds=round(time.perf_counter() - began, 4),
+            )
+            for number, changed in enumerate(outputs):
+                if numbers[number]:
+                    at = len(correction.emissions)
+                    self._records.write_changes(correction.id, at, number, changed)
+            steps = (*correction.emissions, step)
+            done = replace(correction, status="computed", done=int(last), emissions=steps)
+            self._write(_settled(done))
+            reached("revision computed", correction.id)
+            if any(numbers):
+                query.control.put(Command(verb="revise", value=step.serial))
+                reached("revision handed in", correction.id)
+
+    def _earlier(self, correction: CorrectionRecord) -> dict[str, set[int]]:
+        """The batches whose late rows count already, per source."""
+        found: dict[str, set[int]] = {}
+        for each in self.corrections:
+            if each.id < correction.id and each.is_applied:
+                found.setdefault(each.source, set()).add(each.batch)
+        return found
+
+    def _numbers(self, outputs: Sequence[EventBatch]) -> tuple[int, ...]:
+        """The number of the revision that each output gets; 0 where nothing changes."""
+        last = [0] * len(outputs)
+        for each in self._all.values():
+            for step in each.emissions:
+                last = [max(a, b) for a, b in zip(last, step.numbers, strict=True)]
+        return tuple(n + 1 if len(rows) else 0 for n, rows in zip(last, outputs, strict=True))
+
+    def _next_serial(self) -> int:
+        serials = [step.serial for each in self._all.values() for step in each.emissions]
+        return max(serials, default=0) + 1
+
+
+def _settled(correction: CorrectionRecord) -> CorrectionRecord:
+    """The record, committed if all of it is in the output."""
+    waits = any(step.committed is None for step in correction.emissions)
+    if correction.done < correction.bound or waits:
+        return correction
+    return replace(correction, status="committed")
+
+
+def _serials(commands: Sequence[Command]) -> list[int]:
+    return [each.value for each in commands if each.verb == "revise" and each.value is not None]

@@ -1,0 +1,108 @@
+"""What a task remembers of the rows of its part, for replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, final
+
+from anabranch.kernels.plan.late_rows import LateRows, open_bound
+from anabranch.kernels.plan.stage import PhysicalPlan
+from anabranch.model.arrivals import Arrivals
+from anabranch.model.batch import EventBatch
+from anabranch.model.clock import Clock
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.archive.arrived import ArrivedFolder, ArrivedPart, WithheldFolder
+from anabranch.runtime.archive.bucket import write_bucket
+from anabranch.runtime.sources.archived.pieces import Piece
+from anabranch.runtime.sources.files.reader import FileSplit
+from anabranch.runtime.store.folder import Folder
+
+Response: TypeAlias = Literal["ignore", "archive", "emit"]
+"""What late rows of a source with LATE REVISE lead to."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastJob:
+    """What workers of a query have to know to keep its past.
+
+    Attributes:
+        folder: The folder `revisions` of the checkpoint.
+        copied: The sources whose rows are copied, and the folder of their archive. The rows of the
+            others stay where they are, and are referred to.
+        response: What late rows of sources with LATE REVISE lead to.
+    """
+
+    folder: str
+    copied: Mapping[str, str] = field(default_factory=dict)
+    response: Response = "emit"
+
+
+@final
+class PartLog:
+    """The past of one part of a source in one batch, while a task reads it."""
+
+    def __init__(
+        self, job: PastJob, plan: PhysicalPlan, source: str, part: int, batch: int, promised: Time
+    ) -> None:
+        """Nothing has been read; `promised` is what the source had promised before the batch."""
+        self._job = job
+        self._source = source
+        self._part = part
+        self._batch = batch
+        self._promised = promised
+        self._bound = open_bound(plan, source, promised)
+        self._pieces: list[Piece] = []
+        self._withheld: list[EventBatch] = []
+
+    @property
+    def emits(self) -> bool:
+        """Whether late rows lead to revisions of the output."""
+        return self._job.response == "emit"
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the rows go into the archive, because they cannot be read again."""
+        return self._source in self._job.copied
+
+    def refer(self, split: FileSplit, arrivals: Arrivals) -> None:
+        """Note rows that can be read again from where they are."""
+        own = Piece.of(split, [arrivals.batch])
+        last = self._pieces[-1] if self._pieces else None
+        if last is not None and last.split == split:
+            first, until = min(last.first, own.first), max(last.last, own.last)
+            self._pieces[-1] = Piece(split, first, until, last.rows + own.rows)
+        else:
+            self._pieces.append(own)
+
+    def copy(self, rows: EventBatch, clock: Clock) -> None:
+        """Write rows into the archive."""
+        folder = Folder.at(self._job.copied[self._source])
+        message = len(self._pieces)
+        piece = write_bucket(
+            folder, rows, batch=self._batch, part=self._part, message=message, clock=clock
+        )
+        self._pieces.append(piece)
+
+    def withhold(self, rows: EventBatch) -> LateRows:
+        """Keep rows that are not taken in as they came."""
+        self._withheld.append(rows)
+        return LateRows(rows, self._bound)
+
+    def close(self, reached: Time) -> None:
+        """Write it down."""
+        withheld = sum(map(len, self._withheld))
+        if withheld:
+            folder = WithheldFolder.of(self._job.folder, self._source)
+            folder.write(self._batch, self._part, EventBatch.concat(self._withheld))
+        part = ArrivedPart(
+            source=self._source,
+            part=self._part,
+            pieces=tuple(self._pieces),
+            promised=int(self._promised),
+            bound=int(self._bound) if withheld else int(BEGINNING),
+            withheld=withheld,
+            reached=int(reached),
+        )
+        ArrivedFolder.of(self._job.folder).write(self._batch, part)

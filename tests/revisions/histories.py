@@ -1,0 +1,138 @@
+"""Histories with late rows, run in this process with their revisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from hypothesis import strategies as st
+
+from anabranch.algebra.node import Node
+from anabranch.kernels.plan.compile import Emission, compile_plan
+from anabranch.kernels.plan.local_runner import LocalRunner
+from anabranch.model.batch import EventBatch
+from anabranch.model.logical import LogicalStream
+from anabranch.model.revision import Revision
+from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.runtime.revisions.in_process import ReviserInProcess
+from anabranch.runtime.revisions.replayer import Replayer, Strategy
+from anabranch.testing.oracle import meaning
+from anabranch.testing.physical import KitStable, PhysicalStream
+from anabranch.testing.strategies import batchings, instants
+
+Step = Mapping[str, EventBatch]
+
+
+def without_promises(stream: PhysicalStream) -> PhysicalStream:
+    moves = tuple(each for each in stream.elements if not isinstance(each, KitStable))
+    return PhysicalStream(stream.schema, moves)
+
+
+@st.composite
+def broken_promises(
+    draw: st.DrawFn, /, **named: st.SearchStrategy[PhysicalStream]
+) -> list[dict[str, EventBatch]]:
+    """Batches of streams that promise anything at any time, and may not keep it."""
+    steps: list[dict[str, EventBatch]] = []
+    waiting = {
+        name: draw(stream.map(without_promises).flatmap(batchings))
+        for name, stream in named.items()
+    }
+    promised = dict.fromkeys(named, BEGINNING)
+    while any(waiting.values()):
+        left = [name for name, batches in waiting.items() if batches]
+        chosen = draw(st.lists(st.sampled_from(left), min_size=1, unique=True))
+        step = {}
+        for name in sorted(chosen):
+            batch = waiting[name].pop(0)
+            if draw(st.booleans()):
+                promised[name] = Time(max(promised[name], draw(instants())))
+            step[name] = batch.with_stable(promised[name])
+        steps.append(step)
+    if draw(st.booleans()):
+        steps.append(
+            {name: EventBatch.empty(step[name].schema, FOREVER) for step in steps for name in step}
+        )
+    return steps
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What left, batch by batch: revisions in front of the rows of their batch."""
+
+    batches: list[EventBatch]
+    revisions: list[list[Revision]]
+    came: dict[str, list[EventBatch]]
+    waiting: int
+
+    def snapshots(self) -> LogicalStream:
+        changes = [each.changes for batch in self.revisions for each in batch]
+        return LogicalStream.of_batches([*self.batches, *changes])
+
+
+def run_revised(
+    node: Node,
+    steps: Sequence[Step],
+    *,
+    emit: Emission = "speculative",
+    strategy: Strategy = "RW",
+) -> Outcome:
+    """Run a plan over batches whose late rows are revisions."""
+    runner = LocalRunner(compile_plan(node, emit=emit))
+    reviser = ReviserInProcess(Replayer.of([node], strategy=strategy))
+    sources = runner.plan.sources
+    promised = dict.fromkeys(sources, BEGINNING)
+    came: dict[str, list[EventBatch]] = {name: [] for name in sources}
+    batches: list[EventBatch] = []
+    revisions: list[list[Revision]] = []
+    stable = BEGINNING
+    for number, step in enumerate(steps):
+        own = {name: batch for name, batch in step.items() if name in sources}
+        on_time, late = {}, {}
+        for name, batch in own.items():
+            is_late = np.minimum(batch.end, batch.new_end) < promised[name]
+            late[name], on_time[name] = batch.where(is_late), batch.where(~is_late)
+            came[name].append(batch)
+        sent = reviser.take(number, own, late, promised, frozenset(own))
+        revisions.append(reviser.ready(stable))
+        output = runner.step(on_time, late=sent)
+        batches.append(output)
+        stable = output.stable
+        for name, batch in own.items():
+            promised[name] = Time(max(promised[name], batch.stable))
+    revisions.append(reviser.ready(stable))
+    return Outcome(batches, revisions, came, reviser.waiting)
+
+
+def assert_revised(
+    node: Node,
+    steps: Sequence[Step],
+    *,
+    emit: Emission = "speculative",
+    strategy: Strategy = "RW",
+) -> Outcome:
+    """The output with its revisions is the meaning of the plan over all that came."""
+    found = run_revised(node, steps, emit=emit, strategy=strategy)
+    streams = {name: LogicalStream.of_batches(batches) for name, batches in found.came.items()}
+    wanted = meaning(node, streams)
+    stable, number = BEGINNING, 0
+    seen: list[EventBatch] = []
+    for revisions, batch in zip(found.revisions, [*found.batches, None]):
+        for revision in revisions:
+            number += 1
+            assert revision.number == number
+            assert revision.last <= stable
+            seen.append(revision.changes)
+        LogicalStream.of_batches(seen)  # no payload holds less than never
+        if batch is not None:
+            seen.append(batch)
+            stable = batch.stable
+    # What waits for the output to be settled is missing where it is not.
+    at_once = emit == "speculative" and not any(each.holds_back for each in node.walk())
+    before = FOREVER if at_once and not found.waiting else stable
+    difference = found.snapshots().difference(wanted, before)
+    assert not difference, difference
+    return found
