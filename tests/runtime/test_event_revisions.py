@@ -130,6 +130,15 @@ def test_two_revisions_of_one_batch_follow_each_other() -> None:
     ]
 
 
+def test_several_payloads_are_cut_in_one_batch() -> None:
+    both = Round(rows(Insert({"k": 1}, 15, 40), Insert({"k": 2}, 15, 40)))
+    cut = revision(1, [Adjust({"k": k}, 20, 30, 20) for k in (1, 2)], SCHEMA)
+    ends = [Adjust({"k": 1}, 15, 40, 35), Adjust({"k": 2}, 15, 40, 36)]
+    rounds = [both, Round(rows(Insert({"k": 2}, 31, 33), *ends), (cut,))]
+    found = after(HISTORY, *rounds)
+    assert [found.known(number) for number in (0, 1)] == [meaning(rounds, n) for n in (0, 1)]
+
+
 def test_what_is_not_there_is_not_withdrawn() -> None:
     found = after(CURRENT, Round(rows(Insert({"k": 1}, 25, 40))), Round(rows(), (CUT,)))
     assert found.rows() == [(1, 30, 40, ALWAYS, NEVER, 1)]

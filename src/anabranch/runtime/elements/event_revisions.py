@@ -96,14 +96,16 @@ def revised_changes(
     inside = np.isin(there.payload, payloads)
     there = _numbered(there.at(inside), np.searchsorted(payloads, there.payload[inside]))
     versions = [each.number if form.keeps_versions else ALWAYS for each in revisions]
-    events = [
-        _numbered(each, np.searchsorted(payloads, payload_hashes(batch))[each.payload])
-        for batch, each in zip(batches, map(signed_events, batches))
-    ]
+
+    def events_of(batch: EventBatch) -> EventRows:
+        found = signed_events(batch)
+        return _numbered(found, np.searchsorted(payloads, payload_hashes(batch))[found.payload])
+
+    events = [events_of(batch) for batch in batches]
     is_cut = np.zeros(len(payloads), np.bool_)
     whole = _whole_events(there, [_added_up(each) for each in events], versions, is_cut)
-    by_move = snapshot_changes(rows.where(is_cut[np.searchsorted(payloads, payload_hashes(rows))]))
-    moved = _numbered(signed_events(by_move), np.searchsorted(payloads, payload_hashes(by_move)))
+    of_cut = is_cut[np.searchsorted(payloads, payload_hashes(rows))]
+    moved = events_of(snapshot_changes(rows.where(of_cut)))
     cut = _cut_events(there, [moved, *events[1:]], versions, is_cut)
     changes = EventRows.concat([*whole, cut])
     every = concat_rows([batch.payload for batch in batches])
