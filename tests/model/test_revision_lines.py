@@ -134,10 +134,13 @@ def test_other_lines_take_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(LineParser, "read", counted)
     rows = b'{"insert": {"k": 1, "n": 3}, "start": 15}\n' * 3
-    found = read_lines(rows + LINE.encode() + rows, KEYS, 10)
-    assert seen == [LINE.encode().rstrip()]
-    assert found.position.tolist() == [10, 11, 12, 14, 15, 16]
-    assert found.revision_positions == (13,)
+    line = LINE.encode()
+    for kept, exactly in ((line, []), (line.replace(b'"to": 30', b'"to": "forever"'), [1])):
+        found = read_lines(rows + kept + rows, KEYS, 10)
+        assert seen == [kept.rstrip()] * len(exactly)
+        assert found.position.tolist() == [10, 11, 12, 14, 15, 16]
+        assert found.revision_positions == (13,)
+        assert len(found.revisions[0].changes) == 2
 
 
 @pytest.mark.parametrize(

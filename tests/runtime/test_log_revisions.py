@@ -21,15 +21,14 @@ from typer.testing import CliRunner
 
 from anabranch.cli.app import app
 from anabranch.errors import StreamError
+from anabranch.merging.jumpstart import _alive, _newest_revision
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
 from anabranch.model.elements import Stable, batch_of
 from anabranch.model.files.stream_file import write_stream
 from anabranch.model.logical import LogicalStream
-from anabranch.model.record import plain, record
 from anabranch.model.revision import Revision
 from anabranch.runtime.sources.files.log_folder import LogFolder, write_revision
-from anabranch.runtime.sources.files.log_records import LogEntry
 from anabranch.runtime.sources.files.units import START, Position, new_log_units
 
 RUNNER = CliRunner()
@@ -82,15 +81,7 @@ def test_a_revision_that_is_committed_again_counts_once(tmp_path: Path) -> None:
     assert as_values(list(log.parts())) == as_values(PARTS)
 
 
-ENTRY = (
-    '{"format":2,"batch":3,"stable":35,"files":[],"revisions":[{"number":7,"first":20,"last":30,'
-    '"file":{"name":"revision-000007.parquet","rows":2,"bytes":1626}}]}'
-)
-
-
 def test_only_entries_with_revisions_have_the_new_format(tmp_path: Path) -> None:
-    found = record(LogEntry, json.loads(ENTRY), where="here")
-    assert json.dumps(plain(found), separators=(",", ":")) == ENTRY
     written_log(tmp_path, PARTS)
     first, second = (json.loads((tmp_path / "_log" / f"{n}.json").read_text()) for n in (0, 1))
     assert (first["format"], second["format"]) == (1, 2)
@@ -191,3 +182,10 @@ def test_a_reader_that_finds_a_gap_says_so(tmp_path: Path) -> None:
         next(units)
     assert no.value.where == f"{tmp_path}; the next one that is there is 3"
     assert "new checkpoint" in (no.value.hint or "")
+
+
+def test_a_jumpstart_takes_events_as_announced_and_counts_on(tmp_path: Path) -> None:
+    log = written_log(tmp_path, PARTS)
+    stable, events = _alive(log, 1)
+    assert (stable, events.start.tolist(), events.new_end.tolist()) == (35, [15], [40])
+    assert [_newest_revision(log, last) for last in (0, 1)] == [0, 2]

@@ -77,6 +77,14 @@ LATER_LOG_ABOUT = (
     '{"format":1,"query":"q","timestamps":true,"chronon":1000,"schema":"/////w==",'
     '"home":"/out/_checkpoint","since":7}'
 )
+REVISED_LOG_ENTRY = (
+    '{"format":2,"batch":3,"stable":35,"files":[],"revisions":[{"number":7,"first":20,"last":30,'
+    '"file":{"name":"revision-000007.parquet","rows":2,"bytes":1626}}]}'
+)
+CUT_LOG_ABOUT = (
+    '{"format":2,"query":"q","timestamps":false,"schema":"/////w==","since":20,"revised":1,'
+    '"base":{"batch":1,"stable":20,"files":[{"name":"base-000001.parquet","rows":1,"bytes":1626}]}}'
+)
 LOST = (
     '{"split":["/in/a/part-000001-000.parquet",0,-1,1,null,null,0],'
     '"problem":"cannot read the file"}'
@@ -113,6 +121,8 @@ QUERY = (
         (LogEntry, LOG_ENTRY),
         (LogAbout, LOG_ABOUT),
         (LogAbout, LATER_LOG_ABOUT),
+        (LogEntry, REVISED_LOG_ENTRY),
+        (LogAbout, CUT_LOG_ABOUT),
         (LostCopy, LOST),
         (Command, COMMAND),
         (FailedWindow, QUARANTINED),
@@ -139,7 +149,7 @@ _SPLITS = st.builds(
     st.none() | TIMES,
     st.none() | COUNTS,
     st.lists(st.tuples(NAMES, st.none() | NAMES), max_size=2).map(tuple),
-    st.sampled_from(["", "delete", "feed"]),
+    st.sampled_from(["", "delete", "feed", "revision"]),
     st.none() | TIMES,
 )
 _POSITIONS = st.dictionaries(NAMES, st.builds(Position, COUNTS, COUNTS), max_size=2)

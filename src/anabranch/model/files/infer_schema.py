@@ -39,7 +39,12 @@ def infer_payload(data: bytes, first_line: int, name: str, schema: pa.Schema) ->
     if both is None:
         return _infer_exactly(data, first_line, name, schema)
     if others is not data:
-        for number, line in revision_lines(data, first_line):
+        lines = list(revision_lines(data, first_line))
+        changed = _infer_changes(b"\n".join(line for _, line in lines))
+        with_changes = None if changed is None else unify(both, changed)
+        if with_changes is not None:
+            return with_changes
+        for number, line in lines:
             both = _infer_exactly(line, number, name, both)
     return both
 
@@ -74,6 +79,21 @@ def _infer_fast(data: bytes) -> pa.Schema | None:
         # A text "forever" of the payload may have been taken for a time.
         return None
     return None
+
+
+def _infer_changes(data: bytes) -> pa.Schema | None:
+    """What Arrow's reader makes of the payloads in revisions, or None where it gives up."""
+    text = with_numbers_for_forever(data)
+    try:
+        whole = pj.ReadOptions(use_threads=False, block_size=len(text) + 1)
+        kind = pj.read_json(pa.BufferReader(text), whole).schema.field("changes").type
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError):
+        return None
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return None
+    payload = _payload_of(pa.schema(list(kind.value_type)))
+    unsure = payload is None or (text is not data and has_time_key(pa.struct(list(payload))))
+    return None if unsure else payload
 
 
 def _payload_of(found: pa.Schema) -> pa.Schema | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, final
 
@@ -17,6 +18,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.files.json_decode import MisfitError, from_wire, has_decimal, wire_type
 from anabranch.model.files.line_parser import LineParser
 from anabranch.model.files.revision_lines import revision_lines, without_revisions
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 TIME_KEYS: Final = ("start", "end", "new_end", "stable")
@@ -61,32 +63,68 @@ class LineReader:
         self, arrivals: Arrivals, exact: LineParser, data: bytes, first_line: int
     ) -> Arrivals:
         """The elements of all other lines, with the revisions among them."""
-        lines = [
-            exact.read(line, self.schema, number)
-            for number, line in revision_lines(data, first_line)
-        ]
+        lines = list(revision_lines(data, first_line))
+        revisions = self._revisions(b"\n".join(line for _, line in lines))
+        if revisions is None:
+            found = [exact.read(line, self.schema, number).revisions for number, line in lines]
+            revisions = [revision for [revision] in found]
         return replace(
             arrivals,
-            revisions=tuple(revision for line in lines for revision in line.revisions),
-            revision_positions=tuple(at for line in lines for at in line.revision_positions),
+            revisions=tuple(revisions),
+            revision_positions=tuple(number for number, _ in lines),
         )
+
+    def _revisions(self, data: bytes) -> list[Revision] | None:
+        """One revision per line, by Arrow's own reader; None where that cannot be sure."""
+        payload = wire_type(pa.struct(list(self.schema)))
+        table = self._parsed(
+            data,
+            lambda time: pa.schema(
+                [
+                    ("revise", pa.int64()),
+                    ("from", time),
+                    ("to", time),
+                    ("changes", pa.list_(pa.struct(list(_wire_schema(payload, time))))),
+                ]
+            ),
+        )
+        if table is None:
+            return None
+        changes = _column(table, "changes")
+        numbers = _column(table, "revise")
+        try:
+            _demand(not changes.null_count and not numbers.null_count)
+            rows = changes.flatten()
+            _demand(not rows.null_count)
+            found = self._arrivals(
+                pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)]),
+                np.arange(len(rows), dtype=np.int64),
+            )
+            first, last = (_times(_column(table, name)) for name in ("from", "to"))
+            _demand(first[1].all() and last[1].all() and not len(found.stables))
+            count = changes.value_lengths().to_numpy()
+            _demand_changes(found.batch, np.repeat(first[0], count), np.repeat(last[0], count))
+            _demand((numbers.to_numpy() >= 1).all() and (count > 0).all())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, MisfitError, _UnsureError):
+            return None
+        bounds = np.r_[0, np.cumsum(count)].tolist()
+        return [
+            Revision(
+                number=number,
+                first=Time(int(first[0][line])),
+                last=Time(int(last[0][line])),
+                changes=found.batch.take(np.arange(bounds[line], bounds[line + 1])),
+            )
+            for line, number in enumerate(numbers.to_pylist())
+        ]
 
     def _read_fast(self, data: bytes, first_line: int) -> Arrivals | None:
         """The same by Arrow's own reader, or None where that cannot be sure."""
         if not data or data.isspace():
             return Arrivals.of([], self.schema)
-        if not data.isascii() and not _is_utf8(data):
-            return None
-        numbers = data
-        if b'"forever"' in data:
-            if has_time_key(pa.struct(list(self.schema))):
-                return None
-            numbers = with_numbers_for_forever(data)
-        for text, time in ((numbers, pa.int64()), (data, pa.string())):
-            table = self._parse(text, time)
-            if table is not None:
-                break
-        else:
+        payload = wire_type(pa.struct(list(self.schema)))
+        table = self._parsed(data, lambda time: _wire_schema(payload, time))
+        if table is None:
             return None
         lines = _line_numbers(data, first_line)
         if len(lines) != table.num_rows:
@@ -96,21 +134,17 @@ class LineReader:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, MisfitError, _UnsureError):
             return None
 
-    def _parse(self, data: bytes, time: pa.DataType) -> pa.Table | None:
-        payload = wire_type(pa.struct(list(self.schema)))
-        wire = pa.schema(
-            [("insert", payload), ("adjust", payload), *((key, time) for key in TIME_KEYS)]
-        )
-        try:
-            return pj.read_json(
-                pa.BufferReader(data),
-                read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
-                parse_options=pj.ParseOptions(
-                    explicit_schema=wire, unexpected_field_behavior="error"
-                ),
-            ).combine_chunks()
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    def _parsed(self, data: bytes, wire: Callable[[pa.DataType], pa.Schema]) -> pa.Table | None:
+        """The lines as a table whose schema depends on how times are written."""
+        if not data.isascii() and not _is_utf8(data):
             return None
+        numbers = data
+        if b'"forever"' in data:
+            if has_time_key(pa.struct(list(self.schema))):
+                return None
+            numbers = with_numbers_for_forever(data)
+        table = _parse(numbers, wire(pa.int64()))
+        return _parse(data, wire(pa.string())) if table is None else table
 
     def _arrivals(self, table: pa.Table, lines: npt.NDArray[np.int64]) -> Arrivals:
         inserts, adjusts = _column(table, "insert"), _column(table, "adjust")
@@ -173,6 +207,32 @@ def has_time_key(kind: pa.DataType) -> bool:
     if pa.types.is_map(kind):
         return has_time_key(kind.key_type) or has_time_key(kind.item_type)
     return pa.types.is_nested(kind) and has_time_key(kind.value_type)
+
+
+def _parse(data: bytes, wire: pa.Schema) -> pa.Table | None:
+    try:
+        return pj.read_json(
+            pa.BufferReader(data),
+            read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=pj.ParseOptions(explicit_schema=wire, unexpected_field_behavior="error"),
+        ).combine_chunks()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _wire_schema(payload: pa.DataType, time: pa.DataType) -> pa.Schema:
+    """The keys of an element."""
+    times = [(key, time) for key in TIME_KEYS]
+    return pa.schema([("insert", payload), ("adjust", payload), *times])
+
+
+def _demand_changes(changes: EventBatch, first: TimeArray, last: TimeArray) -> None:
+    """Changes are inserts and withdrawals within their revisions."""
+    is_insert = changes.end == changes.start
+    ends = np.where(is_insert, changes.new_end, changes.end)
+    _demand((is_insert | (changes.new_end == changes.start)).all())
+    _demand((ends > changes.start).all() and (changes.start >= first).all())
+    _demand((ends <= last).all())
 
 
 class _UnsureError(Exception):
