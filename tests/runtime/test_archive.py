@@ -21,9 +21,11 @@ import anabranch as ab
 from anabranch.errors import EngineError, PlanError, StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, MICROSECONDS
+from anabranch.model.files.stream_parquet import write_parquet
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.bucket import write_bucket
+from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.sources.archived.index import ArchiveIndex
 from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece, Span, inside
 from anabranch.runtime.sources.declare.declared import Declared
@@ -374,6 +376,8 @@ def test_the_archive_of_another_stream_is_not_taken_over(tmp_path: Path) -> None
     other = Archive(Folder.at(str(tmp_path)), None)
     with pytest.raises(PlanError, match="the archive of another stream"):
         other.create("quotes", SCHEMA, MICROSECONDS, copied=True)
+    with pytest.raises(PlanError, match="the archive of another query"):
+        other.create("quotes", SCHEMA, INTEGERS, copied=True, query="another")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "notes.txt").write_text("mine")
     with pytest.raises(PlanError, match="holds something else"):
@@ -441,6 +445,35 @@ def test_row_groups_outside_a_span_are_not_read(
     found = listed(archive.read(keep={"k": pa.array(["k3"])}))
     assert found == [row for row in everything if "k3" in row]
     assert seen == [(6, 8)]
+
+
+@given(
+    parts=st.lists(arrived(), min_size=1, max_size=4),
+    span=spans,
+    keys=st.one_of(st.none(), st.lists(st.sampled_from("abcd"), max_size=2)),
+    group=st.integers(1, 4),
+    as_null=st.booleans(),
+)
+def test_row_groups_of_elements_are_left_out_only_where_nothing_holds(
+    parts: list[EventBatch], span: Span, keys: list[str] | None, group: int, as_null: bool
+) -> None:
+    """Forever is a number where we write elements, and NULL where others do."""
+    with TemporaryDirectory() as path, thresholds(ROW_GROUP_ROWS=group):
+        file = Path(path) / "elements.parquet"
+        if as_null:
+            table = element_table(parts, SCHEMA, after=FOREVER)
+            pq.write_table(table, file, row_group_size=group)
+        else:
+            write_parquet(file, parts, clock=INTEGERS)
+        source = describe_files(str(file), Declared(name="elements", schema=SCHEMA))[0]
+        split = FileSplit(str(file), 0, WHOLE)
+        everything = [each.batch for each in read_split(source, split, SCHEMA.names)]
+        archive = by_reference(Path(path) / "archive", source, [split])
+        wanted = None if keys is None else {"k": pa.array(keys, pa.string())}
+        expected = listed(inside(each, span) for each in everything)
+        assert listed(archive.read(span, keep=wanted)) == [
+            row for row in expected if keys is None or row[0] in keys
+        ]
 
 
 def test_stream_files_are_read_again_by_their_lines(

@@ -61,16 +61,33 @@ class Archive:
         self._spec = spec
         self._known_about: ArchiveAbout | None = None
 
-    def create(self, source: str, schema: pa.Schema, clock: Clock, *, copied: bool) -> None:
+    def create(
+        self, source: str, schema: pa.Schema, clock: Clock, *, copied: bool, query: str = ""
+    ) -> None:
         """Say what the archive is; one that is there already stays as it is.
 
+        Args:
+            source: The name of the source.
+            schema: Its payload columns.
+            clock: How it counts time.
+            copied: Whether the archive holds the rows themselves.
+            query: The identity of the query that writes it. Two queries number their batches each
+                for itself, so they cannot write one archive.
+
         Raises:
-            PlanError: There is another archive, or something else.
+            PlanError: There is the archive of another query or stream, or something else.
         """
-        new = ArchiveAbout.of(source, schema, clock, copied=copied, spec=self._spec)
+        new = ArchiveAbout.of(source, schema, clock, copied=copied, query=query, spec=self._spec)
         old = read_about(self.folder)
         if old is None:
             self._refuse_foreign()
+        elif old.query != query:
+            raise PlanError(
+                "the folder is the archive of another query",
+                where=f"source '{source}': {self.folder.path}",
+                hint="choose another folder, or continue with the checkpoint of that query; other "
+                "queries may read the archive as a source",
+            )
         elif replace(old, keep_age=new.keep_age, keep_rows=new.keep_rows) != new:
             raise PlanError(
                 "the folder is the archive of another stream",

@@ -35,6 +35,7 @@ class ArchiveAbout:
     Attributes:
         format: The version of the archive.
         source: The name of the source.
+        query: The identity of the query that writes it: its batches are numbered by that query.
         copied: It holds the rows themselves; else it says where in the source they are.
         timestamps: Whether its times are microseconds since 1970.
         chronon: How long a chronon is, in microseconds, where that is not the usual length.
@@ -45,6 +46,7 @@ class ArchiveAbout:
 
     format: int = FORMAT
     source: str
+    query: str = field(default="", metadata=OMITTED)
     copied: bool
     timestamps: bool
     chronon: int | None = field(default=_USUAL, metadata=OMITTED)
@@ -54,11 +56,18 @@ class ArchiveAbout:
 
     @staticmethod
     def of(
-        source: str, schema: pa.Schema, clock: Clock, *, copied: bool, spec: ArchiveSpec | None
+        source: str,
+        schema: pa.Schema,
+        clock: Clock,
+        *,
+        copied: bool,
+        query: str,
+        spec: ArchiveSpec | None,
     ) -> ArchiveAbout:
         """What a new archive says of itself."""
         return ArchiveAbout(
             source=source,
+            query=query,
             copied=copied,
             timestamps=clock.timestamps,
             chronon=_USUAL if clock.is_usual else clock.chronon,
