@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from tests.model.revised_streams import SCHEMA as REVISED
+from tests.model.revised_streams import Part, meaning, revised_streams
 
 from anabranch.cli.queries.live import LiveView, watch
 from anabranch.cli.queries.live_answer import Answer
@@ -103,6 +105,20 @@ def test_what_is_forgotten_is_final_and_past(
     if answer.forgotten > BEGINNING:
         with pytest.raises(QueryError, match="no longer kept"):
             answer.snapshot(Time(answer.forgotten - 1))
+
+
+@given(parts=revised_streams(most=20), most=st.integers(1, 20))
+def test_an_answer_is_that_after_its_revisions(parts: list[Part], most: int) -> None:
+    answer = Answer(REVISED, clock=INTEGERS, most=most)
+    for number, part in enumerate(parts):
+        answer.add(element_table([part], REVISED), number)
+        answer._compact()
+    known = meaning(parts)
+    history = answer.history()
+    for instant in range(max(answer.forgotten, 0), 30):
+        expected = sorted(a for (a,) in known.snapshot(instant).elements())
+        assert sorted(answer.snapshot(Time(instant)).column("a").to_pylist()) == expected
+        assert sorted(history.snapshot(instant).column("a").to_pylist()) == expected
 
 
 class FakeRun:

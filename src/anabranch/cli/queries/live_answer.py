@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias, final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.errors import QueryError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
+from anabranch.model.files.revision_rows import REVISE_KINDS
 from anabranch.model.history import History, net_all, snapshot_of
+from anabranch.model.revision import Revision, clipped_changes, snapshot_changes
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 Instant: TypeAlias = Literal["latest", "stable"]
@@ -46,6 +50,7 @@ class Answer:
         self.stable = self.latest = self.forgotten = BEGINNING
         self._most = most
         self._parts: list[EventBatch] = []
+        self._revised = EventBatch.empty(schema)
         self._merged_rows = self._pending = 0
         self._last: int | None = None
 
@@ -67,6 +72,7 @@ class Answer:
         """Take in all elements again, from the beginning."""
         with self.changed:
             self._parts, self._merged_rows, self._pending = [], 0, 0
+            self._revised = EventBatch.empty(self.schema)
             self._take_in(elements)
 
     def await_batch(self, batches: int, seconds: float) -> None:
@@ -81,7 +87,7 @@ class Answer:
             QueryError: What was known of it has been forgotten.
         """
         with self.changed:
-            parts, forgotten = list(self._parts), self.forgotten
+            parts, forgotten = [*self._parts, self._revised], self.forgotten
         if at < forgotten:
             raise QueryError(
                 f"the snapshot at {self.show(at)} is no longer kept",
@@ -101,10 +107,13 @@ class Answer:
         return self.latest
 
     def history(self) -> History:
-        """All events that are kept."""
+        """All events that are kept, after revisions."""
         with self.changed:
-            parts, stable = list(self._parts), self.stable
-        history = History.of(parts, self.schema)
+            parts: list[EventBatch | Revision] = [*self._parts]
+            # What was revised of snapshots that are forgotten has nothing left to change.
+            kept = clipped_changes(self._revised, self.forgotten, FOREVER)
+            revision, stable = Revision.of(1, kept), self.stable
+        history = History.of([*parts, revision] if revision else parts, self.schema)
         return History(payload=history.payload, start=history.start, end=history.end, stable=stable)
 
     def recent(self, count: int) -> History:
@@ -125,6 +134,11 @@ class Answer:
         return self.clock.format(time)
 
     def _take_in(self, elements: pa.Table) -> None:
+        is_revised = _kinds(elements, REVISE_KINDS)
+        if is_revised.any():
+            changes = _events(elements.filter(pa.array(is_revised)), self.schema)
+            self._revised = snapshot_changes(EventBatch.concat([self._revised, changes]))
+            elements = elements.filter(pa.array(~is_revised))
         events = _events(elements, self.schema)
         self.batches += 1
         self.stable = Time(max(self.stable, events.stable))
@@ -149,15 +163,16 @@ class Answer:
 
 
 def _events(elements: pa.Table, schema: pa.Schema) -> EventBatch:
-    """The rows of an element table as moves of ends."""
-    is_stable = pc.equal(elements["kind"], "stable").to_numpy()
+    """The rows of an element table as moves of ends, without those that announce revisions."""
+    elements = elements.filter(pa.array(~_kinds(elements, REVISE_KINDS[:1])))
+    is_stable = _kinds(elements, ("stable",))
     times = elements["start"].to_numpy()
     stable = Time(int(times[is_stable].max(initial=BEGINNING)))
     rows = elements.filter(pa.array(~is_stable)) if is_stable.any() else elements
     if not rows.num_rows:
         return EventBatch.empty(schema, stable)
     start = rows["start"].to_numpy()
-    is_adjust = pc.equal(rows["kind"], "adjust").to_numpy()
+    is_adjust = _kinds(rows, ("adjust", "revise-adjust"))
     end, new_end = _ends(rows["end"]), _ends(rows["new_end"])
     payload = rows.select(schema.names).combine_chunks().to_batches()[0]
     return EventBatch(
@@ -167,6 +182,11 @@ def _events(elements: pa.Table, schema: pa.Schema) -> EventBatch:
         np.where(is_adjust, new_end, end),
         stable,
     )
+
+
+def _kinds(elements: pa.Table, kinds: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Which rows are of one of these kinds."""
+    return np.asarray(pc.is_in(elements["kind"], pa.array(kinds, pa.string())).to_numpy())
 
 
 def _ends(column: pa.ChunkedArray) -> TimeArray:
