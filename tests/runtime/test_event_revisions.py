@@ -109,6 +109,17 @@ def test_an_end_that_moves_later_moves_in_all_versions() -> None:
     ]
 
 
+def test_what_all_versions_have_in_common_is_one_row() -> None:
+    apart = Round(rows(Adjust({"k": 1}, 15, 40, 31), Insert({"k": 1}, 33, 40)))
+    found = after(HISTORY, OPEN, Round(rows(), (CUT,)), apart)
+    assert found.rows() == [
+        (1, 15, 20, 7, NEVER, 1),
+        (1, 15, 31, ALWAYS, 7, 1),
+        (1, 30, 31, 7, NEVER, 1),
+        (1, 33, 40, ALWAYS, NEVER, 1),
+    ]
+
+
 def test_a_row_that_goes_as_it_is_is_not_cut() -> None:
     whole = revision(7, [Adjust({"k": 1}, 15, 40, 15), Insert({"k": 2}, 15, 40)], SCHEMA)
     twice = Round(rows(Insert({"k": 1}, 15, 40), Insert({"k": 1}, 15, 40)))

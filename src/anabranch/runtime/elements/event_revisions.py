@@ -163,7 +163,7 @@ def _cut_events(
             after[payload] = _swept(after[payload], spans, version, extends=extends)
     found: list[tuple[int, int, int, int, int, int]] = []
     for payload, rows in after.items():
-        rows = rows.copy()
+        rows = _joined(rows)
         rows.subtract(before[payload])
         found += [(payload, *rectangle, copies) for rectangle, copies in rows.items() if copies]
     columns = np.array(found, np.int64).reshape(len(found), 6).T
@@ -198,6 +198,26 @@ def _swept(
         near[row] += rows[row]
     ended.update(near)
     return ended
+
+
+def _joined(rows: Counter[Rectangle]) -> Counter[Rectangle]:
+    """The same where rows of one lifetime that are known one after the other are one row.
+
+    Example: a revision has cut [15, 40), then a move ends it at 31 and inserts [33, 40). Each
+    version loses [31, 33); what is left behind it is the same in all of them.
+    """
+    found: Counter[Rectangle] = Counter()
+    for lifetime, same in groupby(sorted(rows.items()), key=lambda item: item[0][:2]):
+        spans: Counter[tuple[int, int]] = Counter()
+        for (_, _, since, until), copies in same:
+            for before in [span for span in spans if span[1] == since]:
+                joined = min(copies, spans[before])
+                spans[before] -= joined
+                spans[before[0], until] += joined
+                copies -= joined
+            spans[since, until] += copies
+        found.update({(*lifetime, *span): copies for span, copies in spans.items() if copies})
+    return found
 
 
 def _withdraw(rows: Counter[Rectangle], rectangle: Rectangle) -> None:
