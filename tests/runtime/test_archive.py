@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -197,6 +198,27 @@ def test_the_index_knows_what_a_list_of_entries_knows(
             for number in range(len(batches))
             if number * skip > 5 and (upto is None or number * skip <= upto)
         ]
+
+
+def test_a_reader_never_sees_an_index_with_a_gap(tmp_path: Path) -> None:
+    """While files are merged a listing may show neither the old ones nor the new one."""
+    folder = Folder.at(str(tmp_path))
+    expected = [(batch, piece(batch, batch + 1)) for batch in range(300)]
+
+    def write() -> None:
+        for batch, each in expected:
+            ArchiveIndex(folder).add(entry(batch, each))
+
+    with thresholds(ENTRIES_PER_SEGMENT=2, SEGMENTS_PER_LEVEL=2):
+        writer = Thread(target=write)
+        writer.start()
+        looks = 0
+        while writer.is_alive() or not looks:
+            found = ArchiveIndex(folder).pieces()
+            assert found == expected[: len(found)]
+            looks += 1
+        writer.join()
+    assert ArchiveIndex(folder).pieces() == expected
 
 
 def test_an_entry_may_have_all_that_a_split_can_say(tmp_path: Path) -> None:
