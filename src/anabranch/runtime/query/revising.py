@@ -11,6 +11,7 @@ import pyarrow as pa
 from anabranch.algebra.node import Node
 from anabranch.kernels.plan.compile import tables_of
 from anabranch.runtime.archive.archive import Archive
+from anabranch.runtime.archive.finding import archive_of_source
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.revisions.replayer import Replayer
 from anabranch.runtime.revisions.reviser import RevisedQuery, Reviser
@@ -55,10 +56,13 @@ def open_archives(
     sources: list[FileSource | FrameSource] = [*files, *frames]
     for each in sources:
         is_copied = each.name in past.copied
-        path = past.copied.get(each.name, f"{opened.archive}/{quote(each.name, safe='')}")
+        spec = each.archive or ArchiveSpec()
+        folder = archive_of_source(opened.path, each.name, spec.path)
         source = None if is_copied or not isinstance(each, FileSource) else each
-        archive = Archive(Folder.at(path), source, each.archive or ArchiveSpec())
-        archive.create(each.name, each.schema, each.promise.clock, copied=is_copied)
+        archive = Archive(folder, source, spec)
+        archive.create(
+            each.name, each.schema, each.promise.clock, copied=is_copied, query=opened.query
+        )
         found[each.name] = archive
     return found
 
