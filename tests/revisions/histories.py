@@ -9,7 +9,9 @@ from typing import final
 import numpy as np
 from hypothesis import strategies as st
 
+from anabranch.algebra.analysis.reach import way_of_change
 from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
 from anabranch.kernels.plan.compile import Emission, compile_plan
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
@@ -73,6 +75,12 @@ class Outcome:
         return LogicalStream.of_batches([*self.batches, *changes])
 
 
+def is_swapped(node: Node) -> bool:
+    """Whether a correction of a source changes the state of the plan."""
+    names = [each.name for each in node.walk() if isinstance(each, Source)]
+    return any(way_of_change(node, name).way == "swap" for name in names)
+
+
 def run_revised(
     node: Node,
     steps: Sequence[Step],
@@ -81,8 +89,9 @@ def run_revised(
     strategy: Strategy = "RW",
 ) -> Outcome:
     """Run a plan over batches whose late rows are revisions."""
-    runner = LocalRunner(compile_plan(node, emit=emit))
-    reviser = ReviserInProcess(Replayer.of([node], strategy=strategy))
+    swaps = is_swapped(node)
+    runner = LocalRunner(compile_plan(node, emit=emit, guarded=swaps))
+    reviser = ReviserInProcess(Replayer.of([node], strategy=strategy), swaps=swaps)
     sources = runner.plan.sources
     promised = dict.fromkeys(sources, BEGINNING)
     came: dict[str, list[EventBatch]] = {name: [] for name in sources}
@@ -96,14 +105,19 @@ def run_revised(
             is_late = np.minimum(batch.end, batch.new_end) < promised[name]
             late[name], on_time[name] = batch.where(is_late), batch.where(~is_late)
             came[name].append(batch)
+        exchanged, guarded = reviser.exchange(runner, promised, stable)
         sent = reviser.take(number, own, late, promised, frozenset(own))
-        revisions.append(reviser.ready(stable))
-        output = runner.step(on_time, late=sent)
+        revisions.append([*exchanged, *reviser.ready(stable)])
+        (output,) = runner.step_all(on_time, late=sent, guarded=guarded)
+        revisions[-1] += reviser.below(runner)
         batches.append(output)
         stable = output.stable
         for name, batch in own.items():
             promised[name] = Time(max(promised[name], batch.stable))
-    revisions.append(reviser.ready(stable))
+    exchanged, guarded = reviser.exchange(runner, promised, stable)
+    revisions.append([*exchanged, *reviser.ready(stable)])
+    batches += runner.step_all({}, guarded=guarded)
+    revisions[-1] += reviser.below(runner)
     return Outcome(batches, revisions, came, reviser.waiting)
 
 
@@ -120,16 +134,18 @@ def assert_revised(
     wanted = meaning(node, streams)
     stable, number = BEGINNING, 0
     seen: list[EventBatch] = []
-    for revisions, batch in zip(found.revisions, [*found.batches, None]):
+    for revisions, batch in zip(found.revisions, found.batches, strict=True):
         for revision in revisions:
             number += 1
             assert revision.number == number
             assert revision.last <= stable
             seen.append(revision.changes)
         LogicalStream.of_batches(seen)  # no payload holds less than never
-        if batch is not None:
-            seen.append(batch)
-            stable = batch.stable
+        moved = batch.where(batch.end != batch.new_end)
+        assert not (np.minimum(moved.end, moved.new_end) < stable).any(), "a promise is broken"
+        assert batch.stable >= stable, "a promise is taken back"
+        seen.append(batch)
+        stable = batch.stable
     # What waits for the output to be settled is missing where it is not.
     at_once = emit == "speculative" and not any(each.holds_back for each in node.walk())
     before = FOREVER if at_once and not found.waiting else stable

@@ -24,7 +24,12 @@ from anabranch.kernels.contract.kernel import Kernel, Stateful, Stateless
 from anabranch.kernels.contract.routing import OWN, Route
 from anabranch.kernels.join.lookup import LookupKernel
 from anabranch.kernels.plan.address import Address
-from anabranch.kernels.plan.catalog import Placement, final_placement, kernel_of
+from anabranch.kernels.plan.catalog import (
+    Placement,
+    final_placement,
+    guard_placement,
+    kernel_of,
+)
 from anabranch.kernels.plan.pruning import needed_columns, prune
 from anabranch.kernels.plan.stage import (
     Edge,
@@ -63,6 +68,7 @@ def compile_plan(
     emit: Emission = "speculative",
     tables: frozenset[str] = frozenset(),
     routed: bool = True,
+    guarded: bool = False,
 ) -> PhysicalPlan:
     """Cut a plan at its exchanges; several plans become one, with as many outputs.
 
@@ -72,6 +78,9 @@ def compile_plan(
     A stateful operator starts a stage, unless all its rows come from one stage whose partitioning
     keeps the operator's keys together. Steps without memory run where their input is. What occurs
     more than once runs once.
+
+    With `guarded` every output passes a stage of its own, so that the state before it can be
+    exchanged (`swap.py`).
 
     What is remembered tells in which shard it belongs, so that there may be another number of
     them; without `routed` the plan is that of queries which began before this was so.
@@ -86,6 +95,10 @@ def compile_plan(
     compiler = _Compiler(nodes, tables, routed=routed)
     for node in nodes:
         parts = compiler.parts(node)
+        if guarded:
+            # A stage that others read, too, stays as it is: so the guard is not put into it.
+            shared = [replace(part, shared=True) for part in parts]
+            parts = compiler.keyed(guard_placement(node), [shared])
         if emit == "final":
             parts = compiler.final(parts, node.schema)
         compiler.finish(parts, node)

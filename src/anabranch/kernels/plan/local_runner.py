@@ -13,7 +13,7 @@ from anabranch.kernels.contract.kernel import Trace
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.compile import Emission, compile_plan
 from anabranch.kernels.plan.late_rows import LateRows
-from anabranch.kernels.plan.stage import Copies, PhysicalPlan, with_columns_of
+from anabranch.kernels.plan.stage import Copies, PhysicalPlan, StageState, with_columns_of
 from anabranch.model.batch import EventBatch, concat_rows
 from anabranch.model.time import BEGINNING, Time
 
@@ -27,6 +27,14 @@ class LocalRunner:
         self._states = {stage.name: stage.start() for stage in self.plan.stages}
         self._stables: dict[str, Time] = dict.fromkeys(self.plan.sources, BEGINNING)
         self._copies: dict[str, dict[int, tuple[str, Time]]] = {}
+        self._batches: dict[Address, EventBatch] = {}
+        # What guards were told of in the last step below their stable points, by stage.
+        self.below: dict[int, EventBatch] = {}
+
+    @property
+    def states(self) -> dict[str, StageState]:
+        """The memory of each stage, by name."""
+        return dict(self._states)
 
     @property
     def traces(self) -> list[Trace]:
@@ -66,8 +74,12 @@ class LocalRunner:
         copies: Mapping[str, Copies] | None = None,
         commands: Sequence[Command] = (),
         late: Mapping[str, LateRows] | None = None,
+        guarded: Mapping[int, EventBatch] | None = None,
     ) -> list[EventBatch]:
-        """The same with all outputs of the plan."""
+        """The same with all outputs of the plan.
+
+        `guarded` is what stages that guard an output get beside their rows, by index.
+        """
         for name, promised in (copies or {}).items():
             self._copies.setdefault(name, {}).update(promised)
             best = Time(max([BEGINNING, *(stable for _, stable in promised.values())]))
@@ -86,12 +98,36 @@ class LocalRunner:
                     batch = with_columns_of(batch, edge.columns)
                 own = (late or {}).get(edge.upstream.name) if edge.upstream.is_source else None
                 more = None if own is None else own.through(self.plan, number, index)
+                if index == 0 and guarded is not None and number in guarded:
+                    assert more is None
+                    more = guarded[number]
                 sides[edge.side].append(stage.prepare(index, batch, late=more))
                 stables.append(edge.promise(batch.stable))
             arrived = tuple(concat_rows(parts) for parts in sides)
             progress = stage.progress(stables, self._copies, commands)
+            if stage.is_guard:
+                own_state = self._states[stage.name]
+                arrived, progress, below = stage.guarded(own_state, arrived, progress)
+                self.below[number] = below
             state, output = stage.step(self._states[stage.name], arrived, progress)
             self._states[stage.name] = state
             batches[Address.stage(stage.name)] = output
+        self._batches = batches
         outputs = [self.plan.stages[index] for index in self.plan.outputs]
         return [batches[Address.stage(stage.name)] for stage in outputs]
+
+    def told(self, index: int) -> EventBatch:
+        """The rows that reached a stage of one side in the last step, behind its edges."""
+        found = []
+        for edge in self.plan.stages[index].edges:
+            batch = with_columns_of(self._batches[edge.upstream], edge.columns)
+            for step in edge.chain:
+                batch = step.apply(batch)
+            found.append(batch)
+        return EventBatch.concat(found)
+
+    def exchange(self, states: Mapping[str, StageState]) -> None:
+        """Go on with the states of another run, for all stages but guards."""
+        for stage in self.plan.stages:
+            if not stage.is_guard:
+                self._states[stage.name] = states[stage.name]

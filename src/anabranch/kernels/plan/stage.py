@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.source import Source
-from anabranch.kernels.contract.column_names import COPY, ID
+from anabranch.kernels.contract.column_names import COPY, END, ID, NEW_END
 from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.kernel import (
     Arrived,
@@ -24,11 +24,15 @@ from anabranch.kernels.contract.kernel import (
 from anabranch.kernels.contract.packed_events import pack_events, packed_schema, unpack_events
 from anabranch.kernels.contract.prepared import check_prepared
 from anabranch.kernels.plan.address import Address
+from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import Time
 
 StageState = tuple[Trace, ...]
+
+GUARD: Final = "guard"
+"""What stages are called that guard an output; see `swap.py`."""
 
 Copies = Mapping[int, tuple[str, Time]]
 """The copies of a source by number: what they are called, and what each has promised."""
@@ -65,6 +69,11 @@ class Stage:
     kernels: tuple[Kernel, ...]
     sharded: bool
     schema: pa.Schema
+
+    @property
+    def is_guard(self) -> bool:
+        """Whether it keeps the output right when the state before it is exchanged."""
+        return self.name.endswith(f"-{GUARD}")
 
     @property
     def _head(self) -> Stateful | None:
@@ -185,6 +194,46 @@ class Stage:
                 assert isinstance(kernel, Stateless)
                 batch = kernel.apply(batch).with_stable(kernel.promise(batch.stable))
         return tuple(after), batch
+
+    def guarded(
+        self, state: StageState, arrived: Arrived, progress: Progress
+    ) -> tuple[Arrived, Progress, EventBatch]:
+        """What a guard takes in, and what comes too late for that.
+
+        After an exchange of state, the stages before a guard may be settled less far than they
+        were: a session that was over goes on. The guard keeps its promise. Moves below its stable
+        point are cut there; what they change before it is returned apart, for a revision.
+        """
+        stable = state[0].stable
+        sides = tuple(Time(max(stable, side)) for side in progress.sides)
+        (rows,) = arrived
+        end, new_end = (rows.column(name).to_numpy() for name in (END, NEW_END))
+        below = np.minimum(end, new_end) < stable
+        if not below.any():
+            return arrived, replace(progress, sides=sides), EventBatch.empty(self._guarded_schema())
+        late = rows.filter(pa.array(below))
+        count = late.column(COUNT).to_numpy()
+        keys = [late.column(f"key{n}") for n in range(len(self._guarded_schema()))]
+        payload = pa.RecordBatch.from_arrays(keys, schema=self._guarded_schema())
+        low, high = (np.minimum(each[below], stable) for each in (end, new_end))
+        moves = EventBatch(payload, np.minimum(low, high), low, high)
+        # Where a count is negative, the move runs backwards so many times.
+        repeated = moves.take(np.repeat(np.arange(len(moves)), np.abs(count)))
+        backwards = np.repeat(count < 0, np.abs(count))
+        repeated = repeated.with_ends(
+            np.where(backwards, repeated.new_end, repeated.end),
+            np.where(backwards, repeated.end, repeated.new_end),
+        )
+        kept = {END: np.maximum(end, stable), NEW_END: np.maximum(new_end, stable)}
+        for name, times in kept.items():
+            at = rows.schema.get_field_index(name)
+            rows = rows.set_column(at, rows.schema.field(name), pa.array(times))
+        rows = rows.filter(pa.array(kept[END] != kept[NEW_END]))
+        return (rows,), replace(progress, sides=sides), repeated
+
+    def _guarded_schema(self) -> pa.Schema:
+        assert self._head is not None
+        return self._head.schema
 
     def report(self, state: StageState) -> dict[str, Any]:
         """What its operators noticed in the last step, each under its own keys."""

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import final
 
 from anabranch.kernels.plan.late_rows import LateRows, open_bound
+from anabranch.kernels.plan.local_runner import LocalRunner
+from anabranch.kernels.plan.swap import told_otherwise
 from anabranch.model.batch import EventBatch
-from anabranch.model.revision import Revision
-from anabranch.model.time import BEGINNING, Time
+from anabranch.model.revision import Revision, clipped_changes
+from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.revisions.corrections import due
 from anabranch.runtime.revisions.past import PastInMemory
 from anabranch.runtime.revisions.replayer import Replayer
@@ -32,18 +34,20 @@ class CorrectionInProcess:
 class ReviserInProcess:
     """Takes late rows, and replays what they change as far as it is settled."""
 
-    def __init__(self, replayer: Replayer) -> None:
-        """Nothing has come yet."""
+    def __init__(self, replayer: Replayer, *, swaps: bool = False) -> None:
+        """Nothing has come yet; with `swaps` corrections change the state of the query."""
         self._replayer = replayer
+        self._swaps = swaps
         self._past = PastInMemory()
         self._waiting: list[CorrectionInProcess] = []
         self._taken: dict[str, frozenset[int]] = {}
+        self._late: dict[str, set[int]] = {}
         self._number = 0
 
     @property
     def waiting(self) -> int:
         """How many corrections wait until all that they change is settled."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._late)
 
     def take(
         self,
@@ -67,12 +71,52 @@ class ReviserInProcess:
             own = withheld.get(name)
             self._past.add(name, batch, rows, own)
             if name in revised and own is not None and len(own):
+                if self._swaps:
+                    self._late.setdefault(name, set()).add(batch)
+                    continue
                 bound = open_bound(self._replayer.plan, name, promised[name])
                 late[name] = LateRows(own, bound)
                 earlier = dict(self._taken)
                 self._waiting.append(CorrectionInProcess(name, batch, own, int(bound), earlier))
                 self._taken[name] = self._taken.get(name, frozenset()) | {batch}
         return late
+
+    def exchange(
+        self, runner: LocalRunner, promised: Mapping[str, Time], stable: Time
+    ) -> tuple[list[Revision], dict[int, EventBatch]]:
+        """Give the query the state that it would have, had late rows come in time.
+
+        Args:
+            runner: The query, between two batches.
+            promised: How far each source has promised.
+            stable: How far the output is settled.
+
+        Returns:
+            The revision of the output, and what its guard gets with the next batch.
+        """
+        if not self._late:
+            return [], {}
+        plan = runner.plan
+        revised = {
+            name: self._taken.get(name, frozenset()) | self._late.get(name, set())
+            for name in plan.sources
+        }
+        old = self._replayer.state(self._past, plan, promised, self._taken)
+        new = self._replayer.state(self._past, plan, promised, revised)
+        self._taken, self._late = {name: frozenset(each) for name, each in revised.items()}, {}
+        (changes,) = told_otherwise(plan, old, new)
+        runner.exchange(new.states)
+        revision = Revision.of(self._number + 1, clipped_changes(changes, BEGINNING, stable))
+        self._number += revision is not None
+        behind = clipped_changes(changes, stable, FOREVER)
+        return [] if revision is None else [revision], {plan.outputs[0]: behind}
+
+    def below(self, runner: LocalRunner) -> list[Revision]:
+        """The revision of what a guard was told of in the last step below its stable point."""
+        found = [Revision.of(self._number + 1, moves) for moves in runner.below.values()]
+        revisions = [each for each in found if each is not None]
+        self._number += len(revisions)
+        return revisions
 
     def ready(self, stable: Time) -> list[Revision]:
         """The revisions of the output that can be computed once it is settled so far."""

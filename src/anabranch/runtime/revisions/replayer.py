@@ -12,6 +12,7 @@ from anabranch.errors import StreamError
 from anabranch.kernels.plan.compile import compile_plan, with_tables
 from anabranch.kernels.plan.replay import replayed_changes
 from anabranch.kernels.plan.stage import PhysicalPlan
+from anabranch.kernels.plan.swap import ReplayedState, replayed_state
 from anabranch.model.batch import EventBatch
 from anabranch.model.revision import clipped_changes, snapshot_changes
 from anabranch.model.time import BEGINNING, Time
@@ -128,6 +129,26 @@ class Replayer:
         }
         own = clipped_changes(snapshot_changes(changes), *reach.inputs[source])
         return replayed_changes(self.plan, believed, {source: own}, reach.answers)
+
+    def state(
+        self,
+        past: Past,
+        plan: PhysicalPlan,
+        promised: Mapping[str, Time],
+        revised: Mapping[str, Collection[int]],
+    ) -> ReplayedState:
+        """What a guarded plan remembers after all that is archived.
+
+        Args:
+            past: The archived input.
+            plan: The plan that runs.
+            promised: How far each source has promised.
+            revised: Per source, the batches whose late rows count.
+        """
+        believed = {
+            name: past.believed(name, ALWAYS, revised.get(name, ())) for name in plan.sources
+        }
+        return replayed_state(plan, believed, promised)
 
 
 def refuse_missing(past: Past, reach: Reach, plan: PhysicalPlan) -> None:
