@@ -115,6 +115,7 @@ def _work(host: Host, planned: PlannedQueries) -> Work:
         least=rows_per_task(host.spark),
         clocks=tuple(query.clock for query in planned.queries),
         nodes=planned.workers,
+        swaps=planned.swaps,
         keep=host.versions,
         older=planned.older,
     )

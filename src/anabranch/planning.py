@@ -22,7 +22,7 @@ from anabranch.runtime.query.explanation import Explanation, spark_plan
 from anabranch.runtime.query.notes import notes_of
 from anabranch.runtime.query.options import PlanChoice
 from anabranch.runtime.query.tables import lookup_tables
-from anabranch.runtime.query.unrevisable import find_unrevisable
+from anabranch.runtime.query.unrevisable import changes_state, find_unrevisable
 from anabranch.runtime.query.workers_can import find_spark_only
 from anabranch.runtime.sources.archived.about import read_about
 from anabranch.runtime.sources.declare.shared_results import Published, reuse
@@ -93,6 +93,7 @@ class PlannedQueries:
         files: The sources in files that the stages read.
         frames: The DataFrames that they read, each with what Spark does itself.
         tables: The relations in files that joins may look up in.
+        swaps: Whether corrections of sources change the state, so that it is exchanged.
     """
 
     queries: tuple[PlannedQuery, ...]
@@ -102,6 +103,7 @@ class PlannedQueries:
     files: tuple[FileSource, ...]
     frames: Mapping[str, FrameSource] = field(default_factory=dict)
     tables: Mapping[str, FileSource] = field(default_factory=dict)
+    swaps: bool = False
 
     @property
     def promises(self) -> tuple[Promise, ...]:
@@ -191,7 +193,9 @@ def plan_queries(
         {name: each for name, each in sources.items() if name not in files},
     )
     tables = lookup_tables(sources, checkpoint)
-    physical = compile_plan(*workers, emit=emit, tables=tables)
+    by_name = {**files, **frames}
+    swaps = any(changes_state(node, by_name) for node in workers)
+    physical = compile_plan(*workers, emit=emit, tables=tables, guarded=swaps)
     return PlannedQueries(
         queries=tuple(
             PlannedQuery(
@@ -220,6 +224,7 @@ def plan_queries(
         files=tuple(each for name, each in files.items() if name in physical.sources),
         frames=frames,
         tables={name: files[name] for name in tables},
+        swaps=swaps,
     )
 
 

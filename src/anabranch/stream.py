@@ -241,6 +241,7 @@ class Stream(Fluent):
             clock=planned.queries[0].clock,
             tables=planned.tables,
             nodes=planned.workers,
+            swaps=planned.swaps,
             revisions=revisions,
             replay=replay,
         )

@@ -6,39 +6,49 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.testing.physical import PhysicalStream
 from anabranch.testing.strategies import points, streams
 from tests.kernels.operators import OPERATORS, SHORT
 from tests.kernels.plans import SCHEMA
 from tests.revisions.histories import assert_revised, broken_promises
 
-DIRECT = [
-    name
-    for name in OPERATORS
-    if name
-    not in {
-        "session window",
-        "count window",
-        "split",
-        "istream",
-        "dstream",
-        "rstream",
-        "signed",
-        "lifetime",
-        "clip",
-    }
-]
 POINTS_ONLY = {"time window with bounds", "session window", "count window"}
 
 
-@pytest.mark.parametrize("name", DIRECT)
+def drawn(name: str, *, insert_only: bool) -> st.SearchStrategy[PhysicalStream]:
+    if name in POINTS_ONLY:
+        return points(SCHEMA, insert_only=insert_only)
+    return streams(SCHEMA, insert_only=insert_only, longest=6 if name in SHORT else 40)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
 @given(data=st.data())
-def test_late_inserts_are_revisions(name: str, data: st.DataObject) -> None:
+def test_late_rows_are_revisions(name: str, data: st.DataObject) -> None:
+    stream = drawn(name, insert_only=True)
+    steps = data.draw(broken_promises(S=stream, T=stream))
+    assert_revised(data.draw(OPERATORS[name]), steps)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@given(data=st.data())
+def test_late_adjusts_and_withdrawals_are_revisions(name: str, data: st.DataObject) -> None:
+    stream = drawn(name, insert_only=False)
+    steps = data.draw(broken_promises(S=stream, T=stream))
+    assert_revised(data.draw(OPERATORS[name]), steps)
+
+
+@pytest.mark.parametrize("name", ["aggregate", "distinct", "inner join", "count window"])
+@given(data=st.data())
+def test_final_answers_are_revised_too(name: str, data: st.DataObject) -> None:
+    stream = drawn(name, insert_only=False)
+    steps = data.draw(broken_promises(S=stream, T=stream))
+    assert_revised(data.draw(OPERATORS[name]), steps, emit="final")
+
+
+@pytest.mark.parametrize("name", ["aggregate", "time window", "left join", "top k"])
+@given(data=st.data())
+def test_all_that_is_archived_gives_the_same(name: str, data: st.DataObject) -> None:
+    stream = drawn(name, insert_only=False)
+    steps = data.draw(broken_promises(S=stream, T=stream))
     node = data.draw(OPERATORS[name])
-    longest = 6 if name in SHORT else 40
-    drawn = (
-        points(SCHEMA, insert_only=True)
-        if name in POINTS_ONLY
-        else streams(SCHEMA, insert_only=True, longest=longest)
-    )
-    steps = data.draw(broken_promises(S=drawn, T=drawn))
-    assert_revised(node, steps)
+    assert_revised(node, steps, strategy="RA")

@@ -210,11 +210,11 @@ class Stage:
         end, new_end = (rows.column(name).to_numpy() for name in (END, NEW_END))
         below = np.minimum(end, new_end) < stable
         if not below.any():
-            return arrived, replace(progress, sides=sides), EventBatch.empty(self._guarded_schema())
+            return arrived, replace(progress, sides=sides), EventBatch.empty(self.guarded_schema())
         late = rows.filter(pa.array(below))
         count = late.column(COUNT).to_numpy()
-        keys = [late.column(f"key{n}") for n in range(len(self._guarded_schema()))]
-        payload = pa.RecordBatch.from_arrays(keys, schema=self._guarded_schema())
+        keys = [late.column(f"key{n}") for n in range(len(self.guarded_schema()))]
+        payload = pa.RecordBatch.from_arrays(keys, schema=self.guarded_schema())
         low, high = (np.minimum(each[below], stable) for each in (end, new_end))
         moves = EventBatch(payload, np.minimum(low, high), low, high)
         # Where a count is negative, the move runs backwards so many times.
@@ -231,9 +231,15 @@ class Stage:
         rows = rows.filter(pa.array(kept[END] != kept[NEW_END]))
         return (rows,), replace(progress, sides=sides), repeated
 
-    def _guarded_schema(self) -> pa.Schema:
+    def guarded_schema(self) -> pa.Schema:
+        """The columns of what a guard is told."""
         assert self._head is not None
         return self._head.schema
+
+    def prepare_guarded(self, moves: EventBatch) -> pa.RecordBatch:
+        """What a guard is told beside its rows, in the form the exchange carries."""
+        assert self._head is not None
+        return self._head.prepare(moves)
 
     def report(self, state: StageState) -> dict[str, Any]:
         """What its operators noticed in the last step, each under its own keys."""

@@ -26,6 +26,7 @@ from anabranch.runtime.store.state_store import arrow_file
 
 ARRIVED: Final = "arrived"
 WITHHELD: Final = "withheld"
+BELOW: Final = "below"
 _HINT: Final = "the checkpoint is damaged: restore it, or start with a new one"
 
 
@@ -83,6 +84,42 @@ class ArrivedFolder:
             where = f"{self.folder.path}/{name}"
             found.append(record(ArrivedPart, self.folder.read_json(name), where=where, hint=_HINT))
         return sorted(found, key=lambda each: (each.source, each.part))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BelowFolder:
+    """What guards were told of below their stable points, by batch, output and shard."""
+
+    folder: Folder
+
+    @staticmethod
+    def of(revisions: str) -> BelowFolder:
+        """That of a checkpoint, whose folder `revisions` this is."""
+        return BelowFolder(Folder.at(revisions).child(BELOW))
+
+    def write(self, batch: int, output: int, shard: int, moves: EventBatch) -> None:
+        """Keep what one shard was told."""
+        name = f"{batch}-{output}-{shard}.arrow"
+        self.folder.write(name, arrow_file(pack_events(moves)), mark=str(batch))
+
+    def read(self, batch: int, output: int, schema: pa.Schema) -> EventBatch:
+        """What all shards of an output were told in a batch."""
+        found = [EventBatch.empty(schema)]
+        for name in sorted(self.folder.names()):
+            if name.startswith(f"{batch}-{output}-"):
+                data = self.folder.read(name)
+                assert data is not None
+                rows = pa.ipc.open_file(pa.py_buffer(data)).get_batch(0)
+                found.append(unpack_events(rows, schema, Time(BEGINNING)))
+        return EventBatch.concat(found)
+
+    def clean(self, batch: int) -> None:
+        """Forget what came before a batch that is committed."""
+        for name in self.folder.names():
+            number = name.partition("-")[0]
+            if number.isdigit() and int(number) < batch:
+                self.folder.remove(name)
 
 
 @final

@@ -139,6 +139,7 @@ def run_locally(
     clock: Clock = INTEGERS,
     tables: Mapping[str, FileSource] = NO_TABLES,
     nodes: tuple[Node, ...] = (),
+    swaps: bool = False,
     revisions: RevisionResponse = "emit",
     replay: ReplayChoice = "auto",
 ) -> LocalRun:
@@ -151,6 +152,7 @@ def run_locally(
         clock: How they count time.
         tables: The relations in files that are looked up in.
         nodes: The logical plan that the stages were made from, for sources that are revised.
+        swaps: Whether corrections change the state, so that it is exchanged.
         revisions: What revisions of its sources lead to.
         replay: What is read again for them.
 
@@ -183,7 +185,7 @@ def run_locally(
         if emits:
             strategy: Strategy = "RW" if replay == "auto" else replay
             replayer = Replayer.of(nodes, tables=frozenset(stored), strategy=strategy)
-            reviser = ReviserInProcess(replayer.with_tables(stored))
+            reviser = ReviserInProcess(replayer.with_tables(stored), swaps=swaps)
         planner = FilePlanner(tuple(files), Folder.at(f"{folder}/planned"), parts=1)
         planner.freeze()
         number = 0
@@ -205,10 +207,15 @@ def run_locally(
             found: list[Revision] = []
             late: dict[str, LateRows] = {}
             with own_settings(), _kept_clean(sink):
+                guarded: dict[int, EventBatch] = {}
                 if reviser is not None:
+                    found, guarded = reviser.exchange(runner, before, last)
                     late = reviser.take(number, came, withheld, before, revised)
-                    found = reviser.ready(last)
-                output = in_order(runner.step(arrived, copies, commands, late))
+                    found += reviser.ready(last)
+                (output,) = runner.step_all(arrived, copies, commands, late, guarded)
+                output = in_order(output)
+                if reviser is not None:
+                    found += reviser.below(runner)
             result = _result(sink, number, output, clock, last)
             sink.commit(number, output.stable, [result], found)
             metrics.append(_metrics(number, output, counts, runner, revisions=len(found)))
@@ -216,11 +223,14 @@ def run_locally(
         if reviser is not None and metrics:
             # What has been settled by the last batch.
             last = Time(metrics[-1].stable)
-            found = reviser.ready(last)
-            if found:
-                nothing = EventBatch.empty(plan.schema, last)
-                sink.commit(number, last, [_result(sink, number, nothing, clock, last)], found)
-                metrics.append(_metrics(number, nothing, {}, runner, revisions=len(found)))
+            found, guarded = reviser.exchange(runner, promised, last)
+            (output,) = runner.step_all({}, guarded=guarded)
+            found += reviser.ready(last) + reviser.below(runner)
+            if found or len(output):
+                output = in_order(output)
+                result = _result(sink, number, output, clock, last)
+                sink.commit(number, output.stable, [result], found)
+                metrics.append(_metrics(number, output, {}, runner, revisions=len(found)))
     sink.close()
     return LocalRun(plan.schema, sink, metrics, clock)
 

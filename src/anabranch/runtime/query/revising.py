@@ -15,6 +15,7 @@ from anabranch.runtime.archive.finding import archive_of_source
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.revisions.replayer import Replayer
 from anabranch.runtime.revisions.reviser import RevisedQuery, Reviser
+from anabranch.runtime.revisions.swapper import Swapper
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
@@ -95,6 +96,7 @@ def start_reviser(
         outputs=tuple(job.plan.stages[index].schema for index in job.plan.outputs),
         control=ControlFolder(Folder.at(opened.control)),
         response=past.response,
+        swapper=Swapper(job, replayer) if past.swaps else None,
         next_batch=opened.next_batch,
     )
     return Reviser(query)

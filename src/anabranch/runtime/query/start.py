@@ -56,6 +56,7 @@ class Work:
         least: The rows for which a part pays.
         clocks: How the results of each output count time.
         nodes: The logical plans that the stages were made from, one per output.
+        swaps: Whether corrections of sources change the state, so that it is exchanged.
         keep: How many versions of the state stay.
         older: The stages of a query that began before its state told its shard.
         revisions: What revisions of its sources lead to.
@@ -70,6 +71,7 @@ class Work:
     least: int = 1
     clocks: tuple[Clock, ...] = (INTEGERS,)
     nodes: tuple[Node, ...] = ()
+    swaps: bool = False
     keep: int = KEEP
     older: Callable[[], PhysicalPlan] | None = None
     revisions: RevisionResponse = "emit"
@@ -135,7 +137,7 @@ def start_query(
         past = past_of(opened, files, streams, work.revisions)
         reviser: Reviser | None = None
         if past is not None:
-            job = replace(job, past=past)
+            job = replace(job, past=replace(past, swaps=work.swaps))
             archives = open_archives(opened, past, files, streams)
             reviser = start_reviser(opened, job, archives, work.nodes, paths, work.replay)
         results = _parcels(spark, work, files, job, opened, control=opened.control)
@@ -303,7 +305,7 @@ def _committer(
             commands = metrics[0].control
             revisions: list[list[Revision]] = [[] for _ in sinks]
             if reviser is not None:
-                revisions = reviser.revisions(commands)
+                revisions = reviser.revisions(batch, commands)
             for number, sink in enumerate(sinks):
                 own = [result for result in results if result.head.output == number]
                 stable = Time(min(result.head.stable for result in own))

@@ -17,7 +17,7 @@ def find_unrevisable(node: Node, sources: Mapping[str, Any]) -> PlanError | None
     revised = [name for name in leaves if name in sources and _is_revised(sources[name])]
     for name in revised:
         found = way_of_change(node, name)
-        if found.way != "direct":
+        if found.way == "refused":
             return PlanError(
                 f"the answers of the query cannot be corrected when source '{name}' is",
                 where=found.reason,
@@ -32,6 +32,12 @@ def find_unrevisable(node: Node, sources: Mapping[str, Any]) -> PlanError | None
             hint="merge the copies in a query of its own, and read its log",
         )
     return None
+
+
+def changes_state(node: Node, sources: Mapping[str, Any]) -> bool:
+    """Whether a correction of a source with LATE REVISE changes the state of a query."""
+    revised = [name for name in _sources(node) if name in sources and _is_revised(sources[name])]
+    return any(way_of_change(node, name).way == "swap" for name in revised)
 
 
 def _sources(node: Node) -> dict[str, Source]:

@@ -100,6 +100,10 @@ class CorrectionRecord:
     known_at: int = 0
     reason: str = field(default="", metadata=OMITTED)
 
+    def is_below(self, batch: int) -> bool:
+        """Whether it has no rows of its own, but what an exchange of state led to in a batch."""
+        return not self.source and self.batch == batch
+
     @property
     def is_open(self) -> bool:
         """Whether there is still something to compute."""

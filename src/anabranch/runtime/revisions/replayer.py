@@ -151,6 +151,21 @@ class Replayer:
         return replayed_state(plan, believed, promised)
 
 
+def refuse_cut(past: Past, source: str) -> None:
+    """Refuse to replay everything where something is gone.
+
+    Raises:
+        StreamError: The archive of a source does not go back to its beginning.
+    """
+    if past.oldest(source) > BEGINNING:
+        raise StreamError(
+            "the archive no longer has what a revision needs",
+            where=f"source '{source}': needed from its beginning on",
+            hint="the state of the query depends on all rows: keep the whole source (no KEEP); the "
+            "revision is in quarantine, and the query goes on without it",
+        )
+
+
 def refuse_missing(past: Past, reach: Reach, plan: PhysicalPlan) -> None:
     """Refuse a replay of input that is no longer there.
 

@@ -32,7 +32,12 @@ from anabranch.model.record import REPORT, plain, record
 from anabranch.model.revision import Revision, snapshot_changes
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.archive.archive import Archive
-from anabranch.runtime.archive.arrived import ArrivedFolder, ArrivedPart, WithheldFolder
+from anabranch.runtime.archive.arrived import (
+    ArrivedFolder,
+    ArrivedPart,
+    BelowFolder,
+    WithheldFolder,
+)
 from anabranch.runtime.revisions.corrections import due
 from anabranch.runtime.revisions.past import ALWAYS
 from anabranch.runtime.revisions.records import (
@@ -41,8 +46,9 @@ from anabranch.runtime.revisions.records import (
     CorrectionStatus,
     EmittedStep,
 )
-from anabranch.runtime.revisions.replayer import Replayer, span_of
+from anabranch.runtime.revisions.replayer import Replayer, refuse_cut, span_of
 from anabranch.runtime.revisions.stored_past import StoredPast
+from anabranch.runtime.revisions.swapper import Swapper
 from anabranch.runtime.sources.archived.pieces import ArchivedBatch
 from anabranch.runtime.store.busy import BusyMark
 from anabranch.runtime.store.control import ControlFolder
@@ -66,6 +72,7 @@ class OutputProgress:
 
     batch: int
     stable: int
+    stables: tuple[int, ...] = ()
 
 
 @final
@@ -82,6 +89,7 @@ class RevisedQuery:
         outputs: The columns of each output.
         control: Its control stream.
         response: What late rows lead to.
+        swapper: Exchanges the state of the query, where corrections change it; else None.
         next_batch: The batch that comes next.
     """
 
@@ -93,6 +101,7 @@ class RevisedQuery:
     outputs: tuple[pa.Schema, ...]
     control: ControlFolder
     response: Response = "emit"
+    swapper: Swapper | None = None
     next_batch: int = 0
 
 
@@ -109,7 +118,9 @@ class Reviser:
         self._arrived = ArrivedFolder.of(query.folder)
         self._changed = threading.Condition()
         self._all = {each.id: each for each in self._records.read()}
-        self._batch, self._stable = self._progress()
+        self._batch, self._stable = self._query.next_batch - 1, BEGINNING
+        self._stables: tuple[Time, ...] = (BEGINNING,) * len(query.outputs)
+        self._take_up()
         self._failure: AnabranchError | None = None
         self._is_closing = False
         self._works = False
@@ -124,8 +135,12 @@ class Reviser:
         with self._changed:
             return list(self._all.values())
 
-    def revisions(self, commands: Sequence[Command]) -> list[list[Revision]]:
-        """Per output, the revisions that a batch with these commands brings."""
+    def revisions(self, batch: int, commands: Sequence[Command]) -> list[list[Revision]]:
+        """Per output, the revisions that a batch with these commands brings.
+
+        Where state was exchanged, a guard may have been told of something below its stable point:
+        that is a revision of the batch, too, behind the others.
+        """
         found: list[list[Revision]] = [[] for _ in self._query.outputs]
         for serial in _serials(commands):
             correction, step = self._of_serial(serial)
@@ -133,7 +148,58 @@ class Reviser:
                 revision = self._records.revision(correction, step, number, schema)
                 if revision is not None:
                     found[number].append(revision)
+        below = self._below(batch)
+        if below is not None:
+            for number, schema in enumerate(self._query.outputs):
+                revision = self._records.revision(below, 0, number, schema)
+                if revision is not None:
+                    found[number].append(revision)
         return found
+
+    def _below(self, batch: int) -> CorrectionRecord | None:
+        """The record of what guards were told of below their stable points in a batch."""
+        query = self._query
+        if query.swapper is None:
+            return None
+        with self._changed:
+            known = [each for each in self._all.values() if each.is_below(batch)]
+            if known:
+                return known[0]
+            folder = BelowFolder.of(query.folder)
+            outputs = [
+                snapshot_changes(folder.read(batch, number, schema))
+                for number, schema in enumerate(query.outputs)
+            ]
+            if not any(map(len, outputs)):
+                return None
+            spans = [span_of(each) for each in outputs if len(each)]
+            number = max(self._all, default=0) + 1
+            step = EmittedStep(
+                serial=self._next_serial(),
+                upto=max(int(last) for _, last in spans),
+                numbers=self._numbers(outputs),
+                rows=tuple(map(len, outputs)),
+                committed=batch,
+                strategy="swap",
+            )
+            for output, changes in enumerate(outputs):
+                if step.numbers[output]:
+                    self._records.write_changes(number, 0, output, changes)
+            found = CorrectionRecord(
+                id=number,
+                source="",
+                batch=batch,
+                rows=0,
+                first=min(int(first) for first, _ in spans),
+                last=step.upto,
+                bound=step.upto,
+                done=step.upto,
+                status="committed",
+                emissions=(step,),
+                known_at=self._now(),
+            )
+            self._write(found)
+            return found
 
     def committed(self, batch: int, commands: Sequence[Command], stables: Sequence[Time]) -> None:
         """Take note of a batch that the sinks have."""
@@ -145,9 +211,9 @@ class Reviser:
                 self._write(_settled(replace(correction, emissions=tuple(steps))))
                 reached("revision committed", correction.id)
             self._take(batch)
-            self._batch, self._stable = batch, Time(min(stables))
+            self._batch, self._stable, self._stables = batch, Time(min(stables)), tuple(stables)
             if any(each.is_open for each in self._all.values()):
-                progress = OutputProgress(batch, int(self._stable))
+                progress = OutputProgress(batch, int(self._stable), tuple(map(int, stables)))
                 self._folder.write_json(_PROGRESS, plain(progress))
             self._note()
             self._changed.notify_all()
@@ -185,20 +251,23 @@ class Reviser:
 
     @property
     def _is_busy(self) -> bool:
-        return self._works or bool(self._due())
+        return self._works or bool(self._due()) or bool(self._to_swap())
 
     def _note(self) -> None:
         """Keep the mark for the planner true."""
-        self._busy.set(self._is_busy and self._failure is None)
+        works = self._failure is None
+        self._busy.set(busy=works and self._is_busy, hold=works and bool(self._to_swap()))
 
-    def _progress(self) -> tuple[int, Time]:
+    def _take_up(self) -> None:
+        """Go on from how far outputs were settled when it mattered last."""
         content = self._folder.read_json(_PROGRESS)
-        before = self._query.next_batch - 1
         if content is None:
-            return before, BEGINNING
+            return
         where = f"{self._folder.path}/{_PROGRESS}"
         found = record(OutputProgress, content, where=where, hint=REPORT)
-        return before, Time(found.stable) if found.batch <= before else BEGINNING
+        if found.batch <= self._batch:
+            self._stable = Time(found.stable)
+            self._stables = tuple(map(Time, found.stables)) or self._stables
 
     def _put_again(self) -> None:
         """Hand in commands that a crash may have kept from being handed in."""
@@ -259,6 +328,8 @@ class Reviser:
         first, last = span_of(self._late_rows(source, batch))
         response = self._query.response
         bound = max(part.bound for part in late)
+        if self._query.swapper is not None:
+            bound = max(int(last), bound)
         correction = CorrectionRecord(
             id=max(self._all, default=0) + 1,
             source=source,
@@ -281,7 +352,15 @@ class Reviser:
         rows = [each for _, each in folder.read(schema, ALWAYS, batch, batch=batch)]
         return snapshot_changes(EventBatch.concat([EventBatch.empty(schema), *rows]))
 
+    def _to_swap(self) -> list[CorrectionRecord]:
+        """The corrections that the state has to be exchanged for."""
+        if self._query.swapper is None:
+            return []
+        return [each for each in self._all.values() if each.is_open]
+
     def _due(self) -> list[tuple[CorrectionRecord, Time, Time]]:
+        if self._query.swapper is not None:
+            return []
         return due([each for each in self._all.values() if each.is_open], self._stable)
 
     def _work(self) -> None:
@@ -290,12 +369,16 @@ class Reviser:
                 self._works = False
                 self._note()
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._is_closing or bool(self._due()))
+                self._changed.wait_for(
+                    lambda: self._is_closing or bool(self._due()) or bool(self._to_swap())
+                )
                 if self._is_closing:
                     return
-                todo, batch = self._due(), self._batch
+                todo, swaps, batch = self._due(), self._to_swap(), self._batch
                 self._works = True
             try:
+                if swaps:
+                    self._swap(swaps, batch)
                 for correction, first, last in todo:
                     if not self._goes_on():
                         return
@@ -362,6 +445,55 @@ class Reviser:
             if any(numbers):
                 query.control.put(Command(verb="revise", value=step.serial))
                 reached("revision handed in", correction.id)
+
+    def _swap(self, corrections: Sequence[CorrectionRecord], batch: int) -> None:
+        """Compute the state after a batch with corrections that are not in it yet."""
+        began = time.perf_counter()
+        query = self._query
+        assert query.swapper is not None
+        with self._changed:
+            for each in corrections:
+                self._write(replace(each, status="planned"))
+        reached("revision planned", corrections[-1].id)
+        past = StoredPast(query.folder, query.archives, query.columns, batch)
+        before = self._earlier(corrections[0])
+        after = {name: set(batches) for name, batches in before.items()}
+        for each in corrections:
+            after.setdefault(each.source, set()).add(each.batch)
+        try:
+            for source in query.archives:
+                refuse_cut(past, source)
+            exchange = query.swapper.replay(past, batch, self._stables, before, after)
+        except AnabranchError as problem:
+            with self._changed:
+                for each in corrections:
+                    self._write(
+                        replace(each, status="quarantined", done=each.bound, reason=str(problem))
+                    )
+            return
+        with self._changed:
+            serial, numbers = self._next_serial(), self._numbers(exchange.settled)
+            query.swapper.write(exchange, query.folder, serial)
+            *earlier, last = corrections
+            for each in earlier:
+                self._write(replace(each, status="committed", done=each.bound))
+            for number, changed in enumerate(exchange.settled):
+                if numbers[number]:
+                    self._records.write_changes(last.id, 0, number, changed)
+            step = EmittedStep(
+                serial=serial,
+                upto=last.bound,
+                numbers=numbers,
+                rows=tuple(map(len, exchange.settled)),
+                strategy="swap",
+                replayed=past.read,
+                seconds=round(time.perf_counter() - began, 4),
+            )
+            done = replace(last, status="computed", done=last.bound, emissions=(step,))
+            self._write(done)
+            reached("revision computed", last.id)
+            query.control.put(Command(verb="revise", value=serial))
+            reached("revision handed in", last.id)
 
     def _earlier(self, correction: CorrectionRecord) -> dict[str, set[int]]:
         """The batches whose late rows count already, per source."""

@@ -12,24 +12,35 @@ from typing import Final, final
 
 from anabranch.runtime.store.folder import Folder
 
-_MARK: Final = "busy"
+_BUSY: Final = "busy"
+_HOLD: Final = "hold"
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class BusyMark:
-    """The mark in the folder `revisions` of a checkpoint."""
+    """The mark in the folder `revisions` of a checkpoint.
+
+    A second mark says that no batch may be planned meanwhile: the state that is being computed is
+    that after the last one.
+    """
 
     folder: Folder
 
     @property
     def is_set(self) -> bool:
         """Whether revisions are being computed."""
-        return self.folder.read(_MARK) is not None
+        return self.folder.read(_BUSY) is not None
 
-    def set(self, busy: bool) -> None:
-        """Put the mark there, or take it away."""
-        if busy:
-            self.folder.write(_MARK, b"")
-        else:
-            self.folder.remove(_MARK)
+    @property
+    def holds(self) -> bool:
+        """Whether no batch may be planned."""
+        return self.folder.read(_HOLD) is not None
+
+    def set(self, *, busy: bool, hold: bool) -> None:
+        """Put the marks there, or take them away; a batch is held before it is let go."""
+        for name, wanted in ((_HOLD, hold), (_BUSY, busy)):
+            if wanted:
+                self.folder.write(name, b"")
+            else:
+                self.folder.remove(name)

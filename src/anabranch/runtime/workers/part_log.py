@@ -32,11 +32,13 @@ class PastJob:
         copied: The sources whose rows are copied, and the folder of their archive. The rows of the
             others stay where they are, and are referred to.
         response: What late rows of sources with LATE REVISE lead to.
+        swaps: Whether corrections change the state of the query, so that it is exchanged.
     """
 
     folder: str
     copied: Mapping[str, str] = field(default_factory=dict)
     response: Response = "emit"
+    swaps: bool = False
 
 
 @final
@@ -60,6 +62,11 @@ class PartLog:
     def emits(self) -> bool:
         """Whether late rows lead to revisions of the output."""
         return self._job.response == "emit"
+
+    @property
+    def sends(self) -> bool:
+        """Whether what late rows change behind their bound goes on with the other rows."""
+        return self.emits and not self._job.swaps
 
     @property
     def is_copied(self) -> bool:

@@ -169,7 +169,8 @@ def send_source(
             late = log.withhold(verdict.withheld)
         if late is not None and log is not None and promise.late == "revise" and log.emits:
             counts.revised += verdict.late
-            outbox.put_late(late)
+            if log.sends:
+                outbox.put_late(late)
         else:
             counts.late += verdict.late
         if instant > BEGINNING:

@@ -32,6 +32,7 @@ from anabranch.runtime.messages.heads import (
 from anabranch.runtime.sources.files.log_folder import write_part
 from anabranch.runtime.store.phases import reached
 from anabranch.runtime.workers.counting import count_sources, delivered_before
+from anabranch.runtime.workers.guarding import exchanged_state, guarded_rows
 from anabranch.runtime.workers.job import Job
 from anabranch.runtime.workers.own_settings import own_settings
 from anabranch.runtime.workers.stage_progress import commands_in, source_progress, stage_progress
@@ -91,7 +92,13 @@ def _step(
     progress = stage_progress(job, stage_index, source_state, parcels)
     arrived = _arrived(job, stage_index, parcels)
     gathered = time.perf_counter()
+    commands = commands_in(parcels)
     state = store.traces(before) if before else stage.start()
+    state = exchanged_state(job, stage_index, shard, state, commands)
+    if stage.is_guard:
+        arrived, progress = guarded_rows(
+            job, stage_index, shard, batch, state, arrived, progress, commands
+        )
     with own_settings():
         state, output = stage.step(state, arrived, progress)
     output = netted(output) if job.nets(stage_index) else ordered(output)
@@ -106,7 +113,7 @@ def _step(
         state_runs=sum(len(runs) for trace in state for runs in trace.runs.values()),
         stable=int(output.stable),
         sources=count_sources(job, stage_index, shard, source_state, parcels),
-        control=tuple(commands_in(parcels)) if shard == 0 else (),
+        control=tuple(commands) if shard == 0 else (),
         report=stage.report(state),
     )
     after = store.save(

@@ -159,11 +159,7 @@ class FilePlanner:
         """The next offset after `start`; `start` itself if there is nothing new."""
         if start < self._last:
             return start + 1
-        entry = self._plan(limited=limited)
-        while entry is None and self._is_frozen and self._busy is not None and self._busy.is_set:
-            # What is there has been read, but not all of its revisions are out.
-            sleep(_LOOK_AGAIN)
-            entry = self._plan(limited=limited)
+        entry = self._planned_beside_revisions(limited=limited)
         if entry is None:
             return start
         self._folder.write_json(f"{start + 1}.json", plain(entry))
@@ -176,6 +172,19 @@ class FilePlanner:
             assert self._control is not None
             self._control.take(name, command, self._last)
         return self._last
+
+    def _planned_beside_revisions(self, *, limited: bool) -> PlannedBatch | None:
+        """The next entry, when revisions that are being computed let it through."""
+        busy = self._busy
+        while True:
+            # Commands are handed in before the marks go, so the marks are looked at first.
+            is_held = busy is not None and busy.holds
+            is_busy = busy is not None and busy.is_set
+            entry = None if is_held else self._plan(limited=limited)
+            if entry is not None or not self._is_frozen or not (is_held or is_busy):
+                return entry
+            # What is there has been read, but not all of its revisions are out.
+            sleep(_LOOK_AGAIN)
 
     def parts(self, start: int, end: int) -> list[SourcePart]:
         """The work between two offsets."""

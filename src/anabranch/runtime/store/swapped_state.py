@@ -1,0 +1,68 @@
+"""State that takes the place of that of a running query, in the folder `revisions`.
+
+`swap-<serial>/<stage>/<shard>` has the state of a shard as a version of its own; the batch that is
+told to exchange state begins with it. `swap-<serial>/guard-<stage>.arrow` has what a guard is told
+beside its rows in that batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import final
+
+import pyarrow as pa
+
+from anabranch.kernels.contract.kernel import SortedRun, Trace
+from anabranch.kernels.contract.packed_events import pack_events, unpack_events
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.state_store import ShardStore, arrow_file
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SwappedState:
+    """The state of one exchange."""
+
+    folder: Folder
+
+    @staticmethod
+    def of(revisions: str, serial: int) -> SwappedState:
+        """That of the revision of this serial number."""
+        return SwappedState(Folder.at(revisions).child(f"swap-{serial}"))
+
+    def write(self, stage: str, shard: int, traces: Iterable[Trace]) -> None:
+        """Keep the state of a shard."""
+        self._store(stage, shard).save(0, None, traces, sources={})
+
+    def read(self, stage: str, shard: int) -> tuple[Trace, ...]:
+        """The state of a shard, as runs that are not stored where the query has its own."""
+        store = self._store(stage, shard)
+        manifest = store.load(1)
+        assert manifest is not None, f"{self.folder.path}: nothing for {stage}, shard {shard}"
+        return tuple(
+            Trace(
+                {
+                    name: tuple(SortedRun(run.rows) for run in runs)
+                    for name, runs in trace.runs.items()
+                },
+                trace.stable,
+            )
+            for trace in store.traces(manifest)
+        )
+
+    def write_guarded(self, stage: int, moves: EventBatch) -> None:
+        """Keep what a guard is told."""
+        self.folder.write(f"guard-{stage}.arrow", arrow_file(pack_events(moves)))
+
+    def read_guarded(self, stage: int, schema: pa.Schema) -> EventBatch:
+        """What a guard is told."""
+        data = self.folder.read(f"guard-{stage}.arrow")
+        assert data is not None, f"{self.folder.path}: nothing for the guard of stage {stage}"
+        rows = pa.ipc.open_file(pa.py_buffer(data)).get_batch(0)
+        return unpack_events(rows, schema, Time(BEGINNING))
+
+    def _store(self, stage: str, shard: int) -> ShardStore:
+        return ShardStore(folder=self.folder.child(stage).child(str(shard)), since=0)
