@@ -18,8 +18,9 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.runtime.revisions.choice import StrategyChoice
 from anabranch.runtime.revisions.in_process import ReviserInProcess
-from anabranch.runtime.revisions.replayer import Replayer, Strategy
+from anabranch.runtime.revisions.replayer import Replayer
 from anabranch.testing.oracle import meaning
 from anabranch.testing.physical import KitStable, PhysicalStream
 from anabranch.testing.strategies import batchings, instants
@@ -86,7 +87,7 @@ def run_revised(
     steps: Sequence[Step],
     *,
     emit: Emission = "speculative",
-    strategy: Strategy = "RW",
+    strategy: StrategyChoice = "RW",
 ) -> Outcome:
     """Run a plan over batches whose late rows are revisions."""
     swaps = is_swapped(node)
@@ -111,6 +112,7 @@ def run_revised(
         (output,) = runner.step_all(on_time, late=sent, guarded=guarded)
         revisions[-1] += reviser.below(runner)
         batches.append(output)
+        reviser.answered([output])
         stable = output.stable
         for name, batch in own.items():
             promised[name] = Time(max(promised[name], batch.stable))
@@ -126,7 +128,7 @@ def assert_revised(
     steps: Sequence[Step],
     *,
     emit: Emission = "speculative",
-    strategy: Strategy = "RW",
+    strategy: StrategyChoice = "RW",
 ) -> Outcome:
     """The output with its revisions is the meaning of the plan over all that came."""
     found = run_revised(node, steps, emit=emit, strategy=strategy)

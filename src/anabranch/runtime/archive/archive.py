@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch
@@ -16,7 +14,7 @@ from anabranch.model.record import plain
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time, subtract_saturating
 from anabranch.runtime.archive.bucket import read_bucket
 from anabranch.runtime.archive.corrections import Correction, CorrectionLog
-from anabranch.runtime.archive.narrowing import Wanted, narrowed
+from anabranch.runtime.archive.narrowing import Wanted, having, narrowed
 from anabranch.runtime.archive.stats import ArchiveStats
 from anabranch.runtime.sources.archived.about import (
     ABOUT_ARCHIVE,
@@ -227,7 +225,7 @@ class Archive:
         names = [*(every.names if columns is None else columns)]
         needed = [*dict.fromkeys([*names, *wanted])]
         for batch in self._rows(piece.split, needed, every, span, wanted):
-            rows = _having(inside(batch, span), wanted)
+            rows = having(inside(batch, span), wanted)
             if len(rows):
                 if names != needed:
                     rows = rows.with_payload(rows.payload.select(names))
@@ -331,12 +329,3 @@ class Archive:
 def _is_bucket(split: FileSplit) -> bool:
     """Whether a split is a file of the archive: then its path is relative."""
     return not split.path.startswith("/") and "://" not in split.path
-
-
-def _having(rows: EventBatch, wanted: Wanted) -> EventBatch:
-    """The rows that have a wanted value in every column."""
-    for name, values in wanted.items():
-        column = rows.payload.column(name)
-        found = pc.is_in(column, value_set=values.cast(column.type))
-        rows = rows.where(np.asarray(found.to_numpy(zero_copy_only=False), np.bool_))
-    return rows

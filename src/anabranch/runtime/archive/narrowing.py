@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.model.batch import EventBatch
 from anabranch.model.coarser import chronon_of_time
 from anabranch.model.time import FOREVER
 from anabranch.runtime.sources.archived.pieces import EVERYTHING, Span
@@ -21,6 +23,15 @@ Wanted = Mapping[str, pa.Array]
 """By column the values that rows must have."""
 
 _PARQUET: Final = ("parquet", "log", "delta", "archive")
+
+
+def having(rows: EventBatch, wanted: Wanted) -> EventBatch:
+    """The rows that have a wanted value in every column; NULL is a value."""
+    for name, values in wanted.items():
+        column = rows.payload.column(name)
+        found = pc.is_in(column, value_set=values.cast(column.type))
+        rows = rows.where(np.asarray(found.to_numpy(zero_copy_only=False), np.bool_))
+    return rows
 
 
 def narrowed(
@@ -53,9 +64,14 @@ def narrowed(
 
 
 def bounds_of(wanted: Wanted) -> dict[str, tuple[Value, Value]]:
-    """The least and the greatest wanted value of columns that statistics can be asked for."""
+    """The least and the greatest wanted value of columns that statistics can be asked for.
+
+    Statistics do not tell where NULLs are, so a column of which NULL is wanted has no bounds.
+    """
     found = {}
     for name, values in wanted.items():
+        if values.null_count:
+            continue
         if pa.types.is_integer(values.type) or pa.types.is_string(values.type):
             ends = pc.min_max(values)
             if ends["min"].is_valid:

@@ -36,7 +36,7 @@ from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import reported_windows
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.revisions.in_process import ReviserInProcess
-from anabranch.runtime.revisions.replayer import Replayer, Strategy
+from anabranch.runtime.revisions.replayer import Replayer
 from anabranch.runtime.sinks.line_sinks import LinesSink
 from anabranch.runtime.sinks.sinks import Begin, ShardResult, Sink
 from anabranch.runtime.sources.files.listing import demand_files
@@ -183,8 +183,7 @@ def run_locally(
         runner = LocalRunner(with_tables(plan, stored))
         reviser: ReviserInProcess | None = None
         if emits:
-            strategy: Strategy = "RW" if replay == "auto" else replay
-            replayer = Replayer.of(nodes, tables=frozenset(stored), strategy=strategy)
+            replayer = Replayer.of(nodes, tables=frozenset(stored), strategy=replay)
             reviser = ReviserInProcess(replayer.with_tables(stored), swaps=swaps)
         planner = FilePlanner(tuple(files), Folder.at(f"{folder}/planned"), parts=1)
         planner.freeze()
@@ -216,6 +215,7 @@ def run_locally(
                 output = in_order(output)
                 if reviser is not None:
                     found += reviser.below(runner)
+                    reviser.answered([output])
             result = _result(sink, number, output, clock, last)
             sink.commit(number, output.stable, [result], found)
             metrics.append(_metrics(number, output, counts, runner, revisions=len(found)))

@@ -82,7 +82,7 @@ def start_reviser(
     replayer = Replayer.of(
         nodes,
         tables=frozenset(tables_of(job.plan)),
-        strategy="RW" if replay == "auto" else replay,
+        strategy=replay,
     ).with_tables(tables)
     columns = {name: _needed(job, name) for name in job.plan.sources}
     query = RevisedQuery(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -10,9 +10,11 @@ from anabranch.kernels.plan.late_rows import LateRows, open_bound
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.kernels.plan.swap import told_otherwise
 from anabranch.model.batch import EventBatch
+from anabranch.model.lifetimes import lifetimes_of
 from anabranch.model.revision import Revision, clipped_changes
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.revisions.corrections import due
+from anabranch.runtime.revisions.lineage import LineageInMemory
 from anabranch.runtime.revisions.past import PastInMemory
 from anabranch.runtime.revisions.replayer import Replayer
 
@@ -39,6 +41,8 @@ class ReviserInProcess:
         self._replayer = replayer
         self._swaps = swaps
         self._past = PastInMemory()
+        by_lineage = replayer.strategy == "RM"
+        self._lineage = LineageInMemory(replayer.nodes) if by_lineage else None
         self._waiting: list[CorrectionInProcess] = []
         self._taken: dict[str, frozenset[int]] = {}
         self._late: dict[str, set[int]] = {}
@@ -118,11 +122,18 @@ class ReviserInProcess:
         self._number += len(revisions)
         return revisions
 
+    def answered(self, outputs: Sequence[EventBatch]) -> None:
+        """Note what a batch put out, where replay goes by the lineage of that."""
+        if self._lineage is not None:
+            self._lineage.add([lifetimes_of(each) for each in outputs])
+
     def ready(self, stable: Time) -> list[Revision]:
         """The revisions of the output that can be computed once it is settled so far."""
         found: list[Revision] = []
         for one, first, last in due(self._waiting, stable):
-            reach = self._replayer.reach(one.source, one.rows, (first, last))
+            reach = self._replayer.reach(
+                one.source, one.rows, (first, last), self._past, self._lineage
+            )
             (output,) = self._replayer.replay(self._past, one.source, one.rows, reach, one.earlier)
             one.done = int(last)
             revision = Revision.of(self._number + 1, output)

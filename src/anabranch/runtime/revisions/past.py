@@ -19,6 +19,8 @@ from anabranch.kernels.plan.replay import past_events
 from anabranch.model.batch import EventBatch
 from anabranch.model.revision import reversed_changes
 from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.runtime.archive.narrowing import Wanted, having
+from anabranch.runtime.sources.archived.pieces import hull
 
 Span: TypeAlias = tuple[Time, Time]
 """The instants from the first one on, before the last one."""
@@ -40,8 +42,18 @@ class Past(ABC):
         """The payload columns that are kept of a source."""
 
     @abstractmethod
-    def rows(self, source: str, span: Span) -> Iterable[EventBatch]:
-        """What came of a source and may matter in a span, in the order of arrival."""
+    def rows(self, source: str, span: Span, keep: Wanted) -> Iterable[EventBatch]:
+        """What came of a source and may matter in a span, in the order of arrival.
+
+        Args:
+            source: The name of the source.
+            span: The instants.
+            keep: By column the values of which a row must have one.
+        """
+
+    @abstractmethod
+    def count(self, source: str, span: Span) -> int:
+        """How many rows have to be looked at to read a span: about so many, and quickly told."""
 
     @abstractmethod
     def withheld(self, source: str, span: Span) -> Iterable[tuple[int, EventBatch]]:
@@ -52,18 +64,23 @@ class Past(ABC):
         del source
         return BEGINNING
 
-    def believed(self, source: str, span: Span, revised: Collection[int]) -> EventBatch:
+    def believed(
+        self, source: str, span: Span, revised: Collection[int], keep: Wanted | None = None
+    ) -> EventBatch:
         """The events of a source in a span, as the query believes them.
 
         Args:
             source: The name of the source.
             span: Snapshots inside it are right.
             revised: The batches whose withheld rows have become a revision since.
+            keep: Only rows with these values, by column; columns that are not kept do not count.
         """
-        nothing = EventBatch.empty(self.schema(source))
-        rows = [touching(each, span) for each in self.rows(source, span)]
+        schema = self.schema(source)
+        nothing = EventBatch.empty(schema)
+        wanted = {name: values for name, values in (keep or {}).items() if name in schema.names}
+        rows = [touching(each, span) for each in self.rows(source, span, wanted)]
         missing = [
-            reversed_changes(touching(each, span))
+            reversed_changes(having(touching(each, span), wanted))
             for batch, each in self.withheld(source, span)
             if batch not in revised
         ]
@@ -91,10 +108,15 @@ class PastInMemory(Past):
         """The columns of the rows that came."""
         return self._schemas[source]
 
-    def rows(self, source: str, span: Span) -> Iterable[EventBatch]:
-        """All of it: whoever asks picks what touches the span."""
+    def rows(self, source: str, span: Span, keep: Wanted) -> Iterable[EventBatch]:
+        """All of it with these values: whoever asks picks what touches the span."""
         del span
-        return self._rows.get(source, [])
+        return (having(each, keep) for each in self._rows.get(source, []))
+
+    def count(self, source: str, span: Span) -> int:
+        """The rows of batches that touch the span."""
+        hulls = ((each, hull(each)) for each in self._rows.get(source, []))
+        return sum(len(each) for each, (first, last) in hulls if first < span[1] and last > span[0])
 
     def withheld(self, source: str, span: Span) -> Iterable[tuple[int, EventBatch]]:
         """All of it."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, final
+from typing import final
+
+import pyarrow.compute as pc
 
 from anabranch.algebra.analysis.reach import affected, needed
+from anabranch.algebra.analysis.restricted import Restriction, restricting_columns
+from anabranch.algebra.analysis.spans import NOTHING
 from anabranch.algebra.node import Node
 from anabranch.errors import StreamError
 from anabranch.kernels.plan.compile import compile_plan, with_tables
@@ -16,10 +20,10 @@ from anabranch.kernels.plan.swap import ReplayedState, replayed_state
 from anabranch.model.batch import EventBatch
 from anabranch.model.revision import clipped_changes, snapshot_changes
 from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.archive.narrowing import Wanted
+from anabranch.runtime.revisions.choice import Strategy, StrategyChoice, cheapest
+from anabranch.runtime.revisions.lineage import Lineage
 from anabranch.runtime.revisions.past import ALWAYS, Past, Span
-
-Strategy: TypeAlias = Literal["RA", "RM", "RW"]
-"""Replay all that is archived; what the lineage of answers names; what the windows reach."""
 
 
 @final
@@ -32,12 +36,16 @@ class Reach:
         changes: The instants of the source that it is about.
         answers: The instants of the answers that may change.
         inputs: Per source, the instants that are replayed.
+        needed: Per source, the instants without which the answers cannot be known.
+        keep: Per source, the values that rows must have to matter, by column.
     """
 
     strategy: Strategy
     changes: Span
     answers: Span
     inputs: Mapping[str, Span] = field(default_factory=dict)
+    needed: Mapping[str, Span] = field(default_factory=dict)
+    keep: Mapping[str, Wanted] = field(default_factory=dict)
 
 
 def span_of(changes: EventBatch) -> Span:
@@ -58,18 +66,21 @@ class Replayer:
         nodes: The logical plans, one per output, that `plan` was compiled from.
         plan: The stages, with speculative emission.
         strategy: How to find what has to be replayed.
+        restrictions: By corrected source, the columns whose values have to occur in a correction
+            for a row to matter.
     """
 
     nodes: tuple[Node, ...]
     plan: PhysicalPlan
-    strategy: Strategy = "RW"
+    strategy: StrategyChoice = "RW"
+    restrictions: Mapping[str, Restriction] = field(default_factory=dict)
 
     @staticmethod
     def of(
         nodes: Sequence[Node],
         *,
         tables: frozenset[str] = frozenset(),
-        strategy: Strategy = "RW",
+        strategy: StrategyChoice = "RW",
     ) -> Replayer:
         """For queries with these plans, which look up in these tables.
 
@@ -78,26 +89,82 @@ class Replayer:
         """
         at_once = tuple(map(_at_once, nodes))
         plan = compile_plan(*at_once, tables=tables)
-        return Replayer(nodes=at_once, plan=plan, strategy=strategy)
+        restrictions = {name: restricting_columns(at_once, name) for name in plan.sources}
+        return Replayer(nodes=at_once, plan=plan, strategy=strategy, restrictions=restrictions)
 
     def with_tables(self, paths: Mapping[str, str]) -> Replayer:
         """The same, which knows the files of the tables that it looks up in."""
         return replace(self, plan=with_tables(self.plan, paths))
 
-    def reach(self, source: str, changes: EventBatch, within: Span = ALWAYS) -> Reach:
-        """What a correction of a source can change in a span, and what that takes."""
+    def reach(
+        self,
+        source: str,
+        changes: EventBatch,
+        within: Span = ALWAYS,
+        past: Past | None = None,
+        lineage: Lineage | None = None,
+    ) -> Reach:
+        """What a correction of a source can change in a span, and what that takes.
+
+        Args:
+            source: The source that is corrected.
+            changes: The correction, as moves.
+            within: The answers that are asked for.
+            past: The archived input, to know what a strategy costs and where the archive begins.
+            lineage: What is known of the lineage of answers, for RM.
+        """
         changed = span_of(snapshot_changes(changes))
         reached = [affected(node, source, changed) for node in self.nodes if _reads(node, source)]
         answers = _hull([_common(each, within) for each in reached])
-        if self.strategy == "RA":
-            inputs = dict.fromkeys(self.plan.sources, ALWAYS)
-            return Reach(strategy="RA", changes=changed, answers=answers, inputs=inputs)
+        spans: dict[Strategy, dict[str, Span]] = {"RW": self._needed(answers)}
+        spans["RA"] = dict.fromkeys(self.plan.sources, ALWAYS)
+        if lineage is not None:
+            # A row that came late may contribute to answers that nobody has given yet.
+            named = lineage.covering(source, changed)
+            spans["RM"] = {
+                name: _hull([span, named.get(name, NOTHING)]) for name, span in spans["RW"].items()
+            }
+        strategy = self._chosen(spans, past)
+        return Reach(
+            strategy=strategy,
+            changes=changed,
+            answers=answers,
+            inputs=_as_archived(spans.get(strategy, spans["RW"]), spans["RW"], past),
+            needed=spans["RW"],
+            keep=self._keep(source, changes),
+        )
+
+    def _needed(self, answers: Span) -> dict[str, Span]:
         spans: dict[str, list[Span]] = {}
         for node in self.nodes:
             for name, span in needed(node, answers).items():
-                spans.setdefault(name, []).append(span)
-        inputs = {name: _hull(each) for name, each in spans.items()}
-        return Reach(strategy=self.strategy, changes=changed, answers=answers, inputs=inputs)
+                if name in self.plan.sources:
+                    spans.setdefault(name, []).append(span)
+        return {name: _hull(each) for name, each in spans.items()}
+
+    def _chosen(self, spans: Mapping[Strategy, Mapping[str, Span]], past: Past | None) -> Strategy:
+        if self.strategy != "auto":
+            return self.strategy
+        if past is None:
+            return "RW"
+        rows = {
+            strategy: sum(past.count(name, span) for name, span in each.items())
+            for strategy, each in spans.items()
+        }
+        is_bounded = any(span != ALWAYS for span in spans["RW"].values())
+        return cheapest(rows, is_bounded=is_bounded)
+
+    def _keep(self, source: str, changes: EventBatch) -> dict[str, Wanted]:
+        """The values that rows must have to meet the corrected ones, per source and column."""
+        columns = changes.payload.schema.names
+        return {
+            name: {
+                own: pc.unique(changes.payload.column(corrected))
+                for own, corrected in reversed(pairs)
+                if corrected in columns
+            }
+            for name, pairs in self.restrictions.get(source, {}).items()
+        }
 
     def replay(
         self,
@@ -123,9 +190,8 @@ class Replayer:
             return [EventBatch.empty(self.plan.stages[at].schema) for at in self.plan.outputs]
         refuse_missing(past, reach, self.plan)
         believed = {
-            name: past.believed(name, span, revised.get(name, ()))
+            name: past.believed(name, span, revised.get(name, ()), reach.keep.get(name))
             for name, span in reach.inputs.items()
-            if name in self.plan.sources
         }
         own = clipped_changes(snapshot_changes(changes), *reach.inputs[source])
         return replayed_changes(self.plan, believed, {source: own}, reach.answers)
@@ -172,9 +238,9 @@ def refuse_missing(past: Past, reach: Reach, plan: PhysicalPlan) -> None:
     Raises:
         StreamError: The archive of a source begins later than what is needed.
     """
-    for name, (first, last) in reach.inputs.items():
+    for name, (first, last) in reach.needed.items():
         oldest = past.oldest(name)
-        if first < oldest and last > first and name in plan.sources:
+        if first < oldest and last > first:
             clock = plan.sources[name].clock
             shown = str if clock is None else clock.format
             raise StreamError(
@@ -184,6 +250,20 @@ def refuse_missing(past: Past, reach: Reach, plan: PhysicalPlan) -> None:
                 hint="keep more of the source (KEEP), or correct the answers elsewhere; the "
                 "revision is in quarantine, and the query goes on without it",
             )
+
+
+def _as_archived(
+    spans: Mapping[str, Span], least: Mapping[str, Span], past: Past | None
+) -> dict[str, Span]:
+    """What of the spans there is, where the archive has at least what is needed of them."""
+    found: dict[str, Span] = {}
+    for name, (first, last) in spans.items():
+        oldest = BEGINNING if past is None else past.oldest(name)
+        low, high = least.get(name, NOTHING)
+        is_there = low >= high or low >= oldest
+        first = Time(max(first, oldest)) if is_there else first
+        found[name] = (first, last) if first < last else NOTHING
+    return found
 
 
 def _at_once(node: Node) -> Node:

@@ -39,6 +39,7 @@ from anabranch.runtime.archive.arrived import (
     WithheldFolder,
 )
 from anabranch.runtime.revisions.corrections import due
+from anabranch.runtime.revisions.lineage import Lifetimes, LineageFolder
 from anabranch.runtime.revisions.past import ALWAYS
 from anabranch.runtime.revisions.records import (
     CorrectionFolder,
@@ -91,6 +92,7 @@ class RevisedQuery:
         response: What late rows lead to.
         swapper: Exchanges the state of the query, where corrections change it; else None.
         next_batch: The batch that comes next.
+        lineage: From which input its answers came, where that is noted.
     """
 
     folder: str
@@ -103,6 +105,7 @@ class RevisedQuery:
     response: Response = "emit"
     swapper: Swapper | None = None
     next_batch: int = 0
+    lineage: LineageFolder | None = None
 
 
 class Reviser:
@@ -201,9 +204,24 @@ class Reviser:
             self._write(found)
             return found
 
-    def committed(self, batch: int, commands: Sequence[Command], stables: Sequence[Time]) -> None:
-        """Take note of a batch that the sinks have."""
+    def committed(
+        self,
+        batch: int,
+        commands: Sequence[Command],
+        stables: Sequence[Time],
+        lifetimes: Sequence[Lifetimes] = (),
+    ) -> None:
+        """Take note of a batch that the sinks have.
+
+        Args:
+            batch: Its number.
+            commands: What the control stream brought with it.
+            stables: How far each output is settled.
+            lifetimes: Those of what each output got, where lineage is noted.
+        """
         with self._changed:
+            if self._query.lineage is not None and lifetimes:
+                self._query.lineage.add(batch, lifetimes)
             for serial in _serials(commands):
                 correction, step = self._of_serial(serial)
                 steps = list(correction.emissions)
@@ -320,6 +338,9 @@ class Reviser:
                 self._receive(source, batch, late)
             if batch % _CUT_EVERY == 0 and not any(each.is_open for each in self._all.values()):
                 archive.cut(Time(entry.promised))
+                if self._query.lineage is not None:
+                    every = self._query.archives.items()
+                    self._query.lineage.cut({name: each.oldest() for name, each in every})
 
     def _receive(self, source: str, batch: int, late: Sequence[ArrivedPart]) -> None:
         is_known = any((each.source, each.batch) == (source, batch) for each in self._all.values())
@@ -404,11 +425,11 @@ class Reviser:
         began = time.perf_counter()
         query = self._query
         changes = self._late_rows(correction.source, correction.batch)
-        reach = query.replayer.reach(correction.source, changes, (first, last))
+        past = StoredPast(query.folder, query.archives, query.columns, batch)
+        reach = query.replayer.reach(correction.source, changes, (first, last), past, query.lineage)
         with self._changed:
             self._write(replace(correction, status="planned"))
         reached("revision planned", correction.id)
-        past = StoredPast(query.folder, query.archives, query.columns, batch)
         try:
             outputs = query.replayer.replay(
                 past, correction.source, changes, reach, self._earlier(correction)

@@ -11,6 +11,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.arrived import WithheldFolder
+from anabranch.runtime.archive.narrowing import Wanted
 from anabranch.runtime.revisions.past import Past, Span
 
 
@@ -43,12 +44,17 @@ class StoredPast(Past):
         """The columns that the query needs."""
         return self._schemas[source]
 
-    def rows(self, source: str, span: Span) -> Iterable[EventBatch]:
+    def rows(self, source: str, span: Span, keep: Wanted) -> Iterable[EventBatch]:
         """What the archive has."""
         columns: Sequence[str] = self._schemas[source].names
-        for batch in self._archives[source].read(span, self._upto, columns):
+        for batch in self._archives[source].read(span, self._upto, columns, keep):
             self.read += len(batch)
             yield batch
+
+    def count(self, source: str, span: Span) -> int:
+        """The rows of the pieces that overlap the span, by the index."""
+        pieces = self._archives[source].pieces(span, self._upto)
+        return sum(piece.rows for _, piece in pieces)
 
     def withheld(self, source: str, span: Span) -> Iterable[tuple[int, EventBatch]]:
         """What tasks left out."""
