@@ -70,6 +70,7 @@ class Outcome:
     revisions: list[list[Revision]]
     came: dict[str, list[EventBatch]]
     waiting: int
+    corrected: Time
 
     def snapshots(self) -> LogicalStream:
         changes = [each.changes for batch in self.revisions for each in batch]
@@ -120,7 +121,7 @@ def run_revised(
     revisions.append([*exchanged, *reviser.ready(stable)])
     batches += runner.step_all({}, guarded=guarded)
     revisions[-1] += reviser.below(runner)
-    return Outcome(batches, revisions, came, reviser.waiting)
+    return Outcome(batches, revisions, came, reviser.waiting, reviser.corrected)
 
 
 def assert_revised(
@@ -151,6 +152,7 @@ def assert_revised(
     # What waits for the output to be settled is missing where it is not.
     at_once = emit == "speculative" and not any(each.holds_back for each in node.walk())
     before = FOREVER if at_once and not found.waiting else stable
+    before = Time(min(before, found.corrected))
     difference = found.snapshots().difference(wanted, before)
     assert not difference, difference
     return found

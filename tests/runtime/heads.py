@@ -26,6 +26,7 @@ from anabranch.runtime.messages.heads import (
 TIMES = st.integers(int(BEGINNING), int(FOREVER))
 COUNTS = st.integers(0, 9)
 NAMES = st.text(max_size=4)
+LIFETIMES = st.lists(st.tuples(TIMES, TIMES), max_size=2).map(tuple)
 COMMANDS = st.builds(
     Command,
     verb=st.sampled_from(VERBS),
@@ -62,7 +63,7 @@ _SOURCES = st.builds(
     ordered=st.booleans(),
     copies=st.dictionaries(COUNTS, _COPIES, max_size=2),
     delivered=st.none()
-    | st.builds(DeliveredRows, COUNTS, st.dictionaries(COUNTS, _FILES, max_size=2)),
+    | st.builds(DeliveredRows, COUNTS, st.dictionaries(COUNTS, _FILES, max_size=2), LIFETIMES),
 )
 _COPY_COUNTERS = st.builds(
     CopyCounters, rows=COUNTS, late=COUNTS, adjusted=COUNTS, reached=TIMES, problem=NAMES
@@ -108,6 +109,7 @@ HEADS: st.SearchStrategy[Head] = st.one_of(
         ),
         counters=_COUNTERS,
         files=st.lists(_FILES, max_size=2).map(tuple),
+        lifetimes=LIFETIMES,
     ),
     st.just(CONTINUED),
 )

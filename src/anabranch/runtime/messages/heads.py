@@ -48,10 +48,14 @@ class LogFile:
 @final
 @dataclass(frozen=True, slots=True)
 class DeliveredRows:
-    """What a source task has delivered itself: how many rows, and the file for each output."""
+    """What a source task has delivered itself: how many rows, and the file for each output.
+
+    `lifetimes` are those of the rows, where the lineage of results is noted.
+    """
 
     rows: int
     files: Mapping[int, LogFile] = field(default_factory=dict)
+    lifetimes: tuple[tuple[int, int], ...] = field(default=(), metadata=OMITTED)
 
 
 @final
@@ -160,6 +164,7 @@ class OutputHead:
         said: The counters of this shard that Spark shows.
         counters: What this shard has counted, behind what shards before it have told it.
         files: The element files that belong to the log now.
+        lifetimes: Those of the results, where the lineage of results is noted.
     """
 
     output: int
@@ -168,6 +173,7 @@ class OutputHead:
     said: OutputSummary
     counters: tuple[StageCounters, ...] = ()
     files: tuple[LogFile, ...] = ()
+    lifetimes: tuple[tuple[int, int], ...] = field(default=(), metadata=OMITTED)
 
     @property
     def own(self) -> StageCounters:

@@ -13,6 +13,7 @@ from anabranch.kernels.plan.compile import tables_of
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.finding import archive_of_source
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
+from anabranch.runtime.revisions.lineage import LineageFolder
 from anabranch.runtime.revisions.replayer import Replayer
 from anabranch.runtime.revisions.reviser import RevisedQuery, Reviser
 from anabranch.runtime.revisions.swapper import Swapper
@@ -98,6 +99,9 @@ def start_reviser(
         response=past.response,
         swapper=Swapper(job, replayer) if past.swaps else None,
         next_batch=opened.next_batch,
+        lineage=LineageFolder(Folder.at(past.folder).child("lineage"), replayer.nodes)
+        if past.lineage
+        else None,
     )
     return Reviser(query)
 

@@ -137,7 +137,7 @@ def start_query(
         past = past_of(opened, files, streams, work.revisions)
         reviser: Reviser | None = None
         if past is not None:
-            job = replace(job, past=replace(past, swaps=work.swaps))
+            job = replace(job, past=replace(past, swaps=work.swaps, lineage=work.replay == "RM"))
             archives = open_archives(opened, past, files, streams)
             reviser = start_reviser(opened, job, archives, work.nodes, paths, work.replay)
         results = _parcels(spark, work, files, job, opened, control=opened.control)
@@ -283,6 +283,16 @@ def _parcels(
     return reduce(DataFrame.union, fronts)
 
 
+def _lifetimes(job: Job, results: Sequence[ShardResult]) -> list[list[tuple[int, int]]]:
+    """The lifetimes of what each output got in a batch; nothing where lineage is not noted."""
+    if not job.notes_lineage:
+        return []
+    found: list[list[tuple[int, int]]] = [[] for _ in job.plan.outputs]
+    for result in results:
+        found[result.head.output] += result.head.lifetimes
+    return found
+
+
 def _committer(
     job: Job,
     sinks: Sequence[Sink],
@@ -311,7 +321,8 @@ def _committer(
                 stable = Time(min(result.head.stable for result in own))
                 sink.commit(batch, stable, own, revisions[number])
             if reviser is not None:
-                reviser.committed(batch, commands, [Time(each.stable) for each in metrics])
+                stables = [Time(each.stable) for each in metrics]
+                reviser.committed(batch, commands, stables, _lifetimes(job, results))
             for total, metric in zip(committed, metrics, strict=True):
                 total.add(metric)
             reached("committed", batch)

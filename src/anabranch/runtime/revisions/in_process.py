@@ -53,6 +53,11 @@ class ReviserInProcess:
         """How many corrections wait until all that they change is settled."""
         return len(self._waiting) + len(self._late)
 
+    @property
+    def corrected(self) -> Time:
+        """Answers before this instant have all corrections; FOREVER where none waits."""
+        return Time(min((each.done for each in self._waiting), default=FOREVER))
+
     def take(
         self,
         batch: int,

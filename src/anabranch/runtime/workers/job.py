@@ -96,6 +96,11 @@ class Job:
     unordered: frozenset[str] = frozenset()
     past: PastJob | None = None
 
+    @property
+    def notes_lineage(self) -> bool:
+        """Whether the lifetimes of results are told to the driver."""
+        return self.past is not None and self.past.lineage
+
     def shards_of(self, stage: Stage) -> int:
         """The number of shards of a stage."""
         return self.shards if is_spread(stage) else 1

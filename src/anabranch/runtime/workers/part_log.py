@@ -33,12 +33,14 @@ class PastJob:
             others stay where they are, and are referred to.
         response: What late rows of sources with LATE REVISE lead to.
         swaps: Whether corrections change the state of the query, so that it is exchanged.
+        lineage: Whether the lifetimes of results are told, for replay by lineage.
     """
 
     folder: str
     copied: Mapping[str, str] = field(default_factory=dict)
     response: Response = "emit"
     swaps: bool = False
+    lineage: bool = False
 
 
 @final

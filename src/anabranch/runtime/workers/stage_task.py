@@ -17,6 +17,7 @@ from anabranch.kernels.contract.packed_events import pack_events, packed_schema
 from anabranch.kernels.contract.prepared import check_prepared
 from anabranch.kernels.plan.address import Address
 from anabranch.model.batch import EventBatch
+from anabranch.model.lifetimes import lifetimes_of
 from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import ElementPosition, element_rows
@@ -159,7 +160,8 @@ def deliver_part(
             name = "-".join(map(str, sender))
             file = write_part(out, batch, name, output, clock=job.clocks[number])
             files[number] = replace(file, sender=sender)
-    return DeliveredRows(len(output), files)
+    lifetimes = lifetimes_of(output) if job.notes_lineage else ()
+    return DeliveredRows(len(output), files, lifetimes)
 
 
 def _arrived(job: Job, stage_index: int, parcels: Sequence[Parcel]) -> Arrived:
@@ -213,6 +215,10 @@ def _deliver(
     own, delivery = head.counters[-1], job.deliveries[number]
     rows: pa.RecordBatch | None = None
     files: list[LogFile] = []
+    lifetimes: list[tuple[int, int]] = []
+    if job.notes_lineage:
+        before = delivered_before(job, job.plan.outputs[number], shard, parcels)
+        lifetimes = [*lifetimes_of(output), *(one for each in before for one in each.lifetimes)]
     if delivery == "log":
         delivered = delivered_before(job, job.plan.outputs[number], shard, parcels)
         files = [each.files[number] for each in delivered if number in each.files]
@@ -236,6 +242,7 @@ def _deliver(
         ),
         counters=head.counters,
         files=tuple(files),
+        lifetimes=tuple(lifetimes),
     )
     target = len(job.plan.stages) + number
     yield Parcel(shard=shard, target=target, edge=0, part=shard, head=message, rows=rows)
