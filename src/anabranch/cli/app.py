@@ -26,6 +26,8 @@ from anabranch.cli.merge import merge
 from anabranch.cli.queries.archive import archive
 from anabranch.cli.queries.control import control
 from anabranch.cli.queries.ps import ps
+from anabranch.cli.queries.revise import revise
+from anabranch.cli.queries.revisions import revisions
 from anabranch.cli.queries.running import end_with_input
 from anabranch.cli.queries.state import state
 from anabranch.cli.queries.stop import stop
@@ -38,7 +40,16 @@ from anabranch.cli.unexpected import as_anabranch_error
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
-_WITHOUT_SPARK: Final = ("merge", "archive", "check", "show", "diff", "generate")
+_WITHOUT_SPARK: Final = (
+    "merge",
+    "archive",
+    "revise",
+    "revisions",
+    "check",
+    "show",
+    "diff",
+    "generate",
+)
 
 
 class Commands(TyperGroup):
@@ -127,7 +138,8 @@ def anabranch(
 
 app.callback(help=help_of(anabranch))(anabranch)
 _WORK: Final = (demo, run, explain, shell, ps, top, stop, state, archive, control)
-for command in (*_WORK, merge, replicate, jumpstart, cutover, check, show, diff):
+_REVISIONS: Final = (revise, revisions)
+for command in (*_WORK, *_REVISIONS, merge, replicate, jumpstart, cutover, check, show, diff):
     app.command(help=help_of(command), cls=CheckedCommand)(command)
 app.command(help=f"{help_of(bench)}\n\n\b\n{listed()}")(bench)
 app.add_typer(generate)

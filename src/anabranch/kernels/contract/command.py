@@ -8,12 +8,22 @@ from typing import Final, Literal, TypeAlias, final, get_args
 from anabranch.model.record import OMITTED
 
 Verb: TypeAlias = Literal[
-    "advance", "pause", "resume", "limit", "attach", "detach", "rejoin", "feedback", "revise"
+    "advance",
+    "pause",
+    "resume",
+    "limit",
+    "attach",
+    "detach",
+    "rejoin",
+    "feedback",
+    "revise",
+    "feed",
 ]
 REVISE: Final = "revise"
-"""A command of the engine to itself; nobody else has a reason to give it."""
+FEED: Final = "feed"
+"""These two are commands of the engine to itself; nobody else has a reason to give them."""
 
-VERBS: Final[tuple[str, ...]] = tuple(verb for verb in get_args(Verb) if verb != REVISE)
+VERBS: Final[tuple[str, ...]] = tuple(v for v in get_args(Verb) if v not in (REVISE, FEED))
 
 
 @final
@@ -27,10 +37,12 @@ class Command:
             For the inputs of a merge: `detach`: ignore it from now on; `attach`: take it in, it
             vouches for events that end at or after an instant, or for all; `rejoin`: take one in
             again that was detached. `feedback`: of the output only what ends at an instant or
-            later is of interest any more. `revise`: the batch brings a computed revision.
+            later is of interest any more. `revise`: the batch brings a computed revision. `feed`:
+            it brings corrections of the source that somebody has handed in.
         source: The name of a source; empty for feedback and revisions, which are for the whole
             query.
-        value: The instant, the number of rows, or the serial number of the revision.
+        value: The instant, the number of rows, the serial number of the revision, or the number
+            under which the corrections were handed in.
         copy: The name of a copy of the source, where the source has copies.
     """
 

@@ -39,10 +39,11 @@ def narrowed(
 ) -> Iterator[FileSplit]:
     """The parts of a piece that may have rows within a span, and with wanted values.
 
-    Of Parquet the statistics of row groups tell; a piece in another form stays whole.
+    Of Parquet the statistics of row groups tell; a piece in another form stays whole, and so do
+    corrections, which are few.
     """
     form = form_of_split(source, split)
-    if form not in _PARQUET or (span == EVERYTHING and not wanted):
+    if split.change == "corrections" or form not in _PARQUET or (span == EVERYTHING and not wanted):
         yield split
         return
     metadata = parquet_metadata(split.path)

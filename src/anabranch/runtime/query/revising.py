@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -13,6 +14,11 @@ from anabranch.kernels.plan.compile import tables_of
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.finding import archive_of_source
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
+from anabranch.runtime.revisions.archived_sources import (
+    ArchivedSource,
+    ArchivedSources,
+    StoredFiles,
+)
 from anabranch.runtime.revisions.lineage import LineageFolder
 from anabranch.runtime.revisions.replayer import Replayer
 from anabranch.runtime.revisions.reviser import RevisedQuery, Reviser
@@ -67,6 +73,32 @@ def open_archives(
         )
         found[each.name] = archive
     return found
+
+
+def note_sources(
+    past: PastJob,
+    job: Job,
+    files: Sequence[FileSource],
+    frames: Sequence[FrameSource],
+) -> None:
+    """Write down how rows of the sources are found again, for whoever hands in corrections."""
+    found = {}
+    sources: list[FileSource | FrameSource] = [*files, *frames]
+    for each in sources:
+        is_copied = each.name in past.copied
+        plain_rows = each.shape is not None and each.shape.kind is None
+        times = (each.shape.start, each.shape.end) if plain_rows and each.shape else (None, None)
+        start, end = (name if name in each.schema.names else None for name in times)
+        path = None if each.archive is None else each.archive.path
+        found[each.name] = ArchivedSource(
+            promise=each.promise,
+            archive=path if path is None or "://" in path else str(Path(path).absolute()),
+            only_points=job.plan.sources[each.name].only_points,
+            files=None if is_copied or not isinstance(each, FileSource) else StoredFiles.of(each),
+            start=start,
+            end=end,
+        )
+    ArchivedSources(sources=found).write(past.folder)
 
 
 def start_reviser(

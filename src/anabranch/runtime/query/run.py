@@ -16,7 +16,11 @@ from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.query.metrics import BatchMetrics, RunTotals
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
+from anabranch.runtime.revisions.correction_lines import Corrections
+from anabranch.runtime.revisions.handing_in import hand_in
+from anabranch.runtime.revisions.overview import correction_notes
 from anabranch.runtime.revisions.reviser import Reviser
+from anabranch.runtime.revisions.submissions import Submission
 from anabranch.runtime.sinks.sinks import LogSink, Sink
 from anabranch.runtime.spark.failures import original_error
 from anabranch.runtime.store.control import Control
@@ -62,10 +66,12 @@ class Execution:
         close: Callable[[], None],
         control: Control,
         reviser: Reviser | None = None,
+        checkpoint: str = "",
     ) -> None:
         """Start it; `begin` can be called again after a failure."""
         self.spark = spark
         self.reviser = reviser
+        self.checkpoint = checkpoint
         self.control = control
         self.close = close
         self.query = begin()
@@ -264,6 +270,27 @@ class Run:
         in the folder `quarantine` of the checkpoint, a file of JSON lines per batch.
         """
         return [plain(failure) for failure in self._quarantine.read()]
+
+    def revise(self, source: str, corrections: Corrections) -> Submission:
+        """Correct rows of a source that was declared with LATE REVISE, from the next batch on.
+
+        Corrections are the path of a file of JSON lines, dictionaries, elements, or an Arrow table
+        of elements: `{"insert": {...}, "start": t, "end": u}`, `{"adjust": ...}` with `new_end`,
+        `{"replace": {...}, "with": {...}, "start": t}`, `{"delete": {...}, "start": t}`. A row is
+        named by its start and as many of its columns as are needed to tell it from others. What
+        names no row, or several, is in quarantine: see `quarantined` of the result.
+
+        Raises:
+            PlanError: There is no such source, or it cannot be corrected.
+        """
+        return hand_in(self._execution.checkpoint, source, corrections)
+
+    def revisions(self) -> list[dict[str, Any]]:
+        """The corrections of the sources and what became of them, oldest first.
+
+        As `anabranch revisions --json` has them; see `CorrectionNote`.
+        """
+        return [plain(each) for each in correction_notes(self._execution.checkpoint)]
 
     def snapshot(self, at: Any) -> DataFrame:
         """The answer at an instant (a number, an ISO timestamp or a datetime), as known by now.

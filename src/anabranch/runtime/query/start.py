@@ -24,7 +24,7 @@ from anabranch.runtime.query.checkpoint import Checkpoint
 from anabranch.runtime.query.metrics import batch_metrics
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
-from anabranch.runtime.query.revising import open_archives, past_of, start_reviser
+from anabranch.runtime.query.revising import note_sources, open_archives, past_of, start_reviser
 from anabranch.runtime.query.run import Committed, Execution, Run
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.revisions.reviser import Reviser
@@ -139,6 +139,7 @@ def start_query(
         if past is not None:
             job = replace(job, past=replace(past, swaps=work.swaps, lineage=work.replay == "RM"))
             archives = open_archives(opened, past, files, streams)
+            note_sources(past, job, files, streams)
             reviser = start_reviser(opened, job, archives, work.nodes, paths, work.replay)
         results = _parcels(spark, work, files, job, opened, control=opened.control)
         if not job.is_delivered_by_senders:
@@ -164,7 +165,7 @@ def start_query(
         copies = partial(copy_names, Folder.at(opened.plans), several)
         clocks = source_clocks(work.plan)
         control = Control(ControlFolder(Folder.at(opened.control)), in_files, copies, clocks)
-        execution = Execution(spark, writer.start, close, control, reviser)
+        execution = Execution(spark, writer.start, close, control, reviser, opened.path)
         every = zip(sinks, schemas, committed, work.clocks, strict=True)
         return [
             Run(execution, sink, schema, done, quarantine, clock)

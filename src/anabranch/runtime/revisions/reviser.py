@@ -26,7 +26,7 @@ from typing import Final, final
 import pyarrow as pa
 
 from anabranch.errors import AnabranchError, EngineError
-from anabranch.kernels.contract.command import Command
+from anabranch.kernels.contract.command import FEED, REVISE, Command
 from anabranch.model.batch import EventBatch
 from anabranch.model.record import REPORT, plain, record
 from anabranch.model.revision import Revision, snapshot_changes
@@ -49,6 +49,7 @@ from anabranch.runtime.revisions.records import (
 )
 from anabranch.runtime.revisions.replayer import Replayer, refuse_cut, span_of
 from anabranch.runtime.revisions.stored_past import StoredPast
+from anabranch.runtime.revisions.submissions import SubmissionFolder
 from anabranch.runtime.revisions.swapper import Swapper
 from anabranch.runtime.sources.archived.pieces import ArchivedBatch
 from anabranch.runtime.store.busy import BusyMark
@@ -119,6 +120,7 @@ class Reviser:
         self._records = CorrectionFolder(self._folder)
         self._busy = BusyMark(self._folder)
         self._arrived = ArrivedFolder.of(query.folder)
+        self._submissions = SubmissionFolder(query.folder)
         self._changed = threading.Condition()
         self._all = {each.id: each for each in self._records.read()}
         self._batch, self._stable = self._query.next_batch - 1, BEGINNING
@@ -145,7 +147,7 @@ class Reviser:
         that is a revision of the batch, too, behind the others.
         """
         found: list[list[Revision]] = [[] for _ in self._query.outputs]
-        for serial in _serials(commands):
+        for serial in _values(commands, REVISE):
             correction, step = self._of_serial(serial)
             for number, schema in enumerate(self._query.outputs):
                 revision = self._records.revision(correction, step, number, schema)
@@ -222,12 +224,15 @@ class Reviser:
         with self._changed:
             if self._query.lineage is not None and lifetimes:
                 self._query.lineage.add(batch, lifetimes)
-            for serial in _serials(commands):
+            for serial in _values(commands, REVISE):
                 correction, step = self._of_serial(serial)
                 steps = list(correction.emissions)
                 steps[step] = replace(steps[step], committed=batch)
                 self._write(_settled(replace(correction, emissions=tuple(steps))))
                 reached("revision committed", correction.id)
+            for number in _values(commands, FEED):
+                # Before the archive has them: whoever looks for rows asks it first.
+                self._submissions.committed(number, batch)
             self._take(batch)
             self._batch, self._stable, self._stables = batch, Time(min(stables)), tuple(stables)
             if any(each.is_open for each in self._all.values()):
@@ -296,13 +301,19 @@ class Reviser:
             if step.committed is None
         }
         if waiting:
-            there = {
-                note.content.get("value")
-                for note in self._query.control.notes()
-                if isinstance(note.content, dict) and note.content.get("verb") == "revise"
-            }
-            for serial in sorted(waiting - there):
-                self._query.control.put(Command(verb="revise", value=serial))
+            for serial in sorted(waiting - self._commanded(REVISE)):
+                self._query.control.put(Command(verb=REVISE, value=serial))
+        handed_in = {each.number: each.source for each in self._submissions.read() if each.waits}
+        if handed_in:
+            for number in sorted(handed_in.keys() - self._commanded(FEED)):
+                command = Command(verb=FEED, source=handed_in[number], value=number)
+                self._query.control.put(command)
+
+    def _commanded(self, verb: str) -> set[int]:
+        """The values of all commands of a kind that were handed in."""
+        contents = [note.content for note in self._query.control.notes()]
+        own = [each for each in contents if isinstance(each, dict) and each.get("verb") == verb]
+        return {each["value"] for each in own if isinstance(each.get("value"), int)}
 
     def _of_serial(self, serial: int) -> tuple[CorrectionRecord, int]:
         for each in self._all.values():
@@ -464,7 +475,7 @@ class Reviser:
             self._write(_settled(done))
             reached("revision computed", correction.id)
             if any(numbers):
-                query.control.put(Command(verb="revise", value=step.serial))
+                query.control.put(Command(verb=REVISE, value=step.serial))
                 reached("revision handed in", correction.id)
 
     def _swap(self, corrections: Sequence[CorrectionRecord], batch: int) -> None:
@@ -513,7 +524,7 @@ class Reviser:
             done = replace(last, status="computed", done=last.bound, emissions=(step,))
             self._write(done)
             reached("revision computed", last.id)
-            query.control.put(Command(verb="revise", value=serial))
+            query.control.put(Command(verb=REVISE, value=serial))
             reached("revision handed in", last.id)
 
     def _earlier(self, correction: CorrectionRecord) -> dict[str, set[int]]:
@@ -545,5 +556,5 @@ def _settled(correction: CorrectionRecord) -> CorrectionRecord:
     return replace(correction, status="committed")
 
 
-def _serials(commands: Sequence[Command]) -> list[int]:
-    return [each.value for each in commands if each.verb == "revise" and each.value is not None]
+def _values(commands: Sequence[Command], verb: str) -> list[int]:
+    return [each.value for each in commands if each.verb == verb and each.value is not None]

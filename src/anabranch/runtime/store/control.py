@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Final, final
 
 from anabranch.errors import PlanError
-from anabranch.kernels.contract.command import REVISE, VERBS, Command
+from anabranch.kernels.contract.command import FEED, REVISE, VERBS, Command
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.model.clock import MICROSECONDS, Clock
 from anabranch.model.record import OMITTED, plain, record
@@ -48,6 +48,8 @@ def command_of(
     if verb == REVISE and isinstance(value, int):
         return Command(verb=REVISE, value=value)
     source: Any = content.get("source")
+    if verb == FEED and isinstance(value, int) and source in sources:
+        return Command(verb=FEED, source=source, value=value)
     if verb not in VERBS:
         raise _wrong(f"unknown command '{verb}'", _near(str(verb), VERBS))
     if verb == "feedback":

@@ -11,7 +11,7 @@ import pyarrow as pa
 from anabranch.model.time import BEGINNING
 from anabranch.runtime.sources.files.earlier_parts import PartPromises
 from anabranch.runtime.sources.files.lost_copies import LostCopies
-from anabranch.runtime.sources.files.planner import FilePlanner, SourcePart
+from anabranch.runtime.sources.files.planner import HANDED_IN_FOLDER, FilePlanner, SourcePart
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.busy import BusyMark
 from anabranch.runtime.store.control import ControlFolder
@@ -64,6 +64,7 @@ class FileJob:
             control=control,
             others=self.others,
             busy=None if self.revisions is None else BusyMark(Folder.at(self.revisions)),
+            corrections=f"{self.revisions}/{HANDED_IN_FOLDER}",
         )
 
     def send(self, part: SourcePart, batch: int, query: str) -> Iterator[pa.RecordBatch]:
@@ -72,6 +73,7 @@ class FileJob:
         from anabranch.runtime.workers.copy_task import send_copies
         from anabranch.runtime.workers.job import unseal
         from anabranch.runtime.workers.source_task import (
+            read_handed_in,
             read_pieces,
             send_commands,
             send_source,
@@ -83,6 +85,19 @@ class FileJob:
             return send_commands(job, part.number, part.commands)
         if part.passed is not None:
             return send_time(job, part.source, part.number, part.passed)
+        if part.handed_in:
+            log = job.part_log(part.source, part.number, batch)
+            return send_source(
+                job,
+                part.source,
+                part.number,
+                batch,
+                read_handed_in(job, part.source, part.splits, log),
+                ends=False,
+                in_order=False,
+                tells_time=False,
+                log=log,
+            )
         (source,) = (each for each in self.sources if each.name == part.source)
         if source.copies:
             lost = LostCopies(Folder.at(self.plan_folder))

@@ -26,7 +26,7 @@ from anabranch.runtime.messages.heads import (
     SourceHead,
     TimeHead,
 )
-from anabranch.runtime.sources.files.reader import FileSplit, read_split
+from anabranch.runtime.sources.files.reader import FileSplit, read_corrections, read_split
 from anabranch.runtime.sources.late import judge, reached
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.workers.job import Job, Outlet
@@ -131,6 +131,7 @@ def send_source(
     ends: bool,
     in_order: bool = True,
     earlier: Time = BEGINNING,
+    tells_time: bool = True,
     log: PartLog | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Send one part of a source to all shards that read it.
@@ -144,6 +145,7 @@ def send_source(
         ends: The source ends with this batch.
         in_order: Rows have positions; else lateness counts from batch to batch only.
         earlier: What the parts of this batch promise that come before this one in the source.
+        tells_time: Rows promise something by their times; else they come beside the stream.
         log: Where the past of the query is kept; None: nowhere.
     """
     promise = job.promises[source]
@@ -158,7 +160,8 @@ def send_source(
 
     for arrivals, where in pieces:
         verdict = judge(promise, promised, arrivals, where=where, in_order=in_order)
-        counts.reached = Time(max(counts.reached, reached(promise, arrivals)))
+        if tells_time:
+            counts.reached = Time(max(counts.reached, reached(promise, arrivals)))
         if in_order:
             promised = verdict.promised
         counts.rows += len(arrivals) + arrivals.left_out
@@ -214,6 +217,22 @@ def without_order(arrivals: Arrivals) -> Arrivals:
     """Rows that come in any order: a stable point among them holds behind all of them."""
     behind = int(arrivals.position.max(initial=0)) + 1
     return replace(arrivals, stable_positions=np.full(len(arrivals.stables), behind, np.int64))
+
+
+def read_handed_in(
+    job: Job, source: str, splits: Iterable[FileSplit], log: PartLog | None
+) -> Iterator[Arrived]:
+    """Corrections of a source that were handed in; they are logged on the way."""
+    every, columns = job.plan.sources[source].schema, job.columns(source)
+    is_copied = log is not None and log.is_copied
+    for split in splits:
+        for arrivals in read_corrections(split, every, every.names if is_copied else columns):
+            if log is not None and is_copied:
+                log.copy(arrivals.batch, job.promises[source].clock)
+                arrivals = with_columns(arrivals, columns)
+            elif log is not None:
+                log.refer(split, arrivals)
+            yield arrivals, split.path
 
 
 def read_pieces(

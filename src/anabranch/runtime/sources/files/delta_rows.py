@@ -14,7 +14,7 @@ from anabranch.kernels.contract.column_names import END, NEW_END
 from anabranch.runtime.sources.rows import instants
 from anabranch.runtime.sources.spec import Shape
 
-Change: TypeAlias = Literal["", "delete", "feed", "revision"]
+Change: TypeAlias = Literal["", "delete", "feed", "revision", "corrections"]
 """What rows of a file are: rows of the table, rows taken out of it, or rows that say which."""
 
 KIND: Final = "__kind"

@@ -9,7 +9,7 @@ from time import monotonic_ns, sleep, time_ns
 from typing import Final, final
 
 from anabranch.errors import EngineError, StreamError
-from anabranch.kernels.contract.command import Command
+from anabranch.kernels.contract.command import FEED, Command
 from anabranch.model.record import plain
 from anabranch.runtime.sources.files.copy_book import CopyBook, PlannedCopy
 from anabranch.runtime.sources.files.earlier_parts import Earlier, PartPromises
@@ -27,7 +27,7 @@ from anabranch.runtime.sources.files.planned_batch import (
     read_base,
     read_entry,
 )
-from anabranch.runtime.sources.files.reader import FileSplit
+from anabranch.runtime.sources.files.reader import WHOLE, FileSplit
 from anabranch.runtime.sources.files.units import (
     Position,
     Unit,
@@ -48,6 +48,17 @@ CLOCK: Final = 1 << 20
 
 CONTROL: Final = CLOCK + 1
 """The number of the part that brings commands."""
+
+HANDED_IN: Final = CONTROL + 1
+"""The number of the first part with corrections that were handed in; others follow."""
+
+HANDED_IN_FOLDER: Final = "handed_in"
+"""The folder in `revisions` with what was handed in."""
+
+
+def corrections_file(number: int) -> str:
+    """The name of a file with corrections that were handed in."""
+    return f"{number}.parquet"
 
 
 def _now() -> int:
@@ -74,9 +85,10 @@ class SourcePart:
     """The work of one task: some splits of a source, and whether the source ends in this batch.
 
     Where `passed` is said there are no splits: so many microseconds have gone by. `commands` are
-    for all stages, whatever they read. `copies` says of which copies of the source there is
-    something, or something to say, by number. `earlier` is what comes first in the batch and the
-    source.
+    for all stages, whatever they read. With `handed_in` the splits are corrections, of a source in
+    files or not, and tell nothing of its progress. `copies` says of which copies of the source
+    there is something, or something to say, by number. `earlier` is what comes first in the batch
+    and the source.
     """
 
     source: str
@@ -87,6 +99,7 @@ class SourcePart:
     commands: tuple[Command, ...] = ()
     copies: Mapping[int, CopyNews] = field(default_factory=dict)
     earlier: Earlier = field(default_factory=Earlier)
+    handed_in: bool = False
 
 
 class FilePlanner:
@@ -109,6 +122,7 @@ class FilePlanner:
         clock: Callable[[], int] = monotonic_ns,
         now: Callable[[], int] = _now,
         busy: BusyMark | None = None,
+        corrections: str = "",
     ) -> None:
         """Take up the log where it ends.
 
@@ -124,6 +138,7 @@ class FilePlanner:
             clock: Nanoseconds that never go back. The time between two lives does not count.
             now: The microseconds since 1970, for rows that get the time of their arrival.
             busy: Says whether revisions are being computed, which will come as commands.
+            corrections: The folder with corrections that were handed in.
         """
         self._sources = tuple(sources)
         self._folder = folder
@@ -139,6 +154,7 @@ class FilePlanner:
         self._counted_at = clock()
         self._is_frozen = False
         self._busy = busy
+        self._corrections = corrections
         self._now = now
         self._stamp = 0
         self._frozen: dict[str, Listing] = {}
@@ -194,6 +210,7 @@ class FilePlanner:
         earlier: dict[str, Earlier] = {}
         passed: Counter[str] = Counter()
         commands: list[Command] = []
+        handed_in = 0
         for number in range(start + 1, end + 1):
             entry = read_entry(self._folder, number)
             if entry is None:
@@ -204,6 +221,11 @@ class FilePlanner:
                 )
             for name, parts in entry.parts.items():
                 for index, splits in enumerate(parts):
+                    if any(split.change == "corrections" for split in splits):
+                        at = HANDED_IN + handed_in
+                        work.append(SourcePart(name, at, splits, ends=False, handed_in=True))
+                        handed_in += 1
+                        continue
                     copies = self._copies_of(name, splits, entry, first=index == 0)
                     ends = name in entry.ended
                     before = earlier.get(name, Earlier())
@@ -375,6 +397,12 @@ class FilePlanner:
             draft.after[source.name] = {unit.file: unit.after for unit in units}
             if ends:
                 draft.ended.append(source.name)
+        for command in draft.control.values():
+            if command.verb == FEED:
+                path = f"{self._corrections}/{corrections_file(command.value or 0)}"
+                fed = FileSplit(path, 0, WHOLE, change="corrections")
+                name = command.source
+                draft.parts[name] = (*draft.parts.get(name, ()), (fed,))
         return self._with_time(draft)
 
     def _take(self, source: FileSource, *, limited: bool) -> tuple[list[Unit], bool]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.json as pj
+import pyarrow.parquet as pq
 
 from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
@@ -25,12 +26,14 @@ from anabranch.model.files.stream_file import read_lines
 from anabranch.model.record import OMITTED
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.sources.archived.about import archived_columns
 from anabranch.runtime.sources.files.declared_columns import no_column
 from anabranch.runtime.sources.files.delta_rows import KIND, Change, read_delta
 from anabranch.runtime.sources.files.listing import form_of
 from anabranch.runtime.sources.files.parquet_metadata import open_parquet
 from anabranch.runtime.sources.rows import arrivals_of, latest_times
 from anabranch.runtime.sources.spec import ARRIVAL, FileForm, FileSource, Shape
+from anabranch.runtime.store.folder import Folder
 
 CHUNK_ROWS: Final = 1_000_000
 WHOLE: Final = -1
@@ -52,7 +55,8 @@ class FileSplit:
     the file that ends here; `stamp` is the time at which it came, where that counts; `copy` is the
     number of the copy it belongs to, where a stream has copies; `values` and `change` say of a file
     of a Delta table what is not in it; the `change` "revision" says that its rows are those of a
-    revision. `latest` is its largest start where the file itself tells,
+    revision, "corrections" that it is no file of the source, but one of corrections that were
+    handed in. `latest` is its largest start where the file itself tells,
     without being read, and tells that it holds no stable points.
     """
 
@@ -77,6 +81,9 @@ def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> 
     Raises:
         StreamError: The file cannot be read, or does not hold what was declared.
     """
+    if split.change == "corrections":
+        yield from read_corrections(split, source.schema, columns)
+        return
     schema = pa.schema([source.schema.field(name) for name in columns])
     form = form_of_split(source, split)
     if form == "lines":
@@ -103,6 +110,35 @@ def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> 
         if split.change == "revision":
             arrivals = _as_revision(arrivals)
         yield coarser(arrivals, time_step(source, form)).flattened()
+        number += rows.num_rows
+
+
+def read_corrections(
+    split: FileSplit, every: pa.Schema, columns: Sequence[str]
+) -> Iterator[Arrivals]:
+    """Corrections that were handed in: elements in the form of a bucket, whatever the source is.
+
+    Args:
+        split: The file.
+        every: All payload columns of the source.
+        columns: Those that are needed.
+
+    Raises:
+        StreamError: The file cannot be read.
+    """
+    stored, shape = archived_columns(pa.schema([every.field(name) for name in columns]), every)
+    parent, _, name = split.path.rpartition("/")
+    try:
+        opened = Folder.at(parent).open(name)
+        if opened is None:
+            raise FileNotFoundError(split.path)
+        table = pq.ParquetFile(opened[0]).read(columns=stored.names, use_threads=False)
+    except (pa.ArrowInvalid, OSError) as problem:
+        _unreadable(split.path, problem)
+    schema = pa.schema([every.field(name) for name in columns])
+    number = split.number
+    for rows in _batches(table):
+        yield arrivals_of(rows, schema, shape, first=number, where=split.path)
         number += rows.num_rows
 
 
