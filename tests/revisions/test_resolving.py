@@ -18,7 +18,7 @@ from anabranch.model.elements import Insert, batch_of
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, Duration, Time
 from anabranch.runtime.revisions.archived_sources import ArchivedSource
-from anabranch.runtime.revisions.correction_lines import UnfitError, correction_line
+from anabranch.runtime.revisions.correction_lines import UnappliedError, correction_line
 from anabranch.runtime.revisions.resolving import Resolver
 from anabranch.runtime.sources.spec import Promise
 from anabranch.testing.strategies import durations, values
@@ -57,7 +57,7 @@ class Model:
         resolver = Resolver(SOURCE, SCHEMA, every, BEGINNING)
         try:
             resolver.take(correction_line(1, "", content, INTEGERS))
-        except UnfitError:
+        except UnappliedError:
             return None
         return resolver.corrections
 
@@ -151,7 +151,7 @@ def resolver(*rows: tuple[int, str, int, int], source: ArchivedSource = SOURCE) 
 
 
 def refused(found: Resolver, content: dict[str, Any]) -> str:
-    with pytest.raises(UnfitError) as problem:
+    with pytest.raises(UnappliedError) as problem:
         found.take(correction_line(1, "", content, INTEGERS))
     return str(problem.value)
 

@@ -34,7 +34,7 @@ _SHAPES: Final = (
 )
 
 
-class UnfitError(Exception):
+class UnappliedError(Exception):
     """Why a correction cannot be applied, in one sentence."""
 
 
@@ -99,7 +99,7 @@ def _of_file(path: Path) -> Iterator[tuple[int, str, object]]:
             try:
                 yield number, text, json.loads(line, parse_float=Decimal)
             except ValueError as problem:
-                yield number, text, UnfitError(f"not valid JSON: {problem}")
+                yield number, text, UnappliedError(f"not valid JSON: {problem}")
 
 
 def _of_table(table: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -129,27 +129,27 @@ def correction_line(number: int, text: str, content: object, clock: Clock) -> Co
     """What a correction says.
 
     Raises:
-        UnfitError: It is none.
+        UnappliedError: It is none.
     """
-    if isinstance(content, UnfitError):
+    if isinstance(content, UnappliedError):
         raise content
     if not isinstance(content, Mapping):
-        raise UnfitError(f"not an object; {_SHAPES}")
+        raise UnappliedError(f"not an object; {_SHAPES}")
     kinds: list[CorrectionKind] = [
         k for k in get_args(CorrectionKind) if content.get(k) is not None
     ]
     if len(kinds) != 1:
         what = "a stable point promises, and corrects nothing" if "stable" in content else _SHAPES
-        raise UnfitError(what)
+        raise UnappliedError(what)
     (kind,) = kinds
     unknown = [key for key in content if key not in _KEYS[kind] and content[key] is not None]
     if unknown:
-        raise UnfitError(f"'{unknown[0]}' does not belong to '{kind}'; {_SHAPES}")
+        raise UnappliedError(f"'{unknown[0]}' does not belong to '{kind}'; {_SHAPES}")
     row, changed = content[kind], content.get("with", {})
     if not isinstance(row, (Mapping, tuple)) or not isinstance(changed, Mapping):
-        raise UnfitError(f"a row must be an object with columns; {_SHAPES}")
+        raise UnappliedError(f"a row must be an object with columns; {_SHAPES}")
     if kind == "replace" and not changed:
-        raise UnfitError(f"'with' is missing; {_SHAPES}")
+        raise UnappliedError(f"'with' is missing; {_SHAPES}")
     end = None if content.get("end") is None else _time(content, "end", clock)
     return CorrectionLine(
         number=number,
@@ -166,13 +166,13 @@ def correction_line(number: int, text: str, content: object, clock: Clock) -> Co
 def _time(content: Mapping[str, Any], key: str, clock: Clock) -> int:
     value = content.get(key)
     if value is None:
-        raise UnfitError(f"'{key}' is missing; {_SHAPES}")
+        raise UnappliedError(f"'{key}' is missing; {_SHAPES}")
     try:
         time = int(clock.instant(value))
     except AnabranchError as problem:
-        raise UnfitError(f"'{key}': {problem.what}") from None
+        raise UnappliedError(f"'{key}': {problem.what}") from None
     if not BEGINNING < time <= FOREVER or (key == "start" and time == FOREVER):
-        raise UnfitError(f"'{key}' is not an instant: {value}")
+        raise UnappliedError(f"'{key}' is not an instant: {value}")
     return time
 
 
@@ -180,13 +180,13 @@ def columns_of(row: Mapping[str, Any] | tuple[Any, ...], names: Sequence[str]) -
     """The values of a row by column; those of a tuple are in the order of the columns.
 
     Raises:
-        UnfitError: It names a column that there is not.
+        UnappliedError: It names a column that there is not.
     """
     if isinstance(row, tuple):
         if len(row) != len(names):
-            raise UnfitError(f"{len(row)} values for the columns {', '.join(names)}")
+            raise UnappliedError(f"{len(row)} values for the columns {', '.join(names)}")
         return dict(zip(names, row, strict=True))
     for name in row:
         if name not in names:
-            raise UnfitError(f"there is no column '{name}'; columns are: {', '.join(names)}")
+            raise UnappliedError(f"there is no column '{name}'; columns are: {', '.join(names)}")
     return dict(row)

@@ -28,7 +28,7 @@ from anabranch.runtime.revisions.archived_sources import ArchivedSource, Archive
 from anabranch.runtime.revisions.correction_lines import (
     CorrectionLine,
     Corrections,
-    UnfitError,
+    UnappliedError,
     correction_line,
     given_corrections,
 )
@@ -130,7 +130,7 @@ def _parsed(
 ) -> CorrectionLine | QuarantinedLine:
     try:
         return correction_line(number, text, content, clock)
-    except UnfitError as problem:
+    except UnappliedError as problem:
         return QuarantinedLine(line=number, text=text[:200], reason=str(problem))
 
 
@@ -138,7 +138,7 @@ def _refusal(resolver: Resolver, line: CorrectionLine) -> QuarantinedLine | None
     """Why a correction cannot be applied; None if it has been."""
     try:
         resolver.take(line)
-    except UnfitError as problem:
+    except UnappliedError as problem:
         return QuarantinedLine(line=line.number, text=line.text, reason=str(problem))
     return None
 

@@ -21,7 +21,7 @@ from anabranch.model.netting import net
 from anabranch.model.numbers.hashing import stable_hashes
 from anabranch.model.time import FOREVER, Time
 from anabranch.runtime.revisions.archived_sources import ArchivedSource
-from anabranch.runtime.revisions.correction_lines import CorrectionLine, UnfitError, columns_of
+from anabranch.runtime.revisions.correction_lines import CorrectionLine, UnappliedError, columns_of
 from anabranch.runtime.sources.rows import instants
 
 _JSON: Final = (str, int, float, bool, list, dict)
@@ -60,7 +60,7 @@ class Resolver:
         """Find out what a correction changes; later ones see that it did.
 
         Raises:
-            UnfitError: It names no row, or several, or is not one of this source.
+            UnappliedError: It names no row, or several, or is not one of this source.
         """
         if line.kind == "insert":
             self._add(self._inserted(self._typed(line.row, whole=True), line.start, line.end))
@@ -93,8 +93,8 @@ class Resolver:
         if len(events) == 1:
             return events
         if not len(events):
-            raise UnfitError(f"there is no such row{self._since(line.start)}")
-        raise UnfitError(
+            raise UnappliedError(f"there is no such row{self._since(line.start)}")
+        raise UnappliedError(
             f"{len(events)} rows are like that: name more of their columns"
             if len(row) < len(self._schema)
             else f"{len(events)} rows are equal: withdraw one of them with an adjust"
@@ -107,11 +107,11 @@ class Resolver:
         row = self._typed(line.row, whole=True)
         own = events.where(self._equal(events, row) & (events.new_end == line.end))
         if not len(own):
-            raise UnfitError(f"there is no such event{self._since(line.start)}")
+            raise UnappliedError(f"there is no such event{self._since(line.start)}")
         if line.new_end < line.start:
-            raise UnfitError("the lifetime ends before it starts")
+            raise UnappliedError("the lifetime ends before it starts")
         if self._source.only_points and line.new_end != line.start:
-            raise UnfitError("rows of this source are points: they can only be withdrawn")
+            raise UnappliedError("rows of this source are points: they can only be withdrawn")
         one = own.take(np.arange(1))
         return one.with_ends(one.new_end, np.array([line.new_end], np.int64))
 
@@ -120,16 +120,16 @@ class Resolver:
         if end is None:
             end = start + 1 if self._source.only_points else int(FOREVER)
         if end <= start:
-            raise UnfitError("the lifetime ends before it starts")
+            raise UnappliedError("the lifetime ends before it starts")
         if self._source.only_points and end != start + 1:
-            raise UnfitError("rows of this source are points: leave the end out")
+            raise UnappliedError("rows of this source are points: leave the end out")
         row = dict(row)
         for column, time in ((self._source.start, start), (self._source.end, end)):
             if column is not None and row.get(column) is None and time != FOREVER:
                 row[column] = self._value_of_time(column, time)
         payload = self._payload(row)
         if self._times(payload, start, end) != (start, end):
-            raise UnfitError("the columns with its times say something else than start and end")
+            raise UnappliedError("the columns with its times say something else than start and end")
         at = np.array([start], np.int64)
         return EventBatch(payload, at, at, np.array([end], np.int64))
 
@@ -199,7 +199,7 @@ def _value(value: Any, of: pa.Field) -> Any:
             return decode_value(value, of.type, of.name)
         return pa.scalar(value, of.type).as_py()
     except (MisfitError, pa.ArrowException, ValueError, TypeError) as problem:
-        raise UnfitError(str(problem).splitlines()[0]) from None
+        raise UnappliedError(str(problem).splitlines()[0]) from None
 
 
 def starts_of(lines: Iterable[CorrectionLine]) -> list[int]:
