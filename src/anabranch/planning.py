@@ -21,6 +21,7 @@ from anabranch.runtime.query.bounded import find_unbounded
 from anabranch.runtime.query.explanation import Explanation, spark_plan
 from anabranch.runtime.query.notes import notes_of
 from anabranch.runtime.query.options import PlanChoice
+from anabranch.runtime.query.revision_plan import revised_sources
 from anabranch.runtime.query.tables import lookup_tables
 from anabranch.runtime.query.unrevisable import changes_state, find_unrevisable
 from anabranch.runtime.query.workers_can import find_spark_only
@@ -159,6 +160,11 @@ class PlannedQueries:
             leaves=query.leaves,
             notes=(*query.notes, *query.source_notes),
             spark=tuple((name, spark_plan(each.frame)) for name, each in self.frames.items()),
+            revisions=revised_sources(
+                self.workers[0],
+                self.physical,
+                {**{each.name: each for each in self.files}, **self.frames},
+            ),
         )
 
 

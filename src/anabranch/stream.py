@@ -86,7 +86,7 @@ class Stream(Fluent):
     ) -> dict[str, Any]:
         """The same for programs.
 
-        Keys are query, rules, plan, windows, stages, spark, notes, leaves and columns.
+        Keys are query, rules, plan, windows, stages, revisions, spark, notes, leaves and columns.
         """
         check_run("explain_json", emit=emit, plan=plan, share=share)
         return self._planned(emit, plan, share=share).explanation().json()

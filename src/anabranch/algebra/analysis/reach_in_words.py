@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import gcd, lcm
-from typing import Final
+from typing import Final, final
 
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.analysis.reach import affected, needed
@@ -27,15 +28,41 @@ _NEAR: Final = 3
 """So many chronons around an instant of a grid: where a slide ends, and one more is looked at."""
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class InstantReach:
+    """The reach of a change of one instant t, for any t: on grids, the longest.
+
+    Attributes:
+        answers: The answers that it can change, relative to t.
+        inputs: Per source, the input that decides them, relative to t.
+        widths: Per source, how long a stretch of it is needed at most; FOREVER without a bound.
+    """
+
+    answers: Span
+    inputs: Mapping[str, Span]
+    widths: Mapping[str, int]
+
+
 def describe_reach(node: Node, source: str, clock: Clock) -> str:
     """How far a change of one instant reaches, and which input decides what it changes.
 
     Relative to the instant, for any instant: on grids the reach depends on where in a slide the
     instant is, and the longest counts. Bounds of clips are left out.
     """
+    found = reach_of_instant(node, source)
+    if found.answers == NOTHING:
+        return f"a change of {source} reaches no answer"
+    wanted = ", ".join(_needs(name, over, clock) for name, over in sorted(found.inputs.items()))
+    return f"a change of {source} at t reaches {_reaches(found.answers, clock)} and needs {wanted}"
+
+
+def reach_of_instant(node: Node, source: str) -> InstantReach:
+    """How far a change of one instant reaches, and what it needs, relative to the instant."""
     plan = _without_clips(node, {})
     reach: Span = NOTHING
     needs: dict[str, Span] = {}
+    widths: dict[str, int] = {}
     for at in _probes(plan):
         here = affected(plan, source, (Time(at), Time(at + 1)))
         if here == NOTHING:
@@ -45,10 +72,15 @@ def describe_reach(node: Node, source: str, clock: Clock) -> str:
             if over != NOTHING:
                 there = moved(over, first=-at, last=-at)
                 needs[name] = hull([needs.get(name, NOTHING), there])
-    if reach == NOTHING:
-        return f"a change of {source} reaches no answer"
-    wanted = ", ".join(_needs(name, over, clock) for name, over in sorted(needs.items()))
-    return f"a change of {source} at t reaches {_reaches(reach, clock)} and needs {wanted}"
+                is_bounded = over[0] != BEGINNING and over[1] != FOREVER
+                width = over[1] - over[0] if is_bounded else int(FOREVER)
+                widths[name] = max(widths.get(name, 0), width)
+    return InstantReach(reach, needs, widths)
+
+
+def about(duration: int, clock: Clock) -> str:
+    """A duration in words; one chronon less than five minutes is shown as five minutes."""
+    return min((clock.format_duration(duration + more) for more in range(_NEAR)), key=len)
 
 
 def _reaches(reach: Span, clock: Clock) -> str:
@@ -76,11 +108,10 @@ def _needs(name: str, over: Span, clock: Clock) -> str:
 
 
 def _instant(offset: int, clock: Clock) -> str:
-    """`t`, `t - 5m`: one chronon less than five minutes is shown as five minutes."""
+    """`t`, `t - 5m`."""
     if not offset:
         return "t"
-    shown = min((clock.format_duration(abs(offset) + more) for more in range(_NEAR)), key=len)
-    return f"t {'-' if offset < 0 else '+'} {shown}"
+    return f"t {'-' if offset < 0 else '+'} {about(abs(offset), clock)}"
 
 
 def _without_clips(node: Node, found: dict[int, Node]) -> Node:

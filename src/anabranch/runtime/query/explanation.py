@@ -20,6 +20,7 @@ from anabranch.kernels.plan.explain import explain_stages
 from anabranch.kernels.plan.stage import PhysicalPlan, Stage
 from anabranch.language.text.types import type_name
 from anabranch.optimizer.driver import Optimized
+from anabranch.runtime.query.revision_plan import RevisedSource
 
 
 @final
@@ -34,6 +35,7 @@ class Explanation:
         leaves: What is known of the output.
         notes: Remarks for the author of the query.
         spark: By source, what Spark does itself: its own plan, as text.
+        revisions: What corrections of sources with LATE REVISE lead to.
     """
 
     written: Node
@@ -42,6 +44,7 @@ class Explanation:
     leaves: str
     notes: tuple[str, ...] = ()
     spark: tuple[tuple[str, str], ...] = ()
+    revisions: tuple[RevisedSource, ...] = ()
 
     def text(self) -> str:
         """For people."""
@@ -55,6 +58,8 @@ class Explanation:
         parts += [f"Plan\n{_indented(_with_properties(self.optimized.node))}"]
         parts += [f"Windows\n{_indented(printed)}" for printed in _windows(self.optimized.node)]
         parts += [explain_stages(self.physical)]
+        if self.revisions:
+            parts += ["Revisions\n" + _indented("\n".join(each.text() for each in self.revisions))]
         parts += [f"Spark, source {name}\n{_indented(plan)}" for name, plan in self.spark]
         parts += [f"note: {note}" for note in self.notes]
         parts += [f"Leaves: {self.leaves}"]
@@ -80,6 +85,7 @@ class Explanation:
                 for each in _modules(self.optimized.node)
             ],
             "stages": [_stage(stage) for stage in self.physical.stages],
+            "revisions": [each.json() for each in self.revisions],
             "spark": [{"source": name, "plan": plan} for name, plan in self.spark],
             "notes": list(self.notes),
             "leaves": self.leaves,
