@@ -52,6 +52,7 @@ class EmittedStep:
         replayed: How many rows of input that were.
         seconds: How long the replay took.
         ran: Where it ran: in the driver, or as a job of Spark.
+        restricted: Per source, the columns whose values had to occur in the correction.
     """
 
     serial: int
@@ -65,6 +66,7 @@ class EmittedStep:
     replayed: int = 0
     seconds: float = 0.0
     ran: str = field(default="driver", metadata=OMITTED)
+    restricted: Mapping[str, tuple[str, ...]] = field(default_factory=dict, metadata=OMITTED)
 
 
 @final

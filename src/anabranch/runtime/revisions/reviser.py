@@ -465,6 +465,7 @@ class Reviser:
                 inputs={name: (int(a), int(b)) for name, (a, b) in reach.inputs.items()},
                 replayed=past.read,
                 seconds=round(time.perf_counter() - began, 4),
+                restricted={name: tuple(each) for name, each in reach.keep.items() if each},
             )
             for number, changed in enumerate(outputs):
                 if numbers[number]:
