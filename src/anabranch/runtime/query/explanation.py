@@ -19,6 +19,7 @@ from anabranch.kernels.contract.kernel import Stateful
 from anabranch.kernels.plan.explain import explain_stages
 from anabranch.kernels.plan.stage import PhysicalPlan, Stage
 from anabranch.language.text.types import type_name
+from anabranch.model.record import plain
 from anabranch.optimizer.driver import Optimized
 from anabranch.runtime.query.revision_plan import RevisedSource
 
@@ -85,7 +86,7 @@ class Explanation:
                 for each in _modules(self.optimized.node)
             ],
             "stages": [_stage(stage) for stage in self.physical.stages],
-            "revisions": [each.json() for each in self.revisions],
+            "revisions": [plain(each) for each in self.revisions],
             "spark": [{"source": name, "plan": plan} for name, plan in self.spark],
             "notes": list(self.notes),
             "leaves": self.leaves,

@@ -31,7 +31,7 @@ _STRATEGIES: Final = {
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisedSource:
-    """What a correction of one source leads to.
+    """What a correction of one source leads to; in `explain_json` these are the keys.
 
     Attributes:
         source: Its name.
@@ -64,19 +64,6 @@ class RevisedSource:
         lines += [f"  archive of {name}: {words}" for name, words in self.archives.items()]
         lines += [f"  WARNING: {problem}" for problem in self.warnings.values()]
         return "\n".join(lines)
-
-    def json(self) -> dict[str, Any]:
-        """For programs."""
-        return {
-            "source": self.source,
-            "way": self.way,
-            "reason": self.reason,
-            "reach": self.reach,
-            "strategy": self.strategy,
-            "restricted": {name: list(columns) for name, columns in self.restricted.items()},
-            "archives": dict(self.archives),
-            "warnings": dict(self.warnings),
-        }
 
 
 def revised_sources(
