@@ -18,6 +18,8 @@ from anabranch.bench.operators import operators
 from anabranch.bench.pipes.pipes import pipes
 from anabranch.bench.pipes.plots import write_plots
 from anabranch.bench.restart import restart
+from anabranch.bench.revisions.plots import write_plots as write_revision_plots
+from anabranch.bench.revisions.revisions import revisions
 from anabranch.bench.scale import scale
 from anabranch.bench.tumbling import tumbling
 
@@ -46,6 +48,7 @@ BENCHES: Final[Mapping[str, Bench]] = {
     "growth": Bench(growth),
     "pipes": Bench(pipes, write_plots),
     "merge": Bench(merge, write_merge_plots),
+    "revisions": Bench(revisions, write_revision_plots),
     "modules": Bench(modules),
     "restart": Bench(restart),
     "scale": Bench(scale),
