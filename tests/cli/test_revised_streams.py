@@ -136,10 +136,12 @@ def test_a_revision_of_what_is_open_is_found(stream: Path) -> None:
     assert (found["line"], found["rule"]) == (3, "unsettled-revision")
 
 
-def test_the_merge_of_files_leaves_revisions_out_and_says_so(tmp_path: Path) -> None:
+def test_the_merge_of_files_takes_every_revision_once(tmp_path: Path) -> None:
     lines = STREAM.replace("[\n", "[").replace(",\n ", ", ")
     for name in ("a.jsonl", "b.jsonl"):
         (tmp_path / name).write_text(lines + '{"stable": "forever"}\n')
     done = anabranch("merge", tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--to", tmp_path / "m")
     assert done.exit_code == 0
-    assert "3 elements before its own stable point were left out" in done.stderr
+    assert "2 inserts, 0 adjusts, 2 revisions out of 8 elements; stable" in done.stderr
+    assert anabranch("check", tmp_path / "m").exit_code == 0
+    assert anabranch("diff", tmp_path / "a.jsonl", tmp_path / "m").exit_code == 0

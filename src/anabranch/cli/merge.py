@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from anabranch.model.arrivals import Arrivals
     from anabranch.model.batch import EventBatch
     from anabranch.model.files.stream_file import StreamForm
+    from anabranch.model.revision import Revision
 
 
 def merge(
@@ -59,7 +60,7 @@ def merge(
         str | None, typer.Option(help="With --follow: the folder for the checkpoint of the merge.")
     ] = None,
 ) -> None:
-    r"""Merge copies of one stream that differ in order, revisions, gaps and progress.
+    r"""Merge copies of one stream that differ in order, adjusts, gaps and progress.
 
     The output means the same as the copies, and is settled as far as the copy that is
     furthest ahead. Without --case nothing is assumed (r4); a stronger case is checked, and a
@@ -67,6 +68,9 @@ def merge(
     settled results are refused (exit code 2), or ignored with --divergence quarantine; r0, r1
     and r2 keep too little state to notice that, and use the first copy. The files may be larger
     than memory: only events that may still change are kept.
+
+    A revision of settled results is taken once, from the first copy that has it; a copy with
+    another revision of the same number contradicts it.
 
     With --follow the copies are log folders and stream files that are still being written: a
     folder that holds them, or a pattern in quotes. New copies join as they appear, and the
@@ -101,7 +105,7 @@ def merge(
         def write(forms: list[StreamForm]) -> tuple[FileMerge, _ElementCounts]:
             counts = _ElementCounts()
             work = _work(copies, forms, case, inserts, adjusts, lag, _divergence(divergence, case))
-            write_stream(to, counts.of(work.batches()), clock=forms[0].clock)
+            write_stream(to, counts.of(work.parts()), clock=forms[0].clock)
             if counts.stable is not None:
                 counts.shown = forms[0].clock.format(counts.stable)
             return work, counts
@@ -157,15 +161,20 @@ class _ElementCounts:
     """How much of what has been written."""
 
     def __init__(self) -> None:
-        self.inserts = self.adjusts = 0
+        self.inserts = self.adjusts = self.revisions = 0
         self.stable: int | None = None
         self.shown = ""
 
-    def of(self, batches: Iterator[EventBatch]) -> Iterator[EventBatch]:
+    def of(self, parts: Iterator[EventBatch | Revision]) -> Iterator[EventBatch | Revision]:
         """The same, counted."""
+        from anabranch.model.revision import Revision
         from anabranch.model.time import BEGINNING
 
-        for batch in batches:
+        for batch in parts:
+            if isinstance(batch, Revision):
+                self.revisions += 1
+                yield batch
+                continue
             new = int((batch.end == batch.start).sum())
             self.inserts += new
             self.adjusts += len(batch) - new
@@ -219,6 +228,7 @@ def _work(
         schema,
         None if case is None else case.lower(),  # type: ignore[arg-type]
         policy,
+        forms[0].clock,
     )
 
 
@@ -257,12 +267,25 @@ def _tell(to: str, work: FileMerge, counts: _ElementCounts) -> None:
     stable = "no stable point"
     if counts.stable is not None:
         stable = f"stable point {counts.shown}"
+    revised = f", {counts.revisions:,} revisions" if counts.revisions else ""
     name = "standard output" if to == "-" else to
     typer.echo(
-        f"{name}: {counts.inserts:,} inserts, {counts.adjusts:,} adjusts out of "
+        f"{name}: {counts.inserts:,} inserts, {counts.adjusts:,} adjusts{revised} out of "
         f"{elements:,} elements; {stable}",
         err=True,
     )
+    if work.revised.waiting:
+        typer.echo(
+            f"revisions from {work.revised.emitted + 1} on were left out: they change what the "
+            "output has not settled yet",
+            err=True,
+        )
+    for conflict in work.revised.conflicts:
+        typer.echo(
+            f"{conflict.copy}: revision {conflict.number} differs from that of {conflict.first}, "
+            "and was left out",
+            err=True,
+        )
     for copy in work.copies:
         if copy.repeated:
             typer.echo(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -13,9 +13,12 @@ from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.source import Source
 from anabranch.kernels.merge.merge import MergeKernel
 from anabranch.kernels.plan.local_runner import LocalRunner
+from anabranch.merging.revised_copies import MergedRevisions
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.difference import conformed
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 PIECE_ROWS: Final = 100_000
@@ -34,21 +37,20 @@ class FileCopy:
     position: int = int(BEGINNING)
     stable: int = int(BEGINNING)
     is_over: bool = False
+    revisions: tuple[Revision, ...] = ()
 
     def next(self) -> EventBatch | None:
-        """The next piece."""
+        """The next piece; `revisions` are those of the piece."""
         piece = next(self.pieces, None)
         if piece is None:
-            self.is_over = True
+            self.is_over, self.revisions = True, ()
             return None
-        batch = piece.batch
+        batch, self.revisions = piece.batch, piece.revisions
         # What a stream says against its own promise it has said before, or it makes no sense.
         bound = np.maximum(piece.bound, self.stable)
         fine = (batch.start >= bound) | ((batch.end >= bound) & (batch.new_end >= bound))
-        # A revision changes what is settled, and that is no longer compared.
-        revised = sum(len(revision.changes) for revision in piece.revisions)
-        self.rows += len(batch) + revised
-        self.repeated += len(batch) - int(fine.sum()) + revised
+        self.rows += len(batch) + len(piece.revisions)
+        self.repeated += len(batch) - int(fine.sum())
         self.stable = max(self.stable, int(batch.stable))
         furthest = int(batch.start.max(initial=BEGINNING))
         self.position = max(self.position, furthest, min(self.stable, int(FOREVER) - 1))
@@ -64,10 +66,15 @@ class FileMerge:
     schema: pa.Schema
     case: Case | None = None
     policy: MergePolicy = field(default_factory=MergePolicy)
+    clock: Clock = INTEGERS
     report: dict[str, Any] = field(default_factory=dict)
+    revised: MergedRevisions = field(init=False)
 
-    def batches(self) -> Iterator[EventBatch]:
-        """The merged stream.
+    def __post_init__(self) -> None:
+        self.revised = MergedRevisions(self.policy.divergence, self.clock)
+
+    def parts(self) -> Iterator[EventBatch | Revision]:
+        """The merged stream, with its revisions where the output is settled as far as they go.
 
         Raises:
             StreamError: An input is not what the case says, or contradicts the others and that is
@@ -93,3 +100,22 @@ class FileMerge:
             if len(output) or output.stable > stable:
                 stable = int(output.stable)
                 yield output
+            yield from self._revisions(copy, Time(stable))
+
+    def _revisions(self, copy: FileCopy, stable: Time) -> Iterator[Revision]:
+        """What leaves of the revisions that a piece of a copy has brought."""
+        if copy.revisions and not self._is_quarantined(copy):
+            found = [
+                replace(each, changes=conformed(each.changes, self.schema))
+                for each in copy.revisions
+            ]
+            # A copy in quarantine is not read any further.
+            copy.is_over = not self.revised.take(copy.name, found) or copy.is_over
+        yield from self.revised.ready(stable)
+        self.revised.forget(each.name for each in self.copies if not each.is_over)
+
+    def _is_quarantined(self, copy: FileCopy) -> bool:
+        reports = self.report.get("copies", ())
+        return any(
+            each["name"] == copy.name and each["status"] == "quarantined" for each in reports
+        )
