@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,17 +14,32 @@ from anabranch.bench.demo.answer import (
     query_plan,
     right_answer,
 )
+from anabranch.bench.demo.correction import compare_means
 from anabranch.bench.demo.feeds import BIDS, PARTS, STEP, TAMPERED, ReplicaFeed, feed_of, tampered
+from anabranch.bench.demo.quotes import (
+    HOUR,
+    UNTIL,
+    believed,
+    corrected,
+    hourly_means,
+    write_correction,
+    write_feed,
+)
+from anabranch.bench.demo.quotes_query import CORRECTION, QUOTES, hourly
 from anabranch.bench.demo.replica import PLANS
+from anabranch.engine import Engine
 from anabranch.errors import EngineError
 from anabranch.fluent import Fluent
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
+from anabranch.model.files.stream_file import read_arrivals
 from anabranch.model.logical import LogicalStream
-from anabranch.model.time import FOREVER
+from anabranch.model.revision import Revision
+from anabranch.model.time import FOREVER, SECOND, Time
 from anabranch.optimizer.driver import optimize
 from anabranch.testing.oracle import meaning, sources_of
 from anabranch.workloads.arrival import bid_elements
+from anabranch.workloads.quotes import BEGIN, FIRST_SYMBOL
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +120,29 @@ def test_a_broken_promise_is_noticed(feeds: dict[int, ReplicaFeed]) -> None:
     part = EventBatch.concat(feeds[1].parts[0])
     with pytest.raises(EngineError, match="breaks a promise"):
         check_promises([part, part])
+
+
+def corrected_quotes(folder: Path) -> list[EventBatch | Revision]:
+    """What the query of the third act writes, in this process."""
+    write_feed(folder / QUOTES)
+    write_correction(folder / QUOTES / CORRECTION)
+    hourly(Engine(), folder).run_local(to=folder / "means.jsonl")
+    return [part for each in read_arrivals(folder / "means.jsonl") for part in each.parts()]
+
+
+def test_a_corrected_price_changes_the_answer_of_yesterday(tmp_path: Path) -> None:
+    parts = corrected_quotes(tmp_path)
+    before, after = hourly_means(believed()), hourly_means(corrected())
+    changed = {key for key, mean in after.items() if before[key] != mean}
+    assert len(changed) == 2
+    assert {symbol for symbol, _ in changed} == {FIRST_SYMBOL}
+    noon = Time(BEGIN + UNTIL * SECOND)
+    known = [part for part in parts if isinstance(part, EventBatch)]
+    assert compare_means(before, known, noon, "before") == len(before) - 4
+    moves = [part.changes if isinstance(part, Revision) else part for part in parts]
+    assert compare_means(after, moves, noon, "after") == len(after) - 4
+    with pytest.raises(EngineError, match="the demo's answer is wrong"):
+        compare_means(after, known, noon, "before")
+    revisions = [part for part in parts if isinstance(part, Revision)]
+    assert [each.number for each in revisions] == [1]
+    assert revisions[0].last <= noon - 12 * HOUR

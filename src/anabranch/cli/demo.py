@@ -19,7 +19,8 @@ def demo(
     Generates auction bids out of order, late and corrected, runs a windowed query over them on
     Spark, kills it half way, starts it again, and compares every snapshot with an independent
     computation. Then the query runs as replicas: one is killed, one goes wrong, one joins, and the
-    merged answer is compared as well. Takes about two minutes.
+    merged answer is compared as well. In the end a price of yesterday is corrected, and the final
+    answer of yesterday changes. Takes about two minutes.
 
     \b
     $ anabranch demo

@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from anabranch.bench.demo.answer import compare, right_answer
+from anabranch.bench.demo.correction import run_correction
 from anabranch.bench.demo.replicas import run_replicas
 from anabranch.errors import EngineError
 from anabranch.model.batch import EventBatch
@@ -95,6 +96,7 @@ def run_demo(folder: Path | None = None) -> None:
     console.print(f"[bold green]The demo's answer is right.[/] It took {seconds:.0f} seconds.")
     console.print(f"Look at the files: anabranch show {root / 'highest.jsonl'}\n")
     run_replicas(root, console)
+    run_correction(root, console)
 
 
 def _generate(root: Path) -> GeneratedBids:
