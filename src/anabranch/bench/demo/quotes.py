@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
@@ -58,7 +58,7 @@ def corrected() -> list[Quote]:
     symbol = np.tile(np.arange(FEED.symbols), UNTIL // EVERY)
     table = FEED.table(symbol, second)
     prices, names = table.column("price").to_pylist(), table.column("symbol").to_pylist()
-    starts = (BEGIN + second * SECOND).tolist()
+    starts = [Time(at) for at in (BEGIN + second * SECOND).tolist()]
     return [Quote(*each) for each in zip(names, prices, starts, strict=True)]
 
 
@@ -107,7 +107,7 @@ def _slipped(quote: Quote) -> Quote:
     return Quote(quote.symbol, round(quote.price * 10, 2), quote.at)
 
 
-def _batch(quotes: Iterable[tuple[Quote, int]] | Iterator[tuple[Quote, int]]) -> EventBatch:
+def _batch(quotes: Iterable[tuple[Quote, int]]) -> EventBatch:
     """Quotes as elements: inserts, and withdrawals where the sign is -1."""
     rows = list(quotes)
     start = np.array([each.at for each, _ in rows], np.int64)
