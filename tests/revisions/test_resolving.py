@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -18,7 +20,11 @@ from anabranch.model.elements import Insert, batch_of
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, Duration, Time
 from anabranch.runtime.revisions.archived_sources import ArchivedSource
-from anabranch.runtime.revisions.correction_lines import UnappliedError, correction_line
+from anabranch.runtime.revisions.correction_lines import (
+    UnappliedError,
+    correction_line,
+    given_corrections,
+)
 from anabranch.runtime.revisions.resolving import Resolver
 from anabranch.runtime.sources.spec import Promise
 from anabranch.testing.strategies import durations, values
@@ -176,6 +182,19 @@ def test_what_names_no_row_or_several_is_refused() -> None:
     assert "5 rows are like that" in refused(found, {"delete": {}, "start": 5})
     assert "2 rows are equal" in refused(found, {"delete": {"k": 3, "v": "c"}, "start": 5})
     assert "archive begins at 0" in refused(found, {"delete": {}, "start": -3})
+
+
+def test_numbers_with_a_point_fit_columns_of_floats_and_of_decimals(tmp_path: Path) -> None:
+    schema = pa.schema([("price", pa.float64()), ("fee", pa.decimal128(6, 2))])
+    row = Insert(payload=(72.5, Decimal("0.10")), start=Time(5), end=Time(6))
+    found = Resolver(SOURCE, schema, batch_of([row], schema), BEGINNING)
+    path = tmp_path / "corrections.jsonl"
+    path.write_text(
+        '{"replace": {"price": 72.5, "fee": 0.10}, "with": {"price": 7.25}, "start": 5}'
+    )
+    for number, text, content in given_corrections(path):
+        found.take(correction_line(number, text, content, INTEGERS))
+    assert sorted(found.corrections.payload.column("price").to_pylist()) == [7.25, 72.5]
 
 
 def test_later_corrections_see_earlier_ones() -> None:

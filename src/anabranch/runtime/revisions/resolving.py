@@ -8,6 +8,7 @@ row that takes its place. What cannot be applied goes into quarantine, and the r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any, Final, final
 
 import numpy as np
@@ -24,7 +25,7 @@ from anabranch.runtime.revisions.archived_sources import ArchivedSource
 from anabranch.runtime.revisions.correction_lines import CorrectionLine, UnappliedError, columns_of
 from anabranch.runtime.sources.rows import instants
 
-_JSON: Final = (str, int, float, bool, list, dict)
+_JSON: Final = (str, int, float, Decimal, bool, list, dict)
 
 
 @final
