@@ -15,6 +15,7 @@ from anabranch.model.record import plain, record
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.sources.archived.pieces import EVERYTHING, ArchivedBatch, Piece, Span
 from anabranch.runtime.sources.archived.segment import (
+    ENTRY,
     IndexFile,
     entries_of,
     entry_name,
@@ -101,7 +102,11 @@ class ArchiveIndex:
         Raises:
             EngineError: It belongs in front of entries that have been merged.
         """
-        found = [file for file in map(index_file, self.folder.names()) if file is not None]
+        names = self.folder.names()
+        if _is_next(entry.batch, names):
+            self.folder.write_json(entry_name(entry.batch), plain(entry))
+            return
+        found = [file for file in map(index_file, names) if file is not None]
         files = _live(found)
         for file in {*found} - {*files} if len(found) > len(files) else ():
             # A merge was interrupted before it could remove what it covers.
@@ -375,6 +380,16 @@ def _live(found: Iterable[IndexFile | None]) -> list[IndexFile]:
             kept.append(file)
             reached = file.batches[1]
     return kept
+
+
+def _is_next(batch: int, names: Sequence[str]) -> bool:
+    """Whether a batch follows an entry, and nothing has to be merged after it.
+
+    The newest entry is never merged; so what follows it is behind all segments, and how many of
+    these there are does not matter. Entries that an interrupted merge has left count, too.
+    """
+    entries = sum(name.endswith(ENTRY) for name in names)
+    return entries < ENTRIES_PER_SEGMENT and entry_name(batch - 1) in names
 
 
 def _next_merge(files: Sequence[IndexFile]) -> Sequence[IndexFile]:
