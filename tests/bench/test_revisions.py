@@ -43,8 +43,8 @@ LINES: list[Line] = [
         "rows_per_batch": 12_000,
         "files": 4,
         "bytes": 800,
-        "first_ms": [0.5],
-        "last_ms": [0.6],
+        "first_ms": {"median": 0.5, "mean": 0.6},
+        "last_ms": {"median": 0.6, "mean": 0.7},
     },
     *(
         {"measurement": "overhead", "kept": kept, "batch_s": [0.5], "cpu_s": 1.0}

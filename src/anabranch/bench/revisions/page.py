@@ -120,8 +120,10 @@ def _kept(lines: Sequence[Line]) -> Iterator[str]:
     yield (
         f"\nThe index of an archive after {index['batches']:,} batches, one per minute with "
         f"{index['rows_per_batch']:,} rows: {index['files']} files with {index['bytes']:,} bytes. "
-        f"To add a batch takes {_median_ms(index['last_ms']):.2f} ms, and "
-        f"{_median_ms(index['first_ms']):.2f} ms in its first hour."
+        f"To add a batch takes {index['last_ms']['median']:.2f} ms of a core, and "
+        f"{index['first_ms']['median']:.2f} ms in the first hour (medians); with the merges of "
+        f"parts of the index, of which there is one in 32 batches, {index['last_ms']['mean']:.2f} "
+        f"and {index['first_ms']['mean']:.2f} ms (means)."
     )
 
 
