@@ -137,6 +137,17 @@ class Archive:
         opened = folder.open(name)
         return 0 if opened is None else opened[1]
 
+    @property
+    def source(self) -> FileSource | None:
+        """The source whose files it refers to; None where it has copies."""
+        return self._source
+
+    @property
+    def has_plain_rows(self) -> bool:
+        """Whether its rows stay in the files of the source, and none of them moves an end."""
+        source = self._source
+        return source is not None and source.shape is not None and source.shape.kind is None
+
     def about(self) -> ArchiveAbout:
         """What the archive is.
 

@@ -20,6 +20,7 @@ from anabranch.runtime.revisions.archived_sources import (
     StoredFiles,
 )
 from anabranch.runtime.revisions.lineage import LineageFolder
+from anabranch.runtime.revisions.large_replay import RunLarge
 from anabranch.runtime.revisions.replayer import Replayer
 from anabranch.runtime.revisions.reviser import RevisedQuery, Reviser
 from anabranch.runtime.revisions.swapper import Swapper
@@ -108,8 +109,9 @@ def start_reviser(
     nodes: Sequence[Node],
     tables: Mapping[str, str],
     replay: ReplayChoice,
+    run_large: RunLarge | None = None,
 ) -> Reviser:
-    """Begin to correct the past of a query."""
+    """Begin to correct the past of a query; `run_large` is for replays of many rows."""
     past = job.past
     assert past is not None
     replayer = Replayer.of(
@@ -130,6 +132,7 @@ def start_reviser(
         control=ControlFolder(Folder.at(opened.control)),
         response=past.response,
         swapper=Swapper(job, replayer) if past.swaps else None,
+        run_large=run_large,
         next_batch=opened.next_batch,
         lineage=LineageFolder(Folder.at(past.folder).child("lineage"), replayer.nodes)
         if past.lineage

@@ -195,6 +195,9 @@ class Run:
             self._execution.close()
             raise self._failure(problem) from problem
         if ended:
+            reviser = self._execution.reviser
+            if reviser is not None:
+                reviser.wait()
             self._execution.close()
         return ended
 

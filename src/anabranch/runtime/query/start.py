@@ -26,6 +26,7 @@ from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
 from anabranch.runtime.query.revising import note_sources, open_archives, past_of, start_reviser
 from anabranch.runtime.query.run import Committed, Execution, Run
+from anabranch.runtime.query.spark_replay import replay_on_spark
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.sinks.sinks import Begin, ShardResult, Sink
@@ -140,7 +141,15 @@ def start_query(
             job = replace(job, past=replace(past, swaps=work.swaps, lineage=work.replay == "RM"))
             archives = open_archives(opened, past, files, streams)
             note_sources(past, job, files, streams)
-            reviser = start_reviser(opened, job, archives, work.nodes, paths, work.replay)
+            run_large = partial(
+                replay_on_spark,
+                sources={source.name: source for source in files},
+                parts=work.parts,
+                run=partial(_run_planned, spark, work, opened.shards),
+            )
+            reviser = start_reviser(
+                opened, job, archives, work.nodes, paths, work.replay, run_large
+            )
         results = _parcels(spark, work, files, job, opened, control=opened.control)
         if not job.is_delivered_by_senders:
             results = observed(chain_stages(results, job))
@@ -174,6 +183,24 @@ def start_query(
     except BaseException:
         opened.close()
         raise
+
+
+def _run_planned(
+    spark: SparkSession,
+    work: Work,
+    shards: int,
+    plan: PhysicalPlan,
+    files: Sequence[FileSource],
+    sinks: Sequence[Sink],
+    checkpoint: str,
+) -> None:
+    """Run a plan of another query over what is planned, beside it."""
+    own = Work(plan=plan, files=tuple(files), parts=work.parts, clocks=work.clocks)
+    makers = [lambda _, sink=sink: sink for sink in sinks]
+    run, *_ = start_query(
+        spark, own, makers, checkpoint=checkpoint, shards=shards, available_now=True
+    )
+    run.await_end()
 
 
 def _is_revisable(work: Work) -> bool:

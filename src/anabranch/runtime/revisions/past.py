@@ -79,12 +79,17 @@ class Past(ABC):
         nothing = EventBatch.empty(schema)
         wanted = {name: values for name, values in (keep or {}).items() if name in schema.names}
         rows = [touching(each, span) for each in self.rows(source, span, wanted)]
+        missing = having(self.not_believed(source, span, revised), wanted)
+        return past_events(EventBatch.concat([nothing, *rows, missing]), *span)
+
+    def not_believed(self, source: str, span: Span, revised: Collection[int]) -> EventBatch:
+        """What to add to the rows of a source to get what the query believes, as moves."""
         missing = [
-            reversed_changes(having(touching(each, span), wanted))
+            reversed_changes(touching(each, span))
             for batch, each in self.withheld(source, span)
             if batch not in revised
         ]
-        return past_events(EventBatch.concat([nothing, *rows, *missing]), *span)
+        return EventBatch.concat([EventBatch.empty(self.schema(source)), *missing])
 
 
 @final

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, final
 
@@ -29,7 +29,7 @@ from anabranch.errors import AnabranchError, EngineError
 from anabranch.kernels.contract.command import FEED, REVISE, Command
 from anabranch.model.batch import EventBatch
 from anabranch.model.record import REPORT, plain, record
-from anabranch.model.revision import Revision, snapshot_changes
+from anabranch.model.revision import Revision, clipped_changes, snapshot_changes
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.arrived import (
@@ -38,7 +38,14 @@ from anabranch.runtime.archive.arrived import (
     BelowFolder,
     WithheldFolder,
 )
+from anabranch.runtime.revisions import large_replay
 from anabranch.runtime.revisions.corrections import due
+from anabranch.runtime.revisions.large_replay import (
+    LargeReplay,
+    RunLarge,
+    past_splits,
+    rows_in_reach,
+)
 from anabranch.runtime.revisions.lineage import Lifetimes, LineageFolder
 from anabranch.runtime.revisions.past import ALWAYS
 from anabranch.runtime.revisions.records import (
@@ -47,7 +54,13 @@ from anabranch.runtime.revisions.records import (
     CorrectionStatus,
     EmittedStep,
 )
-from anabranch.runtime.revisions.replayer import Replayer, refuse_cut, span_of
+from anabranch.runtime.revisions.replayer import (
+    Reach,
+    Replayer,
+    refuse_cut,
+    refuse_missing,
+    span_of,
+)
 from anabranch.runtime.revisions.stored_past import StoredPast
 from anabranch.runtime.revisions.submissions import SubmissionFolder
 from anabranch.runtime.revisions.swapper import Swapper
@@ -92,6 +105,7 @@ class RevisedQuery:
         control: Its control stream.
         response: What late rows lead to.
         swapper: Exchanges the state of the query, where corrections change it; else None.
+        run_large: Runs a replay that is too large for the driver; None: there is no such way.
         next_batch: The batch that comes next.
         lineage: From which input its answers came, where that is noted.
     """
@@ -105,6 +119,7 @@ class RevisedQuery:
     control: ControlFolder
     response: Response = "emit"
     swapper: Swapper | None = None
+    run_large: RunLarge | None = None
     next_batch: int = 0
     lineage: LineageFolder | None = None
 
@@ -220,8 +235,13 @@ class Reviser:
             commands: What the control stream brought with it.
             stables: How far each output is settled.
             lifetimes: Those of what each output got, where lineage is noted.
+
+        Raises:
+            AnabranchError: Revisions cannot be computed any more, so the query must not go on.
         """
         with self._changed:
+            if self._failure is not None:
+                raise self._failure
             if self._query.lineage is not None and lifetimes:
                 self._query.lineage.add(batch, lifetimes)
             for serial in _values(commands, REVISE):
@@ -441,10 +461,14 @@ class Reviser:
         with self._changed:
             self._write(replace(correction, status="planned"))
         reached("revision planned", correction.id)
+        earlier, ran = self._earlier(correction), "driver"
         try:
-            outputs = query.replayer.replay(
-                past, correction.source, changes, reach, self._earlier(correction)
-            )
+            if self._is_large(reach, batch):
+                ran = "spark"
+                refuse_missing(past, reach, query.replayer.plan)
+                outputs = self._replay_large(correction, changes, reach, past, earlier, batch)
+            else:
+                outputs = query.replayer.replay(past, correction.source, changes, reach, earlier)
         except AnabranchError as problem:
             with self._changed:
                 reason = str(problem)
@@ -466,6 +490,7 @@ class Reviser:
                 replayed=past.read,
                 seconds=round(time.perf_counter() - began, 4),
                 restricted={name: tuple(each) for name, each in reach.keep.items() if each},
+                ran=ran,
             )
             for number, changed in enumerate(outputs):
                 if numbers[number]:
@@ -478,6 +503,43 @@ class Reviser:
             if any(numbers):
                 query.control.put(Command(verb=REVISE, value=step.serial))
                 reached("revision handed in", correction.id)
+
+    def _is_large(self, reach: Reach, batch: int) -> bool:
+        query = self._query
+        is_plain = all(archive.has_plain_rows for archive in query.archives.values())
+        if query.run_large is None or not is_plain or any(reach.keep.values()):
+            # Of the rows of a few keys the driver makes short work.
+            return False
+        rows = rows_in_reach(query.archives, reach, batch)
+        return rows >= large_replay.REPLAY_ON_SPARK_FROM_ROWS
+
+    def _replay_large(
+        self,
+        correction: CorrectionRecord,
+        changes: EventBatch,
+        reach: Reach,
+        past: StoredPast,
+        earlier: Mapping[str, Collection[int]],
+        batch: int,
+    ) -> list[EventBatch]:
+        """Replay as a job of Spark, beside the query."""
+        query = self._query
+        assert query.run_large is not None
+        splits = past_splits(query.archives, reach, batch)
+        task = LargeReplay(
+            home=f"{query.folder}/replay-{correction.id}",
+            plan=query.replayer.plan,
+            past=splits,
+            missing={
+                name: past.not_believed(name, reach.inputs[name], earlier.get(name, ()))
+                for name in splits
+            },
+            source=correction.source,
+            changes=changes,
+        )
+        past.read = rows_in_reach(query.archives, reach, batch)
+        outputs = query.run_large(task)
+        return [clipped_changes(snapshot_changes(each), *reach.answers) for each in outputs]
 
     def _swap(self, corrections: Sequence[CorrectionRecord], batch: int) -> None:
         """Compute the state after a batch with corrections that are not in it yet."""
