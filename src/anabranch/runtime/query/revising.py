@@ -19,8 +19,8 @@ from anabranch.runtime.revisions.archived_sources import (
     ArchivedSources,
     StoredFiles,
 )
-from anabranch.runtime.revisions.lineage import LineageFolder
 from anabranch.runtime.revisions.large_replay import RunLarge
+from anabranch.runtime.revisions.lineage import LineageFolder
 from anabranch.runtime.revisions.replayer import Replayer
 from anabranch.runtime.revisions.reviser import RevisedQuery, Reviser
 from anabranch.runtime.revisions.swapper import Swapper

@@ -43,15 +43,17 @@ def replay_on_spark(
     parent, _, name = task.home.rpartition("/")
     Folder.at(parent).drop(name)
     home = Folder.at(task.home)
+    # Rows and corrections are read in different ways, so they are parts of their own.
     believed = {
-        source: (*splits, *_written(home, f"missing-{n}", sources[source], task.missing[source]))
+        source: (
+            *_shared(splits, parts),
+            _written(home, f"missing-{n}", sources[source], task.missing[source]),
+        )
         for n, (source, splits) in enumerate(task.past.items())
     }
     correction = _written(home, "correction", sources[task.source], task.changes)
     planned = home.child("planned")
-    first = PlannedBatch(
-        parts={source: _shared(splits, parts) for source, splits in believed.items()}, after={}
-    )
+    first = PlannedBatch(parts=believed, after={})
     second = PlannedBatch(parts={task.source: (correction,)}, after={})
     for number, entry in ((_PAST, first), (_CORRECTION, second)):
         planned.write_json(f"{number}.json", plain(entry))
