@@ -58,6 +58,7 @@ THRESHOLDS: Final[tuple[str, ...]] = (
     "runtime.store.state_store.MOST_OPEN_RUNS",
     "runtime.query.tables.BROADCAST_UP_TO_BYTES",
     "runtime.revisions.large_replay.REPLAY_ON_SPARK_FROM_ROWS",
+    "runtime.revisions.lineage.FILES_PER_LEVEL",
 )
 """Module and name; each module says what its number decides."""
 

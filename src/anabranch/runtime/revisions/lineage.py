@@ -181,7 +181,9 @@ class LineageFolder(Lineage):
 
     def _merge(self, files: list[LineageFile]) -> None:
         level = 0
-        while len(group := [file for file in files if file.level == level]) >= FILES_PER_LEVEL:
+        # One file alone has nothing to be merged with.
+        least = max(2, FILES_PER_LEVEL)
+        while len(group := [file for file in files if file.level == level]) >= least:
             tables = [self._read(file) for file in group]
             if any(each.schema != tables[0].schema for each in tables):
                 # The query has other sources since.
