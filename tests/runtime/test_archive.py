@@ -755,6 +755,45 @@ def test_an_archive_is_read_as_it_was_known(tmp_path: Path) -> None:
     assert known("t25", instant=25) == "ABC"
 
 
+def test_late_rows_of_a_batch_are_a_correction(tmp_path: Path) -> None:
+    archive = archive_at(tmp_path / "archive", ArchiveSpec(keep_rows=3))
+    for batch in range(4):
+        write = partial(write_bucket, archive.folder, batch=batch, part=0, clock=INTEGERS)
+        pieces = [write(rows(insert("abcd"[batch], 10 * batch, 10 * batch + 5)))]
+        if batch in (1, 3):
+            pieces.append(
+                write(
+                    rows(insert("xy"[batch // 2], 6 * batch, 6 * batch + 4)), message=1, late=True
+                )
+            )
+        came = entry(batch, *pieces, promised=10 * batch, known_at=batch)
+        archive.add(came)
+        archive.add_late(batch // 2 + 1, came)
+        archive.add_late(batch // 2 + 1, came)
+    whole = reader_of(tmp_path / "archive")
+
+    def keys(name: str, known: KnowledgePoint | None) -> str:
+        source = replace(whole, ends=True, known=known)
+        planner = FilePlanner([source], Folder.at(str(tmp_path / name)), parts=1)
+        return "".join(sorted(each[0] for each in planned(source, planner)[1] if len(each) > 1))
+
+    assert keys("r0", KnowledgePoint(revision=0)) == "abcd"
+    assert keys("r1", KnowledgePoint(revision=1)) == "abcdx"
+    assert keys("r2", KnowledgePoint(revision=2)) == keys("now", KnowledgePoint()) == "abcdxy"
+    assert keys("t0", KnowledgePoint(instant=0)) == "a"
+    assert keys("t1", KnowledgePoint(instant=1)) == "abx"
+    assert keys("t2", KnowledgePoint(instant=2)) == "abcx"
+    # Whoever reads it as a source, or replays it, gets every row once, with its batch.
+    assert keys("as it came", None) == "abcdxy"
+    assert sorted(row[0] for row in listed(archive.read())) == [*"abcdxy"]
+    assert archive.stats().corrections == 2
+    assert [(each.revision, each.known) for each in archive.corrections()] == [(1, 1), (2, 3)]
+    # Late rows go with their batch.
+    archive.cut(Time(0))
+    assert keys("cut", KnowledgePoint()) == "cdy"
+    assert archive.stats().corrections == 1
+
+
 def test_sql_reads_a_stream_as_its_archive_knew_it(tmp_path: Path) -> None:
     engine = ab.Engine()
     (tmp_path / "quotes.jsonl").write_text('{"k": "x", "at": 1}\n')

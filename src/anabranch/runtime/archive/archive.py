@@ -106,7 +106,8 @@ class Archive:
         cut, about = self.index.cut(), self.about()
         age, rows = self.keeps()
         sizes = self.index.sizes()
-        corrections = self._corrected.pieces()
+        corrections = self._corrected.index.entries()
+        apart = [piece for piece in self._corrected.pieces() if not piece.is_late]
         return ArchiveStats(
             source=about.source,
             path=self.folder.path,
@@ -118,7 +119,7 @@ class Archive:
             last=Time(max((piece.last for piece in pieces), default=BEGINNING)),
             oldest=Time(cut.oldest),
             promised=Time(max((entry.promised for entry in entries), default=BEGINNING)),
-            bytes=sum(self.size(piece) or 0 for piece in (*pieces, *corrections)),
+            bytes=sum(self.size(piece) or 0 for piece in (*pieces, *apart)),
             corrections=len(corrections),
             index_files=len(sizes),
             index_bytes=sum(sizes),
@@ -189,6 +190,19 @@ class Archive:
             known_at: When it became known, in microseconds since 1970.
         """
         self._corrected.add(revision, known, rows, known_at, clock=self.about().clock)
+
+    def add_late(self, revision: int, entry: ArchivedBatch) -> None:
+        """Record the late rows of a batch as a correction; recording it again changes nothing.
+
+        They stay among the rows of their batch. As of an earlier revision they do not count.
+
+        Args:
+            revision: Its number.
+            entry: The batch, as it was added.
+        """
+        cut = self.index.cut()
+        kept = tuple(piece for piece in entry.pieces if not cut.has(entry.batch, piece))
+        self._corrected.add_late(revision, replace(entry, pieces=kept))
 
     def corrections(
         self, upto_revision: int | None = None, span: Span = EVERYTHING
@@ -296,7 +310,7 @@ class Archive:
             self.sweep()
         self.index.set_cut(replace(new, swept=True))
         self.index.purge()
-        self._corrected.cut(Time(new.oldest))
+        self._corrected.cut(Time(new.oldest), new.batch)
         return Time(new.oldest)
 
     def keeps(self) -> tuple[int | None, int | None]:

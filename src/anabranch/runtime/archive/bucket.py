@@ -24,7 +24,13 @@ from anabranch.model.files.stream_parquet import TIMES_KEY
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.runtime.archive.narrowing import Wanted, bounds_of, may_hold
 from anabranch.runtime.sources.archived.about import bucket_columns, bucket_shape
-from anabranch.runtime.sources.archived.pieces import EVERYTHING, Piece, Span, hull
+from anabranch.runtime.sources.archived.pieces import (
+    EVERYTHING,
+    LATE_BUCKET,
+    Piece,
+    Span,
+    hull,
+)
 from anabranch.runtime.sources.files.parquet_times import StartStatistics
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit
 from anabranch.runtime.sources.rows import arrivals_of
@@ -37,25 +43,34 @@ _HULLS: Final = b"anabranch.hulls"
 """The note with the times of every row group: an end that is missing would be forever."""
 
 
-def bucket_name(batch: int, part: int, message: int) -> str:
+def bucket_name(batch: int, part: int, message: int, *, late: bool = False) -> str:
     """What a bucket is called; a repeated attempt writes the same one again."""
-    return f"part-{batch:08d}-{part:04d}-{message:04d}.parquet"
+    end = LATE_BUCKET if late else ".parquet"
+    return f"part-{batch:08d}-{part:04d}-{message:04d}{end}"
 
 
 def write_bucket(
-    folder: Folder, rows: EventBatch, *, batch: int, part: int, message: int = 0, clock: Clock
+    folder: Folder,
+    rows: EventBatch,
+    *,
+    batch: int,
+    part: int,
+    message: int = 0,
+    clock: Clock,
+    late: bool = False,
 ) -> Piece:
     """Write the rows that a task has read; they count once the batch is in the archive.
 
     Args:
         folder: The archive.
-        rows: What arrived, before late rows are judged.
+        rows: What arrived.
         batch: The batch.
         part: The number of the task among those of the source.
         message: How many buckets the task has written before.
         clock: How the stream counts time.
+        late: They came too late, and correct what came before.
     """
-    name = bucket_name(batch, part, message)
+    name = bucket_name(batch, part, message, late=late)
     return write_rows(folder, name, rows, known=batch, revision=None, clock=clock)
 
 

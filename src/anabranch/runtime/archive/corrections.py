@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import pyarrow as pa
@@ -62,6 +62,12 @@ class CorrectionLog:
         entry = ArchivedBatch(batch=revision, pieces=(piece,), promised=known, known_at=known_at)
         self.index.add(entry)
 
+    def add_late(self, revision: int, entry: ArchivedBatch) -> None:
+        """Record the late rows of a batch as a correction: they stay where they are."""
+        late = tuple(piece for piece in entry.pieces if piece.is_late)
+        if late:
+            self.index.add(replace(entry, batch=revision, pieces=late, promised=entry.batch))
+
     def read(
         self, schema: pa.Schema, upto: int | None = None, span: Span = EVERYTHING
     ) -> list[Correction]:
@@ -88,15 +94,29 @@ class CorrectionLog:
         """All of them, as pieces."""
         return [piece for _, piece in self.index.pieces()]
 
-    def cut(self, oldest: Time) -> None:
-        """Corrections of what the archive no longer has go as well."""
+    def cut(self, oldest: Time, batch: int = -1) -> None:
+        """Corrections of what the archive no longer has go as well.
+
+        Args:
+            oldest: From this instant on the archive is complete.
+            batch: Batches up to this one are gone, and with them their late rows.
+        """
         index = self.index
         old = index.cut()
         new = index.doomed(int(oldest), None)
+        lost = [
+            entry.batch
+            for entry in index.entries()
+            if entry.promised <= batch and any(piece.is_late for piece in entry.pieces)
+        ]
+        new = replace(new, batch=max([new.batch, *lost]))
         if new == old:
             return
         gone = [piece for _, piece in index.gone(old, new)]
         index.set_cut(new)
         for piece in gone:
+            if piece.is_late:
+                # The archive removes the buckets of its batches itself.
+                continue
             self.folder.child(_FOLDER).remove(piece.split.path.removeprefix(f"{_FOLDER}/"))
         index.purge()

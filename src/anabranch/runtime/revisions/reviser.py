@@ -366,17 +366,20 @@ class Reviser:
             archive.add(entry)
             late = [part for part in own if part.withheld]
             if late and source in self._query.revised:
-                self._receive(source, batch, late)
+                number = self._receive(source, batch, late, entry.known_at)
+                if self._query.response != "ignore":
+                    archive.add_late(number, entry)
             if batch % _CUT_EVERY == 0 and not any(each.is_open for each in self._all.values()):
                 archive.cut(Time(entry.promised))
                 if self._query.lineage is not None:
                     every = self._query.archives.items()
                     self._query.lineage.cut({name: each.oldest() for name, each in every})
 
-    def _receive(self, source: str, batch: int, late: Sequence[ArrivedPart]) -> None:
-        is_known = any((each.source, each.batch) == (source, batch) for each in self._all.values())
-        if is_known:
-            return
+    def _receive(self, source: str, batch: int, late: Sequence[ArrivedPart], known_at: int) -> int:
+        """Note a correction, and return its number."""
+        for each in self._all.values():
+            if (each.source, each.batch) == (source, batch):
+                return each.id
         first, last = span_of(self._late_rows(source, batch))
         response = self._query.response
         bound = max(part.bound for part in late)
@@ -390,13 +393,14 @@ class Reviser:
             first=int(first),
             last=int(last),
             bound=bound,
-            known_at=self._now(),
+            known_at=known_at,
         )
         if response != "emit":
             status: CorrectionStatus = "ignored" if response == "ignore" else "archived"
             correction = replace(correction, status=status, done=bound)
         self._write(correction)
         reached("revision received", correction.id)
+        return correction.id
 
     def _late_rows(self, source: str, batch: int) -> EventBatch:
         schema = self._query.columns[source]

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, final
 import pyarrow as pa
 
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
-from anabranch.model.time import Duration
+from anabranch.model.time import Duration, Time
 
 LatePolicy: TypeAlias = Literal["drop", "adjust", "fail", "revise"]
 """What happens to a row that breaks a promise: leave it out, clip it, stop the query, or revise.
@@ -122,7 +122,7 @@ class ArchiveSpec:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgePoint:
-    """How much of an archive counts: what was known after a revision, or at an instant.
+    """How much of an archive counts: what was known after a revision, or at an instant, or is now.
 
     Attributes:
         revision: The last revision that counts; 0: none of them.
@@ -136,7 +136,7 @@ class KnowledgePoint:
     def label(self) -> str:
         """For people: `after revision 3`, `at 2024-01-01T12:00:00`."""
         if self.instant is None:
-            return f"after revision {self.revision}"
+            return "now" if self.revision is None else f"after revision {self.revision}"
         return f"at {MICROSECONDS.format(self.instant)}"
 
 
@@ -159,6 +159,8 @@ class FileSource:
             stable points hold behind all of it.
         archive: Where its rows are kept to be read again; None: nowhere.
         known: The path is its archive, which is read as it was known then; None: it is no archive.
+        within: Only elements that concern these instants are read, from the first on and before
+            the second; None: all.
     """
 
     promise: Promise
@@ -172,6 +174,7 @@ class FileSource:
     ordered: bool = True
     archive: ArchiveSpec | None = None
     known: KnowledgePoint | None = None
+    within: tuple[Time, Time] | None = None
 
     @property
     def name(self) -> str:

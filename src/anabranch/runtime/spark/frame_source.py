@@ -228,7 +228,8 @@ def _pieces(
         rows = pa.concat_batches(waiting)
         arrivals = coarser(_arrivals(rows, schema, shape, number), job.promises[name].step)
         if log is not None and is_copied:
-            log.copy(arrivals.batch, job.promises[name].clock)
+            promise = job.promises[name]
+            log.copy(arrivals.batch, promise.clock, revised=promise.late == "revise")
             arrivals = with_columns(arrivals, wanted)
         # Rows of a DataFrame have no order: a stable point holds after the batch.
         return without_order(arrivals), "DataFrame"

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, final
 
+import numpy as np
+
 from anabranch.kernels.plan.late_rows import LateRows, open_bound
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.model.arrivals import Arrivals
@@ -85,12 +87,31 @@ class PartLog:
         else:
             self._pieces.append(own)
 
-    def copy(self, rows: EventBatch, clock: Clock) -> None:
-        """Write rows into the archive."""
+    def copy(self, rows: EventBatch, clock: Clock, *, revised: bool = False) -> None:
+        """Write rows into the archive; with `revised` those that are late into a file of their own.
+
+        Late are rows with an end before what the source had promised, as `judge` has it.
+        """
+        if revised and len(rows):
+            late = np.minimum(rows.end, rows.new_end) < np.int64(self._promised)
+            if late.any():
+                self._write(rows.where(late), clock, late=True)
+                rows = rows.where(~late)
+                if not len(rows):
+                    return
+        self._write(rows, clock)
+
+    def _write(self, rows: EventBatch, clock: Clock, *, late: bool = False) -> None:
         folder = Folder.at(self._job.copied[self._source])
         message = len(self._pieces)
         piece = write_bucket(
-            folder, rows, batch=self._batch, part=self._part, message=message, clock=clock
+            folder,
+            rows,
+            batch=self._batch,
+            part=self._part,
+            message=message,
+            clock=clock,
+            late=late,
         )
         self._pieces.append(piece)
 

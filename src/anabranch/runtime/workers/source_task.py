@@ -18,6 +18,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.coarser import coarser
 from anabranch.model.elements import Stable
 from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.runtime.archive.narrowing import narrowed
 from anabranch.runtime.elements.exchange import Parcel, pack
 from anabranch.runtime.messages.heads import (
     ControlHead,
@@ -245,11 +246,12 @@ def read_pieces(
     is_copied = log is not None and log.is_copied
     for split in splits:
         if split.path:
-            for arrivals in read_split(
+            for arrivals in _wanted_arrivals(
                 source, split, source.schema.names if is_copied else columns
             ):
                 if log is not None and is_copied:
-                    log.copy(arrivals.batch, source.promise.clock)
+                    revised = source.promise.late == "revise"
+                    log.copy(arrivals.batch, source.promise.clock, revised=revised)
                     arrivals = with_columns(arrivals, columns)
                 elif log is not None:
                     log.refer(split, arrivals)
@@ -258,3 +260,24 @@ def read_pieces(
             schema = pa.schema([source.schema.field(name) for name in columns])
             promised = Arrivals.of([Stable(split.stable)], schema)
             yield coarser(promised, source.promise.step), source.path
+
+
+def _wanted_arrivals(
+    source: FileSource, split: FileSplit, columns: Sequence[str]
+) -> Iterator[Arrivals]:
+    """What a piece says, as far as it concerns the instants that are asked for."""
+    if source.within is None:
+        yield from read_split(source, split, columns)
+        return
+    first, last = source.within
+    for part in narrowed(source, split, source.within, {}):
+        for arrivals in read_split(source, part, columns):
+            rows = arrivals.batch
+            ends = np.maximum(rows.end, rows.new_end)
+            concerns = (rows.start < np.int64(last)) & (ends > np.int64(first))
+            yield replace(
+                arrivals,
+                batch=rows.where(concerns),
+                position=arrivals.position[concerns],
+                is_adjust=arrivals.is_adjust[concerns],
+            )

@@ -18,6 +18,9 @@ Span = tuple[Time, Time]
 
 EVERYTHING: Final[Span] = (BEGINNING, FOREVER)
 
+LATE_BUCKET: Final = "-late.parquet"
+"""How names of buckets end whose rows came too late: they are corrections of what came before."""
+
 NO_TIME: Final[Span] = (FOREVER, BEGINNING)
 """The times of no rows: they begin after everything and end before it."""
 
@@ -50,6 +53,11 @@ class Piece:
             low, high = hull(batch)
             rows, first, last = rows + len(batch), min(first, low), max(last, high)
         return Piece(split, first, last, rows)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it is a bucket of rows that came too late."""
+        return self.split.path.endswith(LATE_BUCKET)
 
     def overlaps(self, span: Span) -> bool:
         """Whether one of its rows may hold at one of these instants."""

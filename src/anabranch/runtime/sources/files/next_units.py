@@ -54,7 +54,7 @@ def candidates(
         if source.form == "log":
             yield from new_log_units(file, size, at)
         elif source.form == "archive":
-            yield from new_archive_units(file, size, at, source.known)
+            yield from new_archive_units(file, size, at, source.known, source.within)
         elif source.form == "delta":
             # What ends is one version: that which was there when reading began.
             feed = None if source.ends else tells_changes(source)
