@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from anabranch.algebra.modules.user_operator import Template
+from anabranch.as_of import AsOf
 from anabranch.declaring import Declares
 from anabranch.errors import PlanError
 from anabranch.expressions.scalar_function import ScalarFunction
@@ -48,6 +49,7 @@ from anabranch.runtime.spark.source_functions import Connect, connect, describe_
 from anabranch.runtime.store.state_store import KEEP
 from anabranch.stream import Query, Stream
 from anabranch.targets import PathText, Target, targets_of, unlike
+from anabranch.travel import knowledge_point
 from anabranch.userops.operator_files import operators_in
 from anabranch.windowed import Span
 
@@ -146,6 +148,23 @@ class Engine(Declares):
             if isinstance(statement, Select):
                 queries.append(result)
         return queries
+
+    def as_of(self, *, known: Any = None, at: Any = None) -> AsOf:
+        """Ask as of another time: `engine.as_of(known=3).sql("SELECT ... FROM Quote")`.
+
+        Args:
+            known: What of the archives counts: the number of a correction, as `anabranch revisions`
+                lists them (0: before any), or a time of day, an ISO timestamp (UTC) or a datetime:
+                what had come by then. Streams need an archive in a folder (`ARCHIVE 'path'`);
+                relations are read as they are. None: what is known now.
+            at: An instant of the answer. Queries then return the snapshot at this instant as an
+                Arrow table, computed in this process. None: they return a `Stream`.
+
+        Raises:
+            PlanError: `known` is neither.
+        """
+        point = None if known is None else knowledge_point(known)
+        return AsOf(plan=self.sql, known=point, at=at)
 
     def register_source(self, name: str, function: Connect) -> None:
         """Let `SOURCE name(...)` call a function that returns a path or a DataFrame."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
+
+import pyarrow as pa
 
 from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.modules.user_operator import Template
+from anabranch.algebra.node import clock_of
 from anabranch.errors import PlanError
 from anabranch.fluent import Fluent
 from anabranch.host import Host
 from anabranch.kernels.plan.compile import Emission
 from anabranch.launch import QueryOutput, planned_frame, start_planned
+from anabranch.model.time import Time
 from anabranch.planning import PlannedQueries, plan_queries
 from anabranch.runtime.query.local import LocalRun, run_locally
 from anabranch.runtime.query.notes import notes_of, say
@@ -28,6 +32,7 @@ from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.sinks.sinks import Callback
 from anabranch.runtime.store.folder import Folder
 from anabranch.targets import PathText, Target
+from anabranch.travel import between, instants_between
 from anabranch.windowed import Span
 
 
@@ -245,6 +250,44 @@ class Stream(Fluent):
             revisions=revisions,
             replay=replay,
         )
+
+    def between(self, first: Any, last: Any) -> Stream:
+        """The query for the answers in `[first, last)` alone, as a job that ends.
+
+        Of its sources only what these answers need is read: from the archive (`archive=`) where
+        that has it, else from the files. With late="revise" all rows count, whenever they came.
+        Nothing is archived by it.
+
+        Args:
+            first: An instant (a number, an ISO timestamp or a datetime); None: the beginning.
+            last: The instant after the last one; None: forever.
+
+        Raises:
+            PlanError: There is no instant between them, or a source cannot be read again.
+        """
+        node, sources = between(self.node, self.sources, *instants_between(self.node, first, last))
+        return replace(self, node=node, sources=sources)
+
+    def backfill(
+        self,
+        first: Any,
+        last: Any,
+        to: Target | None = None,
+        *,
+        emit: Emission = "speculative",
+        plan: PlanChoice = "optimized",
+    ) -> LocalRun:
+        """Compute the answers in `[first, last)` again, in this process, and write them out.
+
+        On Spark: `between(first, last).start(to, available_now=True)`.
+        """
+        query = self.between(first, last)
+        return query.run_local(to, emit=emit, plan=plan, allow_unbounded=True)
+
+    def snapshot(self, at: Any) -> pa.Table:
+        """The answer at an instant, computed in this process from what that needs."""
+        instant = clock_of(self.node).instant(at)
+        return self.backfill(instant, Time(int(instant) + 1), "memory").snapshot(at)
 
 
 Query = Stream

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.runtime.revised_logs import written_log
+from tests.runtime.test_log_cut import FIRST
 from typer.testing import CliRunner
 
 from anabranch.cli.app import app
@@ -126,3 +128,22 @@ def test_an_index_takes_little_for_many_rows(tmp_path: Path) -> None:
         piece = Piece(split, batch * 1_234_567, batch * 1_300_000 + 10**9, 10_000)
         archive.add(ArchivedBatch(batch=batch, pieces=(piece,), promised=batch, known_at=batch))
     assert archive.stats().index_bytes_per_million_rows < 20_000
+
+
+def test_a_log_folder_loses_what_was_settled(tmp_path: Path) -> None:
+    log = written_log(tmp_path / "out", FIRST)
+    words = ["archive", log.path, "--cut", "--before"]
+    done = RUNNER.invoke(app, [*words, "22"])
+    assert done.exit_code == 0, done.output
+    assert "complete from 20 on" in done.stderr
+    assert "nothing to drop" in RUNNER.invoke(app, [*words, "22"]).stderr
+    assert RUNNER.invoke(app, ["check", log.path]).exit_code == 0
+    early = RUNNER.invoke(app, ["show", log.path, "--at", "12"])
+    assert "is no longer in the log" in early.stderr
+    for path, before, problem in [
+        (str(tmp_path), "5", "not a log folder"),
+        (log.path, "soon", "option --before"),
+    ]:
+        done = RUNNER.invoke(app, ["archive", path, "--cut", "--before", before])
+        assert done.exit_code == 2
+        assert problem in done.stderr

@@ -140,6 +140,9 @@ MEANINGLESS: Final = [
 ] + [
     (["run", "q.sql"], ["--trigger", "1 s"]),
     (["run", "q.sql"], ["--changed"]),
+    (["run", "q.sql", "--until", "5"], ["--follow"]),
+    (["archive", "x"], ["--before", "5"]),
+    (["archive", "x", "--cut", "--before", "5"], ["--buckets"]),
     (["shell", "--engine", "local"], ["--allow-unbounded"]),
     (["explain", "q.sql", "--all"], ["--json"]),
     (["state", "x", "--quarantine"], ["--check"]),

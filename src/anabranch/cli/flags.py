@@ -61,8 +61,18 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             "with --engine local",
             _LOCAL,
         ),
+        Rule(
+            ("follow",),
+            lambda params: params["first"] is None and params["until"] is None,
+            "with --from or --until",
+            "leave it out: a backfill ends",
+        ),
         only_with("--follow", "follow", "trigger"),
         only_with("--all", "every", "changed"),
+    ),
+    "archive": (
+        only_with("--cut", "cut", "before"),
+        not_with("--before", "before", "buckets", "as_json"),
     ),
     "shell": (
         Rule(

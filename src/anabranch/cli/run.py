@@ -91,6 +91,16 @@ def run(
             "their lineage names), 'RW' (what the windows of the plan reach), or 'auto'."
         ),
     ] = "auto",
+    first: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Only the answers from this instant on, from what they need of the input.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="Only the answers before this instant.")
+    ] = None,
     modules: Modules = None,
 ) -> None:
     r"""Run a script; the last SELECT is the query.
@@ -102,6 +112,9 @@ def run(
     With --all every SELECT of the script is run, and what they have in common once; each writes a
     log folder in the folder that --to names, `query_1` and so on.
 
+    With --from and --until the answers of a stretch of time are computed, again or for the first
+    time: a backfill. Only the input that they need is read, from the archive or from the files.
+
     \b
     $ anabranch run highest.sql --to highest.jsonl
     $ anabranch run report.sql --all --to report
@@ -110,6 +123,7 @@ def run(
         raise PlanError(
             f"there is no engine '{engine}'", where="option --engine", hint="use spark or local"
         )
+    is_backfill = first is not None or until is not None
     from anabranch.algebra.node import clock_of
     from anabranch.engine import Engine
     from anabranch.runtime.query.options import check_flags
@@ -129,11 +143,14 @@ def run(
         _tell_what_happens()
     with Engine(shards=shards) as own:
         register_operators(own, modules)
-        options: dict[str, Any] = {"emit": emit, "allow_unbounded": allow_unbounded, "plan": plan}
+        options: dict[str, Any] = {"emit": emit, "plan": plan}
+        # The input of a backfill ends, and so does what it has to remember.
+        options["allow_unbounded"] = allow_unbounded or is_backfill
         options |= {"revisions": revisions, "replay": replay}
         if engine == "local":
             query = last_query(own, file, emit)
             query = query.canonical() if canonical else query
+            query = query.between(first, until) if is_backfill else query
             _report(query.run_local(to, **options).metrics())
             return
         options |= {"checkpoint": checkpoint, "trigger": trigger, "available_now": not follow}
@@ -145,6 +162,8 @@ def run(
             queries = [last_query(own, file, emit)]
         if canonical:
             queries = [query.canonical() for query in queries]
+        if is_backfill:
+            queries = [query.between(first, until) for query in queries]
         if metrics_port is not None:
             port = own.serve_metrics(metrics_port)
             typer.echo(f"metrics: http://127.0.0.1:{port}/metrics", err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anabranch.cli.tables import show_table
+from anabranch.errors import AnabranchError, StreamError
 
 if TYPE_CHECKING:
     from anabranch.model.clock import Clock
@@ -20,12 +21,20 @@ def archive(
         str,
         typer.Argument(
             metavar="CHECKPOINT|PATH",
-            help="The checkpoint of a query or its output, or the folder of an archive.",
+            help="The checkpoint of a query or its output, the folder of an archive, or with "
+            "--before a log folder.",
         ),
     ],
     cut: Annotated[
         bool, typer.Option("--cut", help="Drop what KEEP no longer wants, then show the rest.")
     ] = False,
+    before: Annotated[
+        str | None,
+        typer.Option(
+            help="With --cut, of a log folder: drop what was settled at this instant, a number or "
+            "an ISO timestamp."
+        ),
+    ] = None,
     buckets: Annotated[
         bool, typer.Option("--buckets", help="Show every bucket, in order of arrival.")
     ] = False,
@@ -38,22 +47,28 @@ def archive(
     The query may be running. An archive by reference has no rows of its own: it says where in the
     files of the source they are.
 
+    With --cut --before a log folder loses what was settled at an instant: the results of a query
+    need not be kept for ever. What still holds then stays, and new readers begin there.
+
     \b
     $ anabranch archive archive/quotes
     source  kind    batches  buckets  rows  from  until  oldest   bytes  index bytes
     Quote   copied       12       24   240    21     81      21  18,432        3,102
     """
+    if before is not None:
+        _cut_log(path, before)
+        return
     from anabranch.model.time import FOREVER
     from anabranch.runtime.archive.finding import archives_at
 
     found = archives_at(path)
     for each in found if cut else ():
-        before = each.stats()
-        each.cut(FOREVER if before.promised == FOREVER else before.promised)
-        after = each.stats()
+        old = each.stats()
+        each.cut(FOREVER if old.promised == FOREVER else old.promised)
+        new = each.stats()
         typer.echo(
-            f"{after.source}: dropped {before.pieces - after.pieces:,} buckets with "
-            f"{before.rows - after.rows:,} rows",
+            f"{new.source}: dropped {old.pieces - new.pieces:,} buckets with "
+            f"{old.rows - new.rows:,} rows",
             err=True,
         )
     for name, each in zip(_names(found), found):
@@ -61,6 +76,35 @@ def archive(
             _show_buckets(each, name if len(found) > 1 else "", as_json=as_json)
     if not buckets:
         _show(found, as_json=as_json)
+
+
+def _cut_log(path: str, before: str) -> None:
+    """`--cut --before`: remove the beginning of a log folder."""
+    from anabranch.runtime.sources.files.log_cut import cut_log
+    from anabranch.runtime.sources.files.log_folder import LogFolder
+
+    about = LogFolder(path).record()
+    if about is None:
+        raise StreamError(
+            "not a log folder",
+            where=path,
+            hint="--before cuts the log folder that a query writes; an archive keeps what KEEP "
+            "says: leave --before out",
+        )
+    try:
+        instant = about.clock.instant(before)
+    except AnabranchError as problem:
+        raise StreamError(problem.what, where="option --before", hint=problem.hint) from None
+    files = len(LogFolder(path).files())
+    since = cut_log(path, int(instant))
+    if since is None:
+        typer.echo(f"{path}: nothing to drop: no earlier entry was settled then", err=True)
+        return
+    left = len(LogFolder(path).files())
+    typer.echo(
+        f"{path}: complete from {about.clock.format(since)} on, {files} files before, {left} now",
+        err=True,
+    )
 
 
 def _names(archives: list[Archive]) -> list[str]:

@@ -124,9 +124,10 @@ class LocalRun:
         """All elements in order, with stable points."""
         return element_table(self._sink.parts(), self._schema)
 
-    def snapshot(self, at: Any) -> pa.Table:
-        """The answer at an instant."""
-        counts = LogicalStream.of_batches(self._sink.batches()).snapshot(self._clock.instant(at))
+    def snapshot(self, at: Any, *, known: int | None = None) -> pa.Table:
+        """The answer at an instant; `known`: as it was after the revision of this number."""
+        batches = self._sink.batches(known)
+        counts = LogicalStream.of_batches(batches).snapshot(self._clock.instant(at))
         rows = rows_of(sorted(counts.elements(), key=repr), self._schema)
         return pa.Table.from_batches([rows])
 

@@ -21,7 +21,7 @@ from anabranch.runtime.revisions.handing_in import hand_in
 from anabranch.runtime.revisions.overview import correction_notes
 from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.revisions.submissions import Submission
-from anabranch.runtime.sinks.sinks import LogSink, Sink
+from anabranch.runtime.sinks.sinks import LogSink, Sink, known_parts
 from anabranch.runtime.spark.failures import original_error
 from anabranch.runtime.store.control import Control
 
@@ -295,29 +295,37 @@ class Run:
         """
         return [plain(each) for each in correction_notes(self._execution.checkpoint)]
 
-    def snapshot(self, at: Any) -> DataFrame:
+    def snapshot(self, at: Any, *, known: int | None = None) -> DataFrame:
         """The answer at an instant (a number, an ISO timestamp or a datetime), as known by now.
 
-        Before the stable point it is final.
+        Before the stable point it is final, but for revisions.
+
+        Args:
+            at: The instant.
+            known: As it was after the revision of the output with this number; 0: before any.
         """
         from anabranch.runtime.spark.snapshots import snapshot_of
 
-        return snapshot_of(self.elements(), self._schema, self._clock.instant(at))
+        return snapshot_of(self.elements(known=known), self._schema, self._clock.instant(at))
 
-    def elements(self) -> DataFrame:
+    def elements(self, *, known: int | None = None) -> DataFrame:
         """All committed inserts and adjusts, as a DataFrame: kind, start, end, new_end, payload.
 
-        The changes of revisions are among them, of the kinds revise-insert and revise-adjust.
+        The changes of revisions are among them, of the kinds revise-insert and revise-adjust; with
+        `known` only those of revisions up to this number.
         """
         from anabranch.runtime.spark.snapshots import read_elements
 
         if isinstance(self._sink, LogSink):
             log = self._sink.log
-            changes = [f"{log.path}/{each.file.name}" for each in log.revisions()]
+            known_parts((), known)
+            changes = [f"{log.path}/{each.file.name}" for each in log.revisions(known)]
             files = log.files()
             if files or changes:
                 return read_elements(self._execution.spark, files, changes)
-        return self._execution.spark.createDataFrame(self.table())
+        return self._execution.spark.createDataFrame(
+            element_table(known_parts(self._sink.parts(), known), self._schema)
+        )
 
     def table(self) -> pa.Table:
         """All committed elements in order, with stable points."""

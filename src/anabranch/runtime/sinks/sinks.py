@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import pyarrow as pa
 
@@ -75,6 +75,23 @@ class Begin:
     revisable: bool = False
 
 
+def known_parts(parts: Iterable[EventBatch | Revision], known: Any) -> list[EventBatch | Revision]:
+    """Those that counted after the revision of a number (0: before any); None: all.
+
+    Raises:
+        PlanError: It is not the number of a revision.
+    """
+    if known is None:
+        return list(parts)
+    if isinstance(known, bool) or not isinstance(known, int) or known < 0:
+        raise PlanError(
+            f"known must be the number of a revision, not {known!r}",
+            where="snapshot(...)",
+            hint="pass known=3 for after revision 3 of this output, known=0 for before any",
+        )
+    return [part for part in parts if not isinstance(part, Revision) or part.number <= known]
+
+
 class Sink(ABC):
     """Takes in batches on the driver.
 
@@ -114,15 +131,16 @@ class Sink(ABC):
             hint="start the query with to='<folder>', to='<file>.jsonl' or to='memory'",
         )
 
-    def batches(self) -> list[EventBatch]:
+    def batches(self, known: int | None = None) -> list[EventBatch]:
         """The same with the changes of revisions as rows of their batch, in front of the others.
 
-        All moves together add up to the snapshots after all revisions.
+        All moves together add up to the snapshots after all revisions; with `known` after those
+        up to this number (0: before any).
         """
         found: list[EventBatch] = []
         changes: list[EventBatch] = []
         stable = BEGINNING
-        for part in self.parts():
+        for part in known_parts(self.parts(), known):
             if isinstance(part, Revision):
                 changes.append(part.changes)
             else:

@@ -173,9 +173,14 @@ class LogFolder:
         found = [self._entry(number) for number in self._batches()]
         return [entry for entry in found if entry is not None]
 
-    def revisions(self) -> list[LogRevision]:
-        """The revisions that are committed, in order."""
-        return [revision for entry in self.entries() for revision in entry.revisions]
+    def revisions(self, known: int | None = None) -> list[LogRevision]:
+        """The revisions that are committed, in order; with `known` those up to this number."""
+        return [
+            revision
+            for entry in self.entries()
+            for revision in entry.revisions
+            if known is None or revision.number <= known
+        ]
 
     def files(self) -> list[str]:
         """The paths of all element files that count; those of revisions are not among them."""
