@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from anabranch.model.files.stream_file import read_batches, write_stream
     from anabranch.model.logical import LogicalStream
     from anabranch.model.time import FOREVER, Duration
+    from anabranch.runtime.archive.estimate import estimate_revision
+    from anabranch.runtime.archive.summary import ArchiveSummary, summarize
     from anabranch.runtime.sinks.message_sink import Messages
     from anabranch.runtime.sources.spec import ARRIVAL
     from anabranch.userops.bases import (
@@ -42,6 +44,7 @@ __all__ = [
     "FOREVER",
     "Aggregate",
     "AnabranchError",
+    "ArchiveSummary",
     "Duration",
     "Engine",
     "EngineError",
@@ -65,11 +68,13 @@ __all__ = [
     "WindowedStream",
     "call",
     "cutover",
+    "estimate_revision",
     "jumpstart",
     "merge",
     "merge_logs",
     "read_batches",
     "replicate",
+    "summarize",
     "uda",
     "udf",
     "udo",
@@ -96,6 +101,8 @@ _MODULES = {
     "anabranch.model.logical": ("LogicalStream",),
     "anabranch.model.files.stream_file": ("read_batches", "write_stream"),
     "anabranch.model.time": ("FOREVER", "Duration"),
+    "anabranch.runtime.archive.estimate": ("estimate_revision",),
+    "anabranch.runtime.archive.summary": ("ArchiveSummary", "summarize"),
     "anabranch.runtime.sinks.message_sink": ("Messages",),
     "anabranch.runtime.sources.spec": ("ARRIVAL",),
     "anabranch.userops.bases": (
