@@ -16,7 +16,7 @@ from anabranch.travel import as_known
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AsOf:
+class OtherTime:
     """Where queries are asked as of another time; `Engine.as_of` makes it.
 
     Attributes:

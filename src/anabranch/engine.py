@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from anabranch.algebra.modules.user_operator import Template
-from anabranch.as_of import AsOf
+from anabranch.as_of import OtherTime
 from anabranch.declaring import Declares
 from anabranch.errors import PlanError
 from anabranch.expressions.scalar_function import ScalarFunction
@@ -149,7 +149,7 @@ class Engine(Declares):
                 queries.append(result)
         return queries
 
-    def as_of(self, *, known: Any = None, at: Any = None) -> AsOf:
+    def as_of(self, *, known: Any = None, at: Any = None) -> OtherTime:
         """Ask as of another time: `engine.as_of(known=3).sql("SELECT ... FROM Quote")`.
 
         Args:
@@ -164,7 +164,7 @@ class Engine(Declares):
             PlanError: `known` is neither.
         """
         point = None if known is None else knowledge_point(known)
-        return AsOf(plan=self.sql, known=point, at=at)
+        return OtherTime(plan=self.sql, known=point, at=at)
 
     def register_source(self, name: str, function: Connect) -> None:
         """Let `SOURCE name(...)` call a function that returns a path or a DataFrame."""

@@ -43,7 +43,7 @@ class AskedPlan(Protocol):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class BoundedEstimate:
     """A value, and between which bounds the exact one surely lies."""
 
     value: float
@@ -144,7 +144,7 @@ def _window(
     group: Sequence[Any],
     end: int,
     rows: Sequence[CorrectedRow],
-) -> tuple[Estimate | None, Estimate | None]:
+) -> tuple[BoundedEstimate | None, BoundedEstimate | None]:
     """The answer of a window, without and with corrections of its rows."""
     start, width = end - asked.size, summary.width
     whole: list[SummaryBucket] = []
@@ -178,7 +178,7 @@ def _estimate(
     total: float,
     slack: float,
     cut: Sequence[tuple[SummaryBucket, float]],
-) -> Estimate | None:
+) -> BoundedEstimate | None:
     """The answer for rows that are inside, and buckets of which a share is.
 
     None where there is surely no row, or where it is more likely that there is none.
@@ -192,11 +192,13 @@ def _estimate(
     slack += sum(bucket.rounding for bucket, _ in cut)
     match function:
         case "count":
-            return Estimate(rows, max(count, 0), most)
+            return BoundedEstimate(rows, max(count, 0), most)
         case "sum":
             parts = [_part(bucket) for bucket, _ in cut]
             low = total + sum(least for least, _ in parts) - slack
-            return Estimate(value, low, total + sum(greatest for _, greatest in parts) + slack)
+            return BoundedEstimate(
+                value, low, total + sum(greatest for _, greatest in parts) + slack
+            )
         case _:
             # Linear over linear in how many rows of each cut bucket are inside: extremes are where
             # all of a bucket are, or none.
@@ -207,7 +209,7 @@ def _estimate(
                     lows.append((total + sum(n * each.low for n, each in chosen)) / number)
                     highs.append((total + sum(n * each.high for n, each in chosen)) / number)
             off = slack / max(count, 1)
-            return Estimate(value / rows, min(lows) - off, max(highs) + off)
+            return BoundedEstimate(value / rows, min(lows) - off, max(highs) + off)
 
 
 def _part(bucket: SummaryBucket) -> tuple[float, float]:
@@ -301,5 +303,5 @@ def _corrected(line: Mapping[str, Any], summary: ArchiveSummary, instant: Any) -
     return CorrectedRow(group, float(row[summary.column]), int(instant(line["start"])), sign)
 
 
-def _three(estimate: Estimate | None) -> tuple[float | None, float | None, float | None]:
+def _three(estimate: BoundedEstimate | None) -> tuple[float | None, float | None, float | None]:
     return (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)
