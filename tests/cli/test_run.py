@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,31 @@ def test_another_plan_is_refused_with_those_there_are(tmp_path: Path, command: s
     assert code == 2
     assert "PlanError: --plan must be one of optimized, as-written, not 'best'" in said
     assert "  option --plan\n  hint: " in said
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["--from", "6", "--until", "9"], [(6, 7), (7, 8), (8, 9)]),
+        (["--until", "2"], [(0, 1), (1, 2)]),
+        (["--from", "18"], [(18, 19), (19, 20)]),
+    ],
+)
+def test_a_backfill_has_the_answers_of_a_stretch(
+    tmp_path: Path, words: list[str], found: list[tuple[int, int]]
+) -> None:
+    (tmp_path / "n.json").write_text("".join(f'{{"n": {n}, "t": {n}}}\n' for n in range(20)))
+    (tmp_path / "q.sql").write_text("""
+        CREATE STREAM S (n INT, t BIGINT) SOURCE 'n.json' ORDERED BY t DELAY 2 LATE REVISE;
+        SELECT SUM(n) AS s FROM S;
+    """)
+    call = ["run", str(tmp_path / "q.sql"), "--engine", "local", *words]
+    done = CliRunner().invoke(app, call)
+    assert done.exit_code == 0, done.output
+    *lines, last = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(line["start"], line["end"]) for line in lines] == found
+    assert last == {"stable": "forever"}
+    assert f"{len(found)} rows read" in done.stderr
+    wrong = CliRunner().invoke(app, [*call[:4], "--from", "soon"])
+    assert wrong.exit_code == 2
+    assert "answers from soon until None" in wrong.stderr
