@@ -70,6 +70,13 @@ def test_drawings_and_page(tmp_path: Path) -> None:
     assert "bench revisions --quick --json" in page
 
 
+def test_an_overhead_is_not_judged_where_the_machine_was_not_steady(tmp_path: Path) -> None:
+    again: Line = {"measurement": "overhead", "kept": "nothing", "batch_s": [1.0], "cpu_s": 1.0}
+    write_plots([*LINES[:-1], again, LINES[-1]], tmp_path / "revisions")
+    page = (tmp_path / "revisions.md").read_text()
+    assert "| `archive_overhead` | at most 1.1 | 1.1 | unclear: the same batches" in page
+
+
 def test_a_figure_is_judged_by_its_target() -> None:
     assert reaches("archive_overhead", 1.05)
     assert not reaches("archive_overhead", 1.2)

@@ -83,12 +83,14 @@ class Corrected:
             answers stay as they are.
         noticed: From that file to the note that the row is late.
         rows: How many rows were replayed.
+        ran: Where: in the driver, or as a job of Spark.
     """
 
     processing: float
     end_to_end: float | None
     noticed: float
-    rows: int
+    rows: int = 0
+    ran: str = ""
 
 
 @final
@@ -186,13 +188,14 @@ class CorrectedQuery:
             end_to_end=self._logged(batch) - began if any(step.numbers) else None,
             noticed=record.known_at / 1e6 - began,
             rows=step.replayed,
+            ran=step.ran,
         )
 
     def _adjusted(self, began: float) -> Corrected:
         batch = self._run.metrics()[-1]
         logged = self._logged(batch["batch"])
         work = sum(sum(stage["seconds"].values()) for stage in batch["stages"].values())
-        return Corrected(work, logged - began if batch["rows_out"] else None, logged - began, 0)
+        return Corrected(work, logged - began if batch["rows_out"] else None, logged - began)
 
     def _records(self) -> Sequence[CorrectionRecord]:
         folder = CorrectionFolder(Folder.at(str(self._work / "checkpoint" / "revisions")))

@@ -48,6 +48,7 @@ def _one(lab: RevisionLab, query: str, way: Way) -> Sequence[Corrected]:
                 com_s=round(stp + rtp, 3),
                 end_to_end_ms=round(1000 * statistics.median(whole)) if whole else None,
                 replayed=max((each.rows for each in corrected), default=0),
+                ran=sorted({each.ran for each in corrected if each.ran}),
                 normal_s=[round(each, 3) for each in normal],
                 processing_ms=[round(1000 * each.processing, 1) for each in corrected],
                 noticed_ms=[round(1000 * each.noticed) for each in corrected],
