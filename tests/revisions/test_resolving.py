@@ -141,7 +141,7 @@ def test_corrections_leave_the_rows_that_are_right(
     assert not came.difference(LogicalStream.of_batches([right]))
 
 
-@pytest.mark.parametrize("name", ["time window", "inner join", "distinct"])
+@pytest.mark.parametrize("name", ["time window", "aggregate", "left join", "distinct"])
 @given(data=st.data())
 def test_answers_are_those_of_the_rows_that_are_right(name: str, data: st.DataObject) -> None:
     _, steps = data.draw(corrected_histories())

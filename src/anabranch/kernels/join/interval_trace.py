@@ -26,7 +26,7 @@ import pyarrow as pa
 from anabranch.kernels.columns.grouped import Ids, Ints, order_by_id_and_time, positions_of
 from anabranch.kernels.contract.column_names import CLASS, END, ID, JOIN_ROW_CHECK, ROW, TIME
 from anabranch.kernels.contract.kernel import SortedRun
-from anabranch.kernels.trace.event_trace import add_up
+from anabranch.kernels.trace.event_trace import add_up, added_up
 from anabranch.kernels.trace.runs import Merge, search, slices, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
@@ -136,7 +136,7 @@ def overlapping(
             owners.append(owner[keep])
         rows, owner = pa.concat_batches(parts), np.concatenate(owners)
         if len(owners) > 1 and (rows.column(COUNT).to_numpy() < 0).any():
-            first_rows, counts = add_up(rows, _hashes(rows), owner)
+            first_rows, counts = added_up(rows, _hashes(rows), owner, low[owner])
             rows, owner = rows.take(pa.array(first_rows)), owner[first_rows]
             index = rows.schema.get_field_index(COUNT)
             rows = rows.set_column(index, rows.schema.field(COUNT), pa.array(counts))

@@ -82,11 +82,18 @@ def events_merger(stable: Time, compared: Sequence[str]) -> Merge:
     return merge
 
 
-def add_up(rows: pa.RecordBatch, compared: Sequence[str], owner: np.ndarray) -> tuple[Ints, Ints]:
-    """The position of one row per owner and event, and the sum of its counts, unless 0."""
+def add_up(
+    rows: pa.RecordBatch, compared: Sequence[str], owner: np.ndarray, floor: Ints | None = None
+) -> tuple[Ints, Ints]:
+    """The position of one row per owner and event, and the sum of its counts, unless 0.
+
+    Where `floor` is given, starts before it do not tell events apart.
+    """
     if not rows.num_rows:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     times, counts = rows.column(TIME).to_numpy(), rows.column(COUNT).to_numpy()
+    if floor is not None:
+        times = np.maximum(times, floor)
     by_time = order_by_id_and_time if owner.dtype == np.uint64 else order_by_number_and_time
     order = by_time(owner, times)
     first = is_first(owner[order], times[order])
@@ -105,6 +112,21 @@ def add_up(rows: pa.RecordBatch, compared: Sequence[str], owner: np.ndarray) -> 
     counts = np.add.reduceat(counts[order], np.flatnonzero(first))
     there = counts != 0
     return order[first][there], counts[there]
+
+
+def added_up(
+    rows: pa.RecordBatch, compared: Sequence[str], owner: np.ndarray, low: Ints
+) -> tuple[Ints, Ints]:
+    """As `add_up`, of the events that hold somewhere from `low` on.
+
+    An event that came late was let in from a stable point on, and begins there. If it is withdrawn,
+    whoever does so knows its true start. So where an event is missing that was withdrawn, starts
+    before `low` are taken for one. Example: {(13, 20): 1} and {(12, 20): -1}, from 15 on nothing.
+    """
+    first_rows, counts = add_up(rows, compared, owner)
+    if (counts < 0).any():
+        return add_up(rows, compared, owner, low)
+    return first_rows, counts
 
 
 def _comparable(values: pa.Array) -> np.ndarray:
@@ -134,6 +156,6 @@ def events_over(
         parts.append(rows.take(pa.array(keep)))
         owners.append(owner[keep])
     rows, owner = pa.concat_batches(parts), np.concatenate(owners)
-    first_rows, counts = add_up(rows, compared, owner)
+    first_rows, counts = added_up(rows, compared, owner, low[owner])
     rows = rows.take(pa.array(first_rows))
     return rows.set_column(3, rows.schema.field(COUNT), pa.array(counts)), owner[first_rows]

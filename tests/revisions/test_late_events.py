@@ -1,0 +1,46 @@
+"""Events that came late, and that are withdrawn later, whatever start a kernel knows them by."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.aggregates.call import AggregateCall
+from anabranch.algebra.aggregate import Aggregation
+from anabranch.algebra.join import Join
+from anabranch.algebra.node import Node
+from anabranch.algebra.top_k import TopK
+from anabranch.expressions.expression import Expression
+from anabranch.model.batch import EventBatch
+from anabranch.model.elements import Adjust, Insert, batch_of
+from anabranch.model.time import Time
+from tests.kernels.operators import RENAMED
+from tests.kernels.plans import SCHEMA, SOURCE
+from tests.revisions.histories import assert_revised
+
+LEAST = AggregateCall(function="min", argument=Expression.parse("v", SCHEMA))
+NODES: dict[str, Node] = {
+    "min": Aggregation(input=SOURCE, group_by=(), aggregates=(("least", LEAST),)),
+    "top k": TopK(input=SOURCE, k=1, order_by=((Expression.parse("v", SCHEMA), False, False),)),
+    "left join": Join(kind="left", left=SOURCE, right=RENAMED, predicate=None),
+    "right join": Join(kind="right", left=SOURCE, right=RENAMED, predicate=None),
+}
+ROW = {"k": "a", "v": 1, "x": None}
+OTHER = {"k": "a", "v": 7, "x": None}
+
+
+def rows(*elements: Insert | Adjust, stable: int) -> EventBatch:
+    return batch_of(elements, SCHEMA).with_stable(Time(stable))
+
+
+@pytest.mark.parametrize("name", NODES)
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("between", [13, 15])
+def test_a_late_event_can_be_withdrawn(name: str, together: bool, between: int) -> None:
+    came, gone = Insert(ROW, 12, 20), Adjust(ROW, 12, 20, 12)
+    first = {"S": rows(Insert(OTHER, 1, 30), stable=13), "T": rows(Insert(OTHER, 1, 30), stable=13)}
+    if together:
+        late = [{"S": rows(came, gone, stable=between)}]
+    else:
+        late = [{"S": rows(came, stable=between)}, {"S": rows(gone, stable=between)}]
+    last = {"S": rows(stable=40), "T": rows(Insert(ROW, 16, 18), stable=40)}
+    assert_revised(NODES[name], [first, *late, last])
