@@ -48,13 +48,37 @@ def test_rates_are_those_of_the_last_ten_seconds() -> None:
 def test_one_look_shows_what_runs() -> None:
     entry = RunningQueries().claim(ENTRY)
     RunningQueries().write(
-        replace(entry, batch=12, stable=80, lag=5, late=3, failed_windows=2, state_bytes=18_432)
+        replace(
+            entry,
+            batch=12,
+            stable=80,
+            lag=5,
+            late=3,
+            revised=4,
+            failed_windows=2,
+            state_bytes=18_432,
+        )
     )
     shown = CliRunner().invoke(app, ["top", "--once"])
     names, row = shown.stdout.splitlines()
     assert names.split()[:4] == ["name", "status", "batch", "in/s"]
     assert row.split() == [
-        *("highest", "running", "12", "0", "0", "3", "2", "80", "5", "0", "18", "kB", "out.jsonl")
+        *(
+            "highest",
+            "running",
+            "12",
+            "0",
+            "0",
+            "3",
+            "4",
+            "2",
+            "80",
+            "5",
+            "0",
+            "18",
+            "kB",
+            "out.jsonl",
+        )
     ]
 
 

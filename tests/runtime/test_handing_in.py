@@ -10,15 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.revisions.checkpoints import SCHEMA, add, checkpoint
 
 from anabranch.errors import PlanError, StreamError
 from anabranch.kernels.contract.command import FEED, Command
-from anabranch.model.batch import EventBatch
-from anabranch.model.clock import INTEGERS, Clock
+from anabranch.model.clock import INTEGERS
 from anabranch.model.elements import Adjust, Insert, batch_of, elements_of
-from anabranch.model.time import Duration
 from anabranch.runtime.archive.archive import Archive
-from anabranch.runtime.archive.bucket import write_bucket
 from anabranch.runtime.revisions.archived_sources import (
     ArchivedSource,
     ArchivedSources,
@@ -35,37 +33,9 @@ from anabranch.runtime.sources.files.planner import (
     SourcePart,
 )
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit, read_split
-from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, LatePolicy, Promise, Shape
+from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, Promise, Shape
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
-
-SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
-ROWS = [Insert((1, "a"), 5, 6), Insert((2, "a"), 5, 6), Insert((1, "b"), 7, 8)]
-
-
-def checkpoint(
-    tmp_path: Path,
-    batches: Sequence[Sequence[Insert | Adjust]] = (ROWS,),
-    *,
-    late: LatePolicy = "revise",
-    clock: Clock = INTEGERS,
-) -> str:
-    """The checkpoint of a query with a copied archive of its source Bid."""
-    path = str(tmp_path / "ck")
-    promise = Promise(source="Bid", late=late, clock=clock, delay=Duration(2))
-    source = ArchivedSource(promise=promise, only_points=False)
-    ArchivedSources(sources={"Bid": source}).write(f"{path}/revisions")
-    archive = Archive(Folder.at(f"{path}/archive/Bid"), None, ArchiveSpec())
-    archive.create("Bid", SCHEMA, clock, copied=True)
-    for number, rows in enumerate(batches):
-        add(path, number, batch_of(rows, SCHEMA))
-    return path
-
-
-def add(path: str, batch: int, rows: EventBatch) -> None:
-    folder = Folder.at(f"{path}/archive/Bid")
-    piece = write_bucket(folder, rows, batch=batch, part=0, clock=INTEGERS)
-    Archive(folder, None).add(ArchivedBatch(batch=batch, pieces=(piece,), promised=9))
 
 
 def fed(path: str, number: int) -> list[str]:

@@ -194,6 +194,8 @@ def _report(metrics: list[dict[str, Any]], name: str = "") -> None:
     written = sum(batch.get("rows_out", 0) for batch in metrics)
     late = sum(batch.get("late", 0) for batch in metrics)
     behind = f", {late} late" if late else ""
+    revised = sum(batch.get("revised", 0) for batch in metrics)
+    behind += f", {revised} below a stable point become revisions" if revised else ""
     failed = sum(batch.get("failed_windows", 0) for batch in metrics)
     behind += f", {failed} windows without results" if failed else ""
     typer.echo(

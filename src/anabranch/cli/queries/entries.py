@@ -52,6 +52,7 @@ class RunningQuery:
         rows_in: Rows read since the start.
         rows_out: Elements written since the start.
         late: Rows among those read that came too late.
+        revised: Rows among those read that became revisions of settled results.
         failed_windows: Windows that modules gave no results for.
         lag: How far the output is behind the most advanced source, in chronons.
         state_rows: Rows that it remembers.
@@ -73,6 +74,7 @@ class RunningQuery:
     rows_in: int = 0
     rows_out: int = 0
     late: int = 0
+    revised: int = 0
     failed_windows: int = 0
     lag: int | None = None
     state_rows: int = 0

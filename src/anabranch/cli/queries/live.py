@@ -160,6 +160,8 @@ class LiveView:
         ]
         if totals.late:
             parts.append(f"{totals.late:,} late")
+        if totals.revised:
+            parts.append(f"{totals.revised:,} revised")
         return "  ".join(parts)
 
 

@@ -45,6 +45,9 @@ def revisions(
         for note in notes:
             typer.echo(json.dumps(plain(note), ensure_ascii=False))
         return
+    if not notes:
+        typer.echo("no corrections", err=True)
+        return
     columns = {
         "id": ["" if each.id is None else str(each.id) for each in notes],
         "handed in": [", ".join(map(str, each.handed_in)) for each in notes],

@@ -40,7 +40,7 @@ class Totals:
         """Nothing yet."""
         self.batch: int | None = None
         self.batch_at: str | None = None
-        self.rows_in = self.rows_out = self.late = self.failed_windows = 0
+        self.rows_in = self.rows_out = self.late = self.revised = self.failed_windows = 0
         self.state_rows = self.state_bytes = 0
         self.lag: int | None = None
         self.seconds: float | None = None
@@ -54,6 +54,7 @@ class Totals:
         self.rows_in += sum(each["rows_in"] for each in new)
         self.rows_out += sum(each["rows_out"] for each in new)
         self.late += sum(each["late"] for each in new)
+        self.revised += sum(each.get("revised", 0) for each in new)
         self.failed_windows += sum(each.get("failed_windows", 0) for each in new)
         last = new[-1]
         stages = last.get("stages", {}).values()
@@ -103,6 +104,7 @@ class Announcement:
             rows_in=self._totals.rows_in,
             rows_out=self._totals.rows_out,
             late=self._totals.late,
+            revised=self._totals.revised,
             failed_windows=self._totals.failed_windows,
             lag=self._totals.lag,
             state_rows=self._totals.state_rows,

@@ -22,6 +22,7 @@ _NAMES: Final = (
     "in/s",
     "out/s",
     "late",
+    "revised",
     "failed",
     "stable",
     "lag",
@@ -30,7 +31,7 @@ _NAMES: Final = (
     "state",
     "output",
 )
-_NUMERIC: Final = {2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
+_NUMERIC: Final = {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -41,13 +42,14 @@ def top(
     r"""Watch the queries that run on this machine, until Ctrl-C.
 
     'in/s' and 'out/s' are rows read and elements written per second, over the last ten seconds;
-    'lag' is how far a query's stable point is behind its most advanced source. 'failed' counts
-    windows without results because a module failed.
+    'lag' is how far a query's stable point is behind its most advanced source. 'revised' counts
+    rows below a stable point that became revisions of results, 'failed' windows without results
+    because a module failed.
 
     \b
     $ anabranch top --once
-    name     status   batch  in/s  out/s  late  failed  stable  lag  batch s  state rows  state
-    highest  running     12     0      0     3       0      80    5     0.21         240  18 kB
+    name     status   batch  in/s  out/s  late  revised  failed  stable  lag  batch s  state rows
+    highest  running     12     0      0     3        0       0      80    5     0.21         240
     """
     entries, rates = RunningQueries(), Rates()
     if once:
@@ -133,6 +135,7 @@ def _row(entry: RunningQuery, read: float, written: float) -> Mapping[str, str]:
         "in/s": f"{read:,.0f}",
         "out/s": f"{written:,.0f}",
         "late": f"{entry.late:,}",
+        "revised": f"{entry.revised:,}",
         "failed": f"{entry.failed_windows:,}",
         "stable": _text(entry.stable),
         "lag": _text(entry.lag),
