@@ -21,7 +21,7 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.revisions.choice import StrategyChoice
 from anabranch.runtime.revisions.in_process import ReviserInProcess
 from anabranch.runtime.revisions.replayer import Replayer
-from anabranch.testing.oracle import meaning
+from anabranch.testing.oracle import history_of, meaning
 from anabranch.testing.physical import KitStable, PhysicalStream
 from anabranch.testing.strategies import batchings, instants
 
@@ -134,7 +134,10 @@ def assert_revised(
     """The output with its revisions is the meaning of the plan over all that came."""
     found = run_revised(node, steps, emit=emit, strategy=strategy)
     streams = {name: LogicalStream.of_batches(batches) for name, batches in found.came.items()}
-    wanted = meaning(node, streams)
+    histories = {name: history_of(batches) for name, batches in found.came.items()}
+    promises = [int(batch.stable) for batches in found.came.values() for batch in batches]
+    finite = max((each for each in promises if each < FOREVER), default=int(BEGINNING))
+    wanted = meaning(node, streams, histories, finite)
     stable, number = BEGINNING, 0
     seen: list[EventBatch] = []
     for revisions, batch in zip(found.revisions, found.batches, strict=True):

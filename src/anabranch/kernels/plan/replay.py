@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.model.batch import EventBatch
+from anabranch.model.netting import net
 from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.revision import clipped_changes, rebased, snapshot_changes
-from anabranch.model.time import BEGINNING, Time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 
 
 def past_events(rows: EventBatch, first: Time, last: Time) -> EventBatch:
@@ -33,8 +35,26 @@ def past_events(rows: EventBatch, first: Time, last: Time) -> EventBatch:
     # Payloads that share a hash are added up each for itself, so a collision costs time only.
     payloads = stable_hash(rows.payload.columns, len(rows))
     touched = np.isin(payloads, payloads[is_moved])
+    if (first, last) == (BEGINNING, FOREVER):
+        return _whole_events(rows, touched)
     added_up = clipped_changes(snapshot_changes(rows.where(touched)), first, last)
     return EventBatch.concat([rows.where(~touched), added_up]).with_stable(BEGINNING)
+
+
+def _whole_events(rows: EventBatch, touched: npt.NDArray[np.bool_]) -> EventBatch:
+    """All moves that there ever were, as events where they add up to events.
+
+    Windows of the time axis see events, so [2, 4) and [4, 6) must not become [2, 6) only because
+    one of them was moved. Where a late row is missing, what moved the event after it moves nothing
+    that is there: snapshots say what such payloads come to.
+    """
+    netted = net(rows.where(touched))
+    is_event = netted.end == netted.start
+    hashes = stable_hash(netted.payload.columns, len(netted))
+    whole = ~np.isin(hashes, hashes[~is_event])
+    added_up = snapshot_changes(netted.where(~whole))
+    parts = [rows.where(~touched), netted.where(whole), added_up]
+    return EventBatch.concat(parts).with_stable(BEGINNING)
 
 
 def replayed_changes(

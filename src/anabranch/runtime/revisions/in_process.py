@@ -13,7 +13,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.lifetimes import lifetimes_of
 from anabranch.model.revision import Revision, clipped_changes
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.revisions.corrections import due
+from anabranch.runtime.revisions.corrections import due, pieces, with_entered
 from anabranch.runtime.revisions.lineage import LineageInMemory
 from anabranch.runtime.revisions.past import PastInMemory
 from anabranch.runtime.revisions.replayer import Replayer
@@ -40,10 +40,12 @@ class ReviserInProcess:
         """Nothing has come yet; with `swaps` corrections change the state of the query."""
         self._replayer = replayer
         self._swaps = swaps
-        self._past = PastInMemory()
+        sources = replayer.plan.sources
+        self._past = PastInMemory({name: each.schema for name, each in sources.items()})
         by_lineage = replayer.strategy == "RM"
         self._lineage = LineageInMemory(replayer.nodes) if by_lineage else None
         self._waiting: list[CorrectionInProcess] = []
+        self._all: list[CorrectionInProcess] = []
         self._taken: dict[str, frozenset[int]] = {}
         self._late: dict[str, set[int]] = {}
         self._number = 0
@@ -86,7 +88,9 @@ class ReviserInProcess:
                 bound = open_bound(self._replayer.plan, name, promised[name])
                 late[name] = LateRows(own, bound)
                 earlier = dict(self._taken)
-                self._waiting.append(CorrectionInProcess(name, batch, own, int(bound), earlier))
+                correction = CorrectionInProcess(name, batch, own, int(bound), earlier)
+                self._waiting.append(correction)
+                self._all.append(correction)
                 self._taken[name] = self._taken.get(name, frozenset()) | {batch}
         return late
 
@@ -136,10 +140,7 @@ class ReviserInProcess:
         """The revisions of the output that can be computed once it is settled so far."""
         found: list[Revision] = []
         for one, first, last in due(self._waiting, stable):
-            reach = self._replayer.reach(
-                one.source, one.rows, (first, last), self._past, self._lineage
-            )
-            (output,) = self._replayer.replay(self._past, one.source, one.rows, reach, one.earlier)
+            output = self._replayed(one, first, last)
             one.done = int(last)
             revision = Revision.of(self._number + 1, output)
             if revision is not None:
@@ -147,3 +148,15 @@ class ReviserInProcess:
                 found.append(revision)
         self._waiting = [each for each in self._waiting if each.done < each.bound]
         return found
+
+    def _replayed(self, one: CorrectionInProcess, first: Time, last: Time) -> EventBatch:
+        """What a correction changes in the answers of a span."""
+        others = [each for each in self._all if each is not one]
+        found: list[EventBatch] = []
+        for begin, end in pieces(others, first, last):
+            reach = self._replayer.reach(
+                one.source, one.rows, (begin, end), self._past, self._lineage
+            )
+            revised = with_entered(one.earlier, others, begin)
+            found += self._replayer.replay(self._past, one.source, one.rows, reach, revised)
+        return EventBatch.concat(found)

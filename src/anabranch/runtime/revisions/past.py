@@ -9,7 +9,7 @@ withheld and has not become a revision yet.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias, final
 
 import numpy as np
@@ -96,11 +96,11 @@ class Past(ABC):
 class PastInMemory(Past):
     """The past of a query that runs in this process, over files that end."""
 
-    def __init__(self) -> None:
-        """Nothing has come yet."""
+    def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
+        """Nothing has come yet of sources with these columns."""
         self._rows: dict[str, list[EventBatch]] = {}
         self._withheld: dict[str, list[tuple[int, EventBatch]]] = {}
-        self._schemas: dict[str, pa.Schema] = {}
+        self._schemas = dict(schemas)
 
     def add(self, source: str, batch: int, rows: EventBatch, withheld: EventBatch | None) -> None:
         """Keep what a batch brought."""
@@ -110,7 +110,7 @@ class PastInMemory(Past):
             self._withheld.setdefault(source, []).append((batch, withheld))
 
     def schema(self, source: str) -> pa.Schema:
-        """The columns of the rows that came."""
+        """The columns of the rows that came, or may come."""
         return self._schemas[source]
 
     def rows(self, source: str, span: Span, keep: Wanted) -> Iterable[EventBatch]:

@@ -39,7 +39,7 @@ from anabranch.runtime.archive.arrived import (
     WithheldFolder,
 )
 from anabranch.runtime.revisions import large_replay
-from anabranch.runtime.revisions.corrections import due
+from anabranch.runtime.revisions.corrections import due, pieces, with_entered
 from anabranch.runtime.revisions.large_replay import (
     LargeReplay,
     RunLarge,
@@ -436,9 +436,10 @@ class Reviser:
                 if swaps:
                     self._swap(swaps, batch)
                 for correction, first, last in todo:
-                    if not self._goes_on():
-                        return
-                    self._compute(correction, first, last, batch)
+                    for begin, end in pieces(self._others(correction), first, last):
+                        if not self._goes_on():
+                            return
+                        self._compute(correction.id, begin, end, batch)
             except AnabranchError as problem:
                 self._fail(problem)
                 return
@@ -456,16 +457,21 @@ class Reviser:
             self._note()
             self._changed.notify_all()
 
-    def _compute(self, correction: CorrectionRecord, first: Time, last: Time, batch: int) -> None:
+    def _compute(self, number: int, first: Time, last: Time, batch: int) -> None:
         began = time.perf_counter()
         query = self._query
+        with self._changed:
+            correction = self._all[number]
+            if correction.status == "quarantined":
+                return
         changes = self._late_rows(correction.source, correction.batch)
         past = StoredPast(query.folder, query.archives, query.columns, batch)
         reach = query.replayer.reach(correction.source, changes, (first, last), past, query.lineage)
         with self._changed:
-            self._write(replace(correction, status="planned"))
+            self._write(replace(self._all[number], status="planned"))
         reached("revision planned", correction.id)
-        earlier, ran = self._earlier(correction), "driver"
+        earlier = with_entered(self._earlier(correction), self._others(correction), first)
+        ran = "driver"
         try:
             if self._is_large(reach, batch):
                 ran = "spark"
@@ -476,11 +482,14 @@ class Reviser:
         except AnabranchError as problem:
             with self._changed:
                 reason = str(problem)
+                correction = self._all[number]
                 self._write(
                     replace(correction, status="quarantined", done=int(last), reason=reason)
                 )
             return
         with self._changed:
+            # An earlier step may have been committed since.
+            correction = self._all[number]
             numbers = self._numbers(outputs)
             step = EmittedStep(
                 serial=self._next_serial(),
@@ -496,10 +505,10 @@ class Reviser:
                 restricted={name: tuple(each) for name, each in reach.keep.items() if each},
                 ran=ran,
             )
-            for number, changed in enumerate(outputs):
-                if numbers[number]:
+            for output, changed in enumerate(outputs):
+                if numbers[output]:
                     at = len(correction.emissions)
-                    self._records.write_changes(correction.id, at, number, changed)
+                    self._records.write_changes(correction.id, at, output, changed)
             steps = (*correction.emissions, step)
             done = replace(correction, status="computed", done=int(last), emissions=steps)
             self._write(_settled(done))
@@ -601,6 +610,14 @@ class Reviser:
             if each.id < correction.id and each.is_applied:
                 found.setdefault(each.source, set()).add(each.batch)
         return found
+
+    def _others(self, correction: CorrectionRecord) -> list[CorrectionRecord]:
+        """All other corrections whose rows enter the query from their bound on."""
+        return [
+            each
+            for each in self.corrections
+            if each.id != correction.id and each.source and each.status != "ignored"
+        ]
 
     def _numbers(self, outputs: Sequence[EventBatch]) -> tuple[int, ...]:
         """The number of the revision that each output gets; 0 where nothing changes."""

@@ -1,0 +1,46 @@
+"""Plans of several operators over two sources: with revisions they mean what they say."""
+
+from __future__ import annotations
+
+from hypothesis import assume, given
+
+from anabranch.algebra.modules.apply_operator import ApplyOperator
+from anabranch.algebra.node import Node
+from anabranch.model.batch import EventBatch
+from anabranch.model.time import FOREVER
+from anabranch.testing.strategies import points, streams
+from tests.kernels.plans import SCHEMA, SOURCE
+from tests.kernels.test_apply_operator import POINTS, has_few_windows, nodes
+from tests.revisions.composed import composed
+from tests.revisions.histories import assert_revised, broken_promises
+
+SHORT = streams(SCHEMA, insert_only=True, longest=6, max_size=8)
+
+
+@given(composed(), broken_promises(S=SHORT, T=SHORT))
+def test_late_rows_are_revisions_of_composed_plans(
+    node: Node, steps: list[dict[str, EventBatch]]
+) -> None:
+    assert_revised(node, steps)
+
+
+def assert_windows_revised(node: ApplyOperator, steps: list[dict[str, EventBatch]]) -> None:
+    came = [batch for step in steps for batch in step.values()]
+    assume(has_few_windows(node, came))
+    # A late event may open a window before the stable point, which is told of when it has ended.
+    end = {"S": EventBatch.empty(SCHEMA, FOREVER)}
+    assert_revised(node, [*steps, end, end])
+
+
+@given(nodes(SOURCE), broken_promises(S=SHORT))
+def test_user_operators_are_told_of_late_events(
+    node: ApplyOperator, steps: list[dict[str, EventBatch]]
+) -> None:
+    assert_windows_revised(node, steps)
+
+
+@given(nodes(POINTS), broken_promises(S=points(SCHEMA, insert_only=True)))
+def test_user_operators_are_told_of_late_points(
+    node: ApplyOperator, steps: list[dict[str, EventBatch]]
+) -> None:
+    assert_windows_revised(node, steps)
