@@ -200,8 +200,11 @@ def plan_queries(
     )
     tables = lookup_tables(sources, checkpoint)
     by_name = {**files, **frames}
+    late = frozenset(name for name, each in by_name.items() if each.promise.late == "revise")
     swaps = any(changes_state(node, by_name) for node in workers)
-    physical = compile_plan(*workers, emit=emit, tables=tables, guarded=swaps)
+    # Where state is exchanged, late rows enter it as they came.
+    cut: frozenset[str] = frozenset() if swaps else late
+    physical = compile_plan(*workers, emit=emit, tables=tables, guarded=swaps, late=cut)
     return PlannedQueries(
         queries=tuple(
             PlannedQuery(

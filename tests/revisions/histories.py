@@ -77,10 +77,13 @@ class Outcome:
         return LogicalStream.of_batches([*self.batches, *changes])
 
 
+def names_of(node: Node) -> frozenset[str]:
+    return frozenset(each.name for each in node.walk() if isinstance(each, Source))
+
+
 def is_swapped(node: Node) -> bool:
     """Whether a correction of a source changes the state of the plan."""
-    names = [each.name for each in node.walk() if isinstance(each, Source)]
-    return any(way_of_change(node, name).way == "swap" for name in names)
+    return any(way_of_change(node, name).way == "swap" for name in names_of(node))
 
 
 def run_revised(
@@ -92,7 +95,8 @@ def run_revised(
 ) -> Outcome:
     """Run a plan over batches whose late rows are revisions."""
     swaps = is_swapped(node)
-    runner = LocalRunner(compile_plan(node, emit=emit, guarded=swaps))
+    cut: frozenset[str] = frozenset() if swaps else names_of(node)
+    runner = LocalRunner(compile_plan(node, emit=emit, guarded=swaps, late=cut))
     reviser = ReviserInProcess(Replayer.of([node], strategy=strategy), swaps=swaps)
     sources = runner.plan.sources
     promised = dict.fromkeys(sources, BEGINNING)

@@ -83,6 +83,11 @@ class AggregateKernel(Stateful):
         keeps = bool(measures.extremes) and not node.input.properties.insert_only
         return AggregateKernel(node, measures, measures.lanes(checked), keeps)
 
+    @property
+    def remembers_events(self) -> bool:
+        """Where an extreme or all values have to be found again."""
+        return self.keeps_events or bool(self.measures.holistic)
+
     def routed(self, route: Route) -> AggregateKernel:
         """The same; where ids do not tell the shard, second hashes have to."""
         checked = self.lanes.checked or not route.is_own

@@ -161,6 +161,11 @@ class Stateful(Kernel):
         return False
 
     @property
+    def remembers_events(self) -> bool:
+        """Whether a move must name an event as it came; else snapshots are all that counts."""
+        return True
+
+    @property
     def can_be_shared_anew(self) -> bool:
         """Whether what shards remember can be shared out to another number of them."""
         return True

@@ -242,6 +242,11 @@ class MultiplicityKernel(Stateful):
     def _checked(self) -> bool:
         return needs_check([field.type for field in self.schema]) or not is_own(self.route)
 
+    @property
+    def remembers_events(self) -> bool:
+        """No: it adds up how often payloads hold."""
+        return False
+
     def routing(self, name: str) -> Routing:
         """Levels have ids of their own, but all of them are marked."""
         return by_id_or(self.route, BY_CHECK) if name == "counts" else BY_CHECK

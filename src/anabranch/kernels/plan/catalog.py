@@ -47,7 +47,6 @@ from anabranch.kernels.lifetimes.to_stream import ToStreamKernel
 from anabranch.kernels.merge.merge import MergeKernel
 from anabranch.kernels.modules.apply_operator import ApplyOperatorKernel
 from anabranch.kernels.multiplicity.multiplicity import MultiplicityKernel
-from anabranch.kernels.plan.stage import GUARD
 from anabranch.kernels.row_windows.count_window import CountWindowKernel
 from anabranch.kernels.row_windows.session_window import SessionWindowKernel
 from anabranch.kernels.stateless.filter import FilterKernel
@@ -196,9 +195,9 @@ def _by_payload(kernel: Stateful, kind: str) -> Placement:
     return Placement(kernel=kernel, kind=kind, colocated_by=frozenset(names), route=route)
 
 
-def guard_placement(node: Node) -> Placement:
-    """A coalesce over the output of a plan, in a stage of its own."""
-    return _by_payload(MultiplicityKernel(Coalesce(input=node)), GUARD)
+def coalesce_placement(node: Node, kind: str) -> Placement:
+    """A coalesce over a plan, in a stage that is called so."""
+    return _by_payload(MultiplicityKernel(Coalesce(input=node)), kind)
 
 
 def final_placement(payload: pa.Schema) -> Placement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar, final
+from typing import Final, Literal, TypeVar, final
 
 import pyarrow as pa
 
@@ -26,12 +26,13 @@ from anabranch.kernels.join.lookup import LookupKernel
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.catalog import (
     Placement,
+    coalesce_placement,
     final_placement,
-    guard_placement,
     kernel_of,
 )
 from anabranch.kernels.plan.pruning import needed_columns, prune
 from anabranch.kernels.plan.stage import (
+    GUARD,
     Edge,
     PhysicalPlan,
     Stage,
@@ -42,6 +43,9 @@ from anabranch.kernels.stateless.map import MapKernel
 
 Emission = Literal["speculative", "final", "watermark"]
 """Best answers, corrected later; only what stays; of windows only those that have ended."""
+
+LATE_ROWS: Final = "late-rows"
+"""What stages are called through which rows come that were cut because they were late."""
 
 KernelT = TypeVar("KernelT", bound=Kernel)
 
@@ -69,6 +73,7 @@ def compile_plan(
     tables: frozenset[str] = frozenset(),
     routed: bool = True,
     guarded: bool = False,
+    late: frozenset[str] = frozenset(),
 ) -> PhysicalPlan:
     """Cut a plan at its exchanges; several plans become one, with as many outputs.
 
@@ -78,6 +83,10 @@ def compile_plan(
     A stateful operator starts a stage, unless all its rows come from one stage whose partitioning
     keeps the operator's keys together. Steps without memory run where their input is. What occurs
     more than once runs once.
+
+    Rows of the sources `late` may come below their stable points. What of them enters the query
+    then is cut there, and later moves name it as it was. So operators that remember events get
+    such rows through a coalesce, which looks at snapshots only.
 
     With `guarded` every output passes a stage of its own, so that the state before it can be
     exchanged (`swap.py`).
@@ -92,19 +101,22 @@ def compile_plan(
     nodes = tuple(with_weighted_windows(with_presence_windows(node)) for node in nodes)
     for node in nodes:
         refuse_endless_layers(node)
-    compiler = _Compiler(nodes, tables, routed=routed)
+    compiler = _Compiler(nodes, tables, routed=routed, late=late)
     for node in nodes:
         parts = compiler.parts(node)
         if guarded:
             # A stage that others read, too, stays as it is: so the guard is not put into it.
             shared = [replace(part, shared=True) for part in parts]
-            parts = compiler.keyed(guard_placement(node), [shared])
+            parts = compiler.keyed(coalesce_placement(node, GUARD), [shared])
         if emit == "final":
             parts = compiler.final(parts, node.schema)
         compiler.finish(parts, node)
     needed = needed_columns(*nodes)
     stages = tuple(
-        replace(stage, edges=tuple(prune(edge, needed) for edge in stage.edges))
+        # A coalesce looks at whole payloads.
+        stage
+        if stage.name.endswith(f"-{LATE_ROWS}")
+        else replace(stage, edges=tuple(prune(edge, needed) for edge in stage.edges))
         for stage in compiler.stages
     )
     indexes = {Address.stage(stage.name): index for index, stage in enumerate(stages)}
@@ -113,8 +125,16 @@ def compile_plan(
 
 
 class _Compiler:
-    def __init__(self, roots: Sequence[Node], tables: frozenset[str], *, routed: bool) -> None:
+    def __init__(
+        self,
+        roots: Sequence[Node],
+        tables: frozenset[str],
+        *,
+        routed: bool,
+        late: frozenset[str] = frozenset(),
+    ) -> None:
         self._tables = tables
+        self._late = late
         self._routed = routed
         self.stages: list[Stage] = []
         self.outputs: list[Address] = []
@@ -148,7 +168,10 @@ class _Compiler:
             return [replace(part, chain=(*part.chain, lookup)) for part in parts]
         kernel = kernel_of(node)
         if isinstance(kernel, Placement):
-            return self.keyed(kernel, [self.parts(input) for input in node.inputs])
+            sides = [self.parts(input) for input in node.inputs]
+            if self._late and kernel.kernel.remembers_events:
+                sides = list(map(self._by_snapshots, node.inputs, sides))
+            return self.keyed(kernel, sides)
         (input,) = node.inputs
         renames = node if isinstance(node, Map) else None
         return [
@@ -159,6 +182,19 @@ class _Compiler:
                 route=_rerouted(part.route, renames) if renames else part.route,
             )
             for part in self.parts(input)
+        ]
+
+    def _by_snapshots(self, node: Node, parts: list[_PlanPart]) -> list[_PlanPart]:
+        """The ways out of a node; rows of sources that may come late are coalesced."""
+        late = [
+            part for part in parts if part.upstream.is_source and part.upstream.name in self._late
+        ]
+        if not late or node.properties.only_points:
+            # A late point is over: nothing of it enters the query.
+            return parts
+        return [
+            *(part for part in parts if part not in late),
+            *self.keyed(coalesce_placement(node, LATE_ROWS), [late]),
         ]
 
     def keyed(

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from anabranch.kernels.plan.replay import past_events
 from anabranch.model.batch import EventBatch
+from anabranch.model.netting import net
 from anabranch.model.revision import reversed_changes
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.archive.narrowing import Wanted, having
@@ -81,6 +82,22 @@ class Past(ABC):
         rows = [touching(each, span) for each in self.rows(source, span, wanted)]
         missing = having(self.not_believed(source, span, revised), wanted)
         return past_events(EventBatch.concat([nothing, *rows, missing]), *span)
+
+    def events(self, source: str, revised: Collection[int]) -> EventBatch:
+        """All events of a source, as the query believes them, as they were named when they came.
+
+        Later moves name them. Where a move named none, as in a revision of another query, those
+        that have the same snapshots.
+        """
+        rows = [
+            EventBatch.empty(self.schema(source)),
+            *self.rows(source, ALWAYS, {}),
+            self.not_believed(source, ALWAYS, revised),
+        ]
+        named = net(EventBatch.concat(rows))
+        if (named.end != named.start).any():
+            return past_events(named, *ALWAYS)
+        return named.with_stable(BEGINNING)
 
     def not_believed(self, source: str, span: Span, revised: Collection[int]) -> EventBatch:
         """What to add to the rows of a source to get what the query believes, as moves."""

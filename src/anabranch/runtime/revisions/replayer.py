@@ -211,9 +211,7 @@ class Replayer:
             promised: How far each source has promised.
             revised: Per source, the batches whose late rows count.
         """
-        believed = {
-            name: past.believed(name, ALWAYS, revised.get(name, ())) for name in plan.sources
-        }
+        believed = {name: past.events(name, revised.get(name, ())) for name in plan.sources}
         return replayed_state(plan, believed, promised)
 
 
