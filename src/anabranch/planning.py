@@ -199,7 +199,7 @@ def plan_queries(
         {name: each for name, each in sources.items() if name not in files},
     )
     tables = lookup_tables(sources, checkpoint)
-    by_name = {**files, **frames}
+    by_name: dict[str, FileSource | FrameSource] = {**files, **frames}
     late = frozenset(name for name, each in by_name.items() if each.promise.late == "revise")
     swaps = any(changes_state(node, by_name) for node in workers)
     # Where state is exchanged, late rows enter it as they came.
