@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from anabranch.algebra.analysis.reach import way_of_change
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
@@ -24,6 +25,14 @@ def find_unrevisable(node: Node, sources: Mapping[str, Any]) -> PlanError | None
                 hint="declare the source with LATE DROP, LATE ADJUST or LATE FAIL for this query, "
                 "or start it with revisions='ignore' (--revisions ignore)",
             )
+    grid = next((each for each in node.walk() if _begins_by_shard(each)), None)
+    if grid is not None and changes_state(node, sources):
+        return PlanError(
+            f"'{grid.label}' cannot be corrected when source '{revised[0]}' is",
+            where="its rows hold for a while, and shards begin their windows at different times",
+            hint="use windows over rows that are points, or declare the source with LATE DROP, "
+            "LATE ADJUST or LATE FAIL for this query",
+        )
     copies = [name for name, leaf in leaves.items() if leaf.copies]
     if revised and copies:
         return PlanError(
@@ -38,6 +47,13 @@ def changes_state(node: Node, sources: Mapping[str, Any]) -> bool:
     """Whether a correction of a source with LATE REVISE changes the state of a query."""
     revised = [name for name in _sources(node) if name in sources and _is_revised(sources[name])]
     return any(way_of_change(node, name).way == "swap" for name in revised)
+
+
+def _begins_by_shard(node: Node) -> bool:
+    """Whether what shards remember of it depends on when each of them has begun."""
+    if not isinstance(node, ApplyOperator):
+        return False
+    return node.window.on_grid and not node.input.properties.only_points
 
 
 def _sources(node: Node) -> dict[str, Source]:
