@@ -1,0 +1,51 @@
+"""A query whose answers are revised, as a process that can be killed: `python it.py FOLDER WAY`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.engine import Engine, Stream
+
+FILES = 8
+ROWS = 40
+
+
+def write_input(folder: Path) -> None:
+    """One file per batch; from the third one on some rows come far too late."""
+    folder.mkdir(parents=True)
+    for number in range(FILES):
+        random = np.random.default_rng(number)
+        time = number * 20 + random.integers(0, 20, ROWS)
+        if number >= 2:
+            time[:3] = random.integers(0, number * 20 - 20, 3)
+        table = {"k": random.integers(0, 5, ROWS), "v": random.integers(0, 100, ROWS), "t": time}
+        pq.write_table(pa.table(table), folder / f"{number:03}.parquet")
+
+
+def query(engine: Engine, folder: Path, way: str) -> Stream:
+    """Corrections enter a query over windows of time; those of rows change its state."""
+    rows = engine.stream(
+        folder, name="rows", start="t", delay=5, late="revise", max_files_per_batch=1
+    )
+    if way == "swap":
+        return rows.rows_window(3, by="k", order_by="v").group_by("k").agg(s="SUM(v)")
+    return rows.window(20, slide=10).group_by("k").agg(n="COUNT(*)", s="SUM(v)")
+
+
+def main(folder: Path, way: str) -> None:
+    with Engine(shards=2) as engine:
+        query(engine, folder / "in", way).start(
+            folder / "log",
+            checkpoint=folder / "checkpoint",
+            available_now=True,
+            allow_unbounded=True,
+        ).await_end()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
