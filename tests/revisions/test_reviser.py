@@ -28,7 +28,8 @@ from anabranch.runtime.revisions.lineage import LineageFolder
 from anabranch.runtime.revisions.past import ALWAYS
 from anabranch.runtime.revisions.records import CorrectionRecord
 from anabranch.runtime.revisions.replayer import Replayer
-from anabranch.runtime.revisions.reviser import RevisedQuery, Reviser
+from anabranch.runtime.revisions.revised_query import RevisedQuery
+from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.revisions.stored_past import StoredPast
 from anabranch.runtime.sources.spec import ArchiveSpec
 from anabranch.runtime.store.control import ControlFolder

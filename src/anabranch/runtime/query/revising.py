@@ -22,7 +22,8 @@ from anabranch.runtime.revisions.archived_sources import (
 from anabranch.runtime.revisions.large_replay import RunLarge
 from anabranch.runtime.revisions.lineage import LineageFolder
 from anabranch.runtime.revisions.replayer import Replayer
-from anabranch.runtime.revisions.reviser import RevisedQuery, Reviser
+from anabranch.runtime.revisions.revised_query import RevisedQuery
+from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.revisions.swapper import Swapper
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource
 from anabranch.runtime.store.control import ControlFolder

@@ -1,0 +1,139 @@
+"""The corrections of a query: what is known of each, in memory and in the checkpoint."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import final
+
+import pyarrow as pa
+
+from anabranch.errors import EngineError
+from anabranch.model.batch import EventBatch
+from anabranch.model.revision import Revision
+from anabranch.runtime.revisions.records import CorrectionFolder, CorrectionRecord, EmittedStep
+from anabranch.runtime.store.folder import Folder
+
+
+@final
+class CorrectionBook:
+    """All records of a query, oldest first; every change is written before it counts.
+
+    The thread that computes revisions and the one that commits batches share it. Whoever changes
+    it, or reads it twice, holds `changed`.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        """Read what there is."""
+        self.changed = threading.Condition()
+        self._folder = folder
+        self._records = CorrectionFolder(folder)
+        self._all = {each.id: each for each in self._records.read()}
+
+    def all(self) -> list[CorrectionRecord]:
+        """All records, oldest first."""
+        with self.changed:
+            return list(self._all.values())
+
+    def open(self) -> list[CorrectionRecord]:
+        """Those of which something is still to be computed."""
+        return [each for each in self.all() if each.is_open]
+
+    def waiting(self) -> set[int]:
+        """The serial numbers of what is computed and in no batch yet."""
+        steps = [step for each in self.all() for step in each.emissions]
+        return {step.serial for step in steps if step.committed is None}
+
+    def __getitem__(self, number: int) -> CorrectionRecord:
+        """The record of a number."""
+        return self._all[number]
+
+    def next_id(self) -> int:
+        """The number of the next correction."""
+        return max(self._all, default=0) + 1
+
+    def next_serial(self) -> int:
+        """The number of the next step, of whichever correction."""
+        serials = [step.serial for each in self._all.values() for step in each.emissions]
+        return max(serials, default=0) + 1
+
+    def write(self, correction: CorrectionRecord) -> None:
+        """Put a record in place, or replace it."""
+        self._records.write(correction)
+        self._all[correction.id] = correction
+
+    def add_step(
+        self, correction: CorrectionRecord, step: EmittedStep, outputs: Sequence[EventBatch]
+    ) -> None:
+        """Keep a record with one more step, and what that changes in each output."""
+        at = len(correction.emissions)
+        for output, changes in enumerate(outputs):
+            if step.numbers[output]:
+                self._records.write_changes(correction.id, at, output, changes)
+        self.write(_settled(replace(correction, emissions=(*correction.emissions, step))))
+
+    def commit(self, serial: int, batch: int) -> CorrectionRecord:
+        """Note that a step is in the output, with a batch."""
+        correction, step = self.of_serial(serial)
+        steps = list(correction.emissions)
+        steps[step] = replace(steps[step], committed=batch)
+        self.write(_settled(replace(correction, emissions=tuple(steps))))
+        return correction
+
+    def of_serial(self, serial: int) -> tuple[CorrectionRecord, int]:
+        """The correction that has a step, and which of its steps that is.
+
+        Raises:
+            EngineError: There is none.
+        """
+        for each in self._all.values():
+            for step, emitted in enumerate(each.emissions):
+                if emitted.serial == serial:
+                    return each, step
+        raise EngineError(
+            f"revision {serial} is not in the checkpoint",
+            where=self._folder.path,
+            hint="restore the checkpoint from a copy, or start the query with a new checkpoint",
+        )
+
+    def revisions(
+        self, correction: CorrectionRecord, step: int, outputs: Sequence[pa.Schema]
+    ) -> list[Revision | None]:
+        """What a step changes in each output."""
+        return [
+            self._records.revision(correction, step, number, schema)
+            for number, schema in enumerate(outputs)
+        ]
+
+    def numbers(self, outputs: Sequence[EventBatch]) -> tuple[int, ...]:
+        """The number of the revision that each output gets; 0 where nothing changes."""
+        last = [0] * len(outputs)
+        for each in self._all.values():
+            for step in each.emissions:
+                last = [max(a, b) for a, b in zip(last, step.numbers, strict=True)]
+        return tuple(n + 1 if len(rows) else 0 for n, rows in zip(last, outputs, strict=True))
+
+    def earlier(self, correction: CorrectionRecord) -> dict[str, set[int]]:
+        """The batches whose late rows count already, per source."""
+        found: dict[str, set[int]] = {}
+        for each in self.all():
+            if each.id < correction.id and each.is_applied:
+                found.setdefault(each.source, set()).add(each.batch)
+        return found
+
+    def others(self, correction: CorrectionRecord) -> list[CorrectionRecord]:
+        """All other corrections whose rows enter the query from their bound on."""
+        return [
+            each
+            for each in self.all()
+            if each.id != correction.id and each.source and each.status != "ignored"
+        ]
+
+
+def _settled(correction: CorrectionRecord) -> CorrectionRecord:
+    """The record, committed if all of it is in the output."""
+    waits = any(step.committed is None for step in correction.emissions)
+    if correction.done < correction.bound or waits:
+        return correction
+    return replace(correction, status="committed")
