@@ -14,7 +14,7 @@ from tests.kernels.test_apply_operator import POINTS, has_few_windows, nodes
 from tests.revisions.composed import composed
 from tests.revisions.histories import assert_revised, broken_promises
 
-SHORT = streams(SCHEMA, insert_only=True, longest=6, max_size=8)
+SHORT = streams(SCHEMA, longest=6, max_size=8)
 
 
 @given(composed(), broken_promises(S=SHORT, T=SHORT))

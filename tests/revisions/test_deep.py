@@ -42,7 +42,7 @@ def drawn(name: str, *, insert_only: bool) -> st.SearchStrategy[PhysicalStream]:
 @DEEP
 @given(data=st.data())
 def test_late_rows_are_revisions_of_an_operator(name: str, data: st.DataObject) -> None:
-    stream = drawn(name, insert_only=True)
+    stream = drawn(name, insert_only=data.draw(st.booleans()))
     steps = data.draw(broken_promises(S=stream, T=stream))
     emit: Emission = data.draw(st.sampled_from(["speculative", "speculative", "final"]))
     assert_revised(data.draw(OPERATORS[name]), steps, emit=emit)
@@ -54,7 +54,7 @@ def test_late_rows_are_revisions_of_an_operator(name: str, data: st.DataObject) 
 @given(data=st.data())
 def test_late_rows_are_revisions_of_composed_plans(piece: int, data: st.DataObject) -> None:
     del piece  # each draws its own
-    stream = streams(SCHEMA, insert_only=True, longest=6, max_size=8)
+    stream = streams(SCHEMA, longest=6, max_size=8)
     steps = data.draw(broken_promises(S=stream, T=stream))
     emit: Emission = data.draw(st.sampled_from(["speculative", "speculative", "final"]))
     assert_revised(data.draw(composed()), steps, emit=emit)
