@@ -195,7 +195,7 @@ def _report(metrics: list[dict[str, Any]], name: str = "") -> None:
     late = sum(batch.get("late", 0) for batch in metrics)
     behind = f", {late} late" if late else ""
     revised = sum(batch.get("revised", 0) for batch in metrics)
-    behind += f", {revised} below a stable point become revisions" if revised else ""
+    behind += f", {revised} late and revised" if revised else ""
     failed = sum(batch.get("failed_windows", 0) for batch in metrics)
     behind += f", {failed} windows without results" if failed else ""
     typer.echo(
