@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.analysis.spans import hull
+from anabranch.algebra.analysis.spans import Span, hull
 from anabranch.algebra.join import Join
 from anabranch.algebra.node import Node
 from anabranch.algebra.time_window import TimeWindow
@@ -24,7 +24,6 @@ from anabranch.runtime.revisions.lineage import (
     input_of,
     lineage_rows,
 )
-from anabranch.runtime.revisions.past import Span
 from anabranch.runtime.store.folder import Folder
 from anabranch.testing.physical import PhysicalStream
 from anabranch.testing.strategies import streams

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import pytest
 
+from anabranch.algebra.analysis.spans import EVERYTHING
 from anabranch.algebra.node import Node
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.errors import StreamError
@@ -25,7 +26,6 @@ from anabranch.runtime.archive.arrived import ArrivedFolder, ArrivedPart, Withhe
 from anabranch.runtime.archive.bucket import write_bucket
 from anabranch.runtime.revisions.choice import StrategyChoice
 from anabranch.runtime.revisions.lineage import LineageFolder
-from anabranch.runtime.revisions.past import ALWAYS
 from anabranch.runtime.revisions.records import CorrectionRecord
 from anabranch.runtime.revisions.replayer import Replayer
 from anabranch.runtime.revisions.revised_query import RevisedQuery
@@ -201,7 +201,7 @@ def test_every_strategy_refuses_input_that_is_gone_and_no_other(
         query.archive.cut(Time(100))
         past = StoredPast(query.folder, query.query.archives, query.query.columns, 99)
         for row, is_there in ((points(("a", 1, 58)), False), (points(("a", 1, 60)), True)):
-            reach = query.replayer.reach("S", row, ALWAYS, past, query.query.lineage)
+            reach = query.replayer.reach("S", row, EVERYTHING, past, query.query.lineage)
             if is_there:
                 assert query.replayer.replay(past, "S", row, reach, {})
             else:

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anabranch as ab
+from anabranch.algebra.analysis.spans import Span
 from anabranch.errors import EngineError, PlanError, StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, MICROSECONDS
@@ -28,7 +29,7 @@ from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.bucket import write_bucket
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.sources.archived.index import ArchiveIndex
-from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece, Span, inside
+from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece, inside
 from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.declare.describe import describe_files
 from anabranch.runtime.sources.files.planner import FilePlanner

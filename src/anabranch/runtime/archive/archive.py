@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.spans import EVERYTHING, Span
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
@@ -23,13 +24,7 @@ from anabranch.runtime.sources.archived.about import (
     read_about,
 )
 from anabranch.runtime.sources.archived.index import ArchiveIndex
-from anabranch.runtime.sources.archived.pieces import (
-    EVERYTHING,
-    ArchivedBatch,
-    Piece,
-    Span,
-    inside,
-)
+from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece, inside
 from anabranch.runtime.sources.files.reader import FileSplit, read_split
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource
 from anabranch.runtime.store.folder import Folder

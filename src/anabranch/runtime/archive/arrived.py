@@ -16,11 +16,12 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.spans import Span
 from anabranch.kernels.contract.packed_events import pack_events, unpack_events
 from anabranch.model.batch import EventBatch
 from anabranch.model.record import plain, record
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.sources.archived.pieces import Piece, Span, hull
+from anabranch.runtime.sources.archived.pieces import Piece, hull
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.state_store import arrow_file
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anabranch.algebra.analysis.spans import EVERYTHING, Span
 from anabranch.errors import StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock, note_of_clock
@@ -24,13 +25,7 @@ from anabranch.model.files.stream_parquet import TIMES_KEY
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.runtime.archive.narrowing import Wanted, bounds_of, may_hold
 from anabranch.runtime.sources.archived.about import bucket_columns, bucket_shape
-from anabranch.runtime.sources.archived.pieces import (
-    EVERYTHING,
-    LATE_BUCKET,
-    Piece,
-    Span,
-    hull,
-)
+from anabranch.runtime.sources.archived.pieces import LATE_BUCKET, Piece, hull
 from anabranch.runtime.sources.files.parquet_times import StartStatistics
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit
 from anabranch.runtime.sources.rows import arrivals_of

@@ -7,13 +7,14 @@ from typing import Final, final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.spans import EVERYTHING, Span
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
 from anabranch.model.time import Time
 from anabranch.runtime.archive.bucket import read_bucket, write_rows
 from anabranch.runtime.sources.archived.about import CORRECTIONS
 from anabranch.runtime.sources.archived.index import ArchiveIndex
-from anabranch.runtime.sources.archived.pieces import EVERYTHING, ArchivedBatch, Piece, Span, inside
+from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece, inside
 from anabranch.runtime.store.folder import Folder
 
 _FOLDER: Final = "corrections"

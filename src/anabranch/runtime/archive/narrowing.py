@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.algebra.analysis.spans import EVERYTHING, Span
 from anabranch.model.batch import EventBatch
 from anabranch.model.coarser import chronon_of_time
 from anabranch.model.time import FOREVER
-from anabranch.runtime.sources.archived.pieces import EVERYTHING, Span
 from anabranch.runtime.sources.files.parquet_metadata import parquet_metadata
 from anabranch.runtime.sources.files.parquet_times import StartStatistics, Value
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit, form_of_split, time_step

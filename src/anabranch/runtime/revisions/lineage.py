@@ -22,12 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.analysis.reach import needed
-from anabranch.algebra.analysis.spans import NOTHING, hull
+from anabranch.algebra.analysis.spans import NOTHING, Span, hull
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.model.lifetimes import MOST_LIFETIMES
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.revisions.past import Span
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.state_store import arrow_file
 

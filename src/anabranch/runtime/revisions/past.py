@@ -10,23 +10,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
-from typing import TypeAlias, final
+from typing import final
 
 import numpy as np
 import pyarrow as pa
 
+from anabranch.algebra.analysis.spans import EVERYTHING, Span
 from anabranch.kernels.plan.replay import past_events
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
 from anabranch.model.revision import reversed_changes
-from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.archive.narrowing import Wanted, having
 from anabranch.runtime.sources.archived.pieces import hull
-
-Span: TypeAlias = tuple[Time, Time]
-"""The instants from the first one on, before the last one."""
-
-ALWAYS: Span = (BEGINNING, FOREVER)
 
 
 def touching(rows: EventBatch, span: Span) -> EventBatch:
@@ -91,12 +87,12 @@ class Past(ABC):
         """
         rows = [
             EventBatch.empty(self.schema(source)),
-            *self.rows(source, ALWAYS, {}),
-            self.not_believed(source, ALWAYS, revised),
+            *self.rows(source, EVERYTHING, {}),
+            self.not_believed(source, EVERYTHING, revised),
         ]
         named = net(EventBatch.concat(rows))
         if (named.end != named.start).any():
-            return past_events(named, *ALWAYS)
+            return past_events(named, *EVERYTHING)
         return named.with_stable(BEGINNING)
 
     def not_believed(self, source: str, span: Span, revised: Collection[int]) -> EventBatch:

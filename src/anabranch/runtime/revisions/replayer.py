@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from anabranch.algebra.analysis.reach import affected, needed
 from anabranch.algebra.analysis.restricted import Restriction, restricting_columns
-from anabranch.algebra.analysis.spans import NOTHING
+from anabranch.algebra.analysis.spans import EVERYTHING, NOTHING, Span
 from anabranch.algebra.node import Node
 from anabranch.errors import StreamError
 from anabranch.kernels.plan.compile import compile_plan, with_tables
@@ -23,7 +23,7 @@ from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.archive.narrowing import Wanted
 from anabranch.runtime.revisions.choice import Strategy, StrategyChoice, cheapest
 from anabranch.runtime.revisions.lineage import Lineage
-from anabranch.runtime.revisions.past import ALWAYS, Past, Span
+from anabranch.runtime.revisions.past import Past
 
 
 @final
@@ -100,7 +100,7 @@ class Replayer:
         self,
         source: str,
         changes: EventBatch,
-        within: Span = ALWAYS,
+        within: Span = EVERYTHING,
         past: Past | None = None,
         lineage: Lineage | None = None,
     ) -> Reach:
@@ -117,7 +117,7 @@ class Replayer:
         reached = [affected(node, source, changed) for node in self.nodes if _reads(node, source)]
         answers = _hull([_common(each, within) for each in reached])
         spans: dict[Strategy, dict[str, Span]] = {"RW": self._needed(answers)}
-        spans["RA"] = dict.fromkeys(self.plan.sources, ALWAYS)
+        spans["RA"] = dict.fromkeys(self.plan.sources, EVERYTHING)
         if lineage is not None:
             # A row that came late may contribute to answers that nobody has given yet.
             named = lineage.covering(source, changed)
@@ -151,7 +151,7 @@ class Replayer:
             strategy: sum(past.count(name, span) for name, span in each.items())
             for strategy, each in spans.items()
         }
-        is_bounded = any(span != ALWAYS for span in spans["RW"].values())
+        is_bounded = any(span != EVERYTHING for span in spans["RW"].values())
         return cheapest(rows, is_bounded=is_bounded)
 
     def _keep(self, source: str, changes: EventBatch) -> dict[str, Wanted]:

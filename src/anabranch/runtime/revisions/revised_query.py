@@ -8,13 +8,13 @@ from typing import final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.spans import EVERYTHING
 from anabranch.model.batch import EventBatch
 from anabranch.model.revision import snapshot_changes
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.arrived import WithheldFolder
 from anabranch.runtime.revisions.large_replay import RunLarge
 from anabranch.runtime.revisions.lineage import LineageFolder
-from anabranch.runtime.revisions.past import ALWAYS
 from anabranch.runtime.revisions.replayer import Replayer
 from anabranch.runtime.revisions.stored_past import StoredPast
 from anabranch.runtime.revisions.swapper import Swapper
@@ -63,5 +63,5 @@ class RevisedQuery:
         """What came late of a source in a batch, as changes of its snapshots."""
         schema = self.columns[source]
         folder = WithheldFolder.of(self.folder, source)
-        rows = [each for _, each in folder.read(schema, ALWAYS, batch, batch=batch)]
+        rows = [each for _, each in folder.read(schema, EVERYTHING, batch, batch=batch)]
         return snapshot_changes(EventBatch.concat([EventBatch.empty(schema), *rows]))

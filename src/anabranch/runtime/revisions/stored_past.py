@@ -7,12 +7,13 @@ from typing import final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.spans import Span
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.arrived import WithheldFolder
 from anabranch.runtime.archive.narrowing import Wanted
-from anabranch.runtime.revisions.past import Past, Span
+from anabranch.runtime.revisions.past import Past
 
 
 @final

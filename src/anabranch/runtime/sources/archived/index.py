@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from anabranch.algebra.analysis.spans import EVERYTHING, Span
 from anabranch.errors import EngineError
 from anabranch.model.record import plain, record
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.sources.archived.pieces import EVERYTHING, ArchivedBatch, Piece, Span
+from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece
 from anabranch.runtime.sources.archived.segment import (
     ENTRY,
     IndexFile,

@@ -8,15 +8,11 @@ from typing import ClassVar, Final, final
 
 import numpy as np
 
+from anabranch.algebra.analysis.spans import EVERYTHING, Span
 from anabranch.model.batch import EventBatch
 from anabranch.model.record import OMITTED
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.sources.files.reader import FileSplit
-
-Span = tuple[Time, Time]
-"""The instants from the first on, and before the second."""
-
-EVERYTHING: Final[Span] = (BEGINNING, FOREVER)
 
 LATE_BUCKET: Final = "-late.parquet"
 """How names of buckets end whose rows came too late: they are corrections of what came before."""

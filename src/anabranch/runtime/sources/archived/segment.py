@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from anabranch.algebra.analysis.spans import EVERYTHING, Span
 from anabranch.model.record import plain, record
 from anabranch.model.time import BEGINNING, FOREVER
-from anabranch.runtime.sources.archived.pieces import EVERYTHING, ArchivedBatch, Piece, Span
+from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece
 from anabranch.runtime.sources.files.reader import FileSplit
 
 SEGMENT: Final = ".segment"

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from anabranch.algebra.analysis.spans import EVERYTHING, Span
 from anabranch.runtime.sources.archived.about import CORRECTIONS, INDEX
 from anabranch.runtime.sources.archived.index import ArchiveIndex
-from anabranch.runtime.sources.archived.pieces import EVERYTHING, ArchivedBatch, Span
+from anabranch.runtime.sources.archived.pieces import ArchivedBatch
 from anabranch.runtime.sources.files.reader import FileSplit
 from anabranch.runtime.sources.files.units import Position, Unit
 from anabranch.runtime.sources.spec import KnowledgePoint
