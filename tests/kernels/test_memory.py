@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,10 @@ def test_so_it_is_with_what_no_draw_has() -> None:
 def test_only_the_compiler_makes_kernels() -> None:
     """Nobody makes a kernel to find something out about a plan."""
     source = Path(anabranch.__file__).parent
-    users = [path for path in source.rglob("*.py") if "import kernel_of" in path.read_text()]
-    users += [path for path in source.rglob("*.py") if ", kernel_of" in path.read_text()]
+    users = [
+        path
+        for path in source.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and "kernel_of" in [each.name for each in node.names]
+    ]
     assert {str(path.relative_to(source)) for path in users} == {"kernels/plan/compile.py"}
