@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.algebra.analysis.filtered import Texts, passing_texts
 from anabranch.algebra.analysis.reach import affected, needed
 from anabranch.algebra.analysis.restricted import Restriction, restricting_columns
 from anabranch.algebra.analysis.spans import EVERYTHING, NOTHING, Span
@@ -68,12 +70,14 @@ class Replayer:
         strategy: How to find what has to be replayed.
         restrictions: By corrected source, the columns whose values have to occur in a correction
             for a row to matter.
+        passing: By source, the texts in columns without which a row is filtered out at once.
     """
 
     nodes: tuple[Node, ...]
     plan: PhysicalPlan
     strategy: StrategyChoice = "RW"
     restrictions: Mapping[str, Restriction] = field(default_factory=dict)
+    passing: Mapping[str, Texts] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -90,7 +94,13 @@ class Replayer:
         at_once = tuple(map(_at_once, nodes))
         plan = compile_plan(*at_once, tables=tables)
         restrictions = {name: restricting_columns(at_once, name) for name in plan.sources}
-        return Replayer(nodes=at_once, plan=plan, strategy=strategy, restrictions=restrictions)
+        return Replayer(
+            nodes=at_once,
+            plan=plan,
+            strategy=strategy,
+            restrictions=restrictions,
+            passing=passing_texts(at_once),
+        )
 
     def with_tables(self, paths: Mapping[str, str]) -> Replayer:
         """The same, which knows the files of the tables that it looks up in."""
@@ -157,14 +167,16 @@ class Replayer:
     def _keep(self, source: str, changes: EventBatch) -> dict[str, Wanted]:
         """The values that rows must have to meet the corrected ones, per source and column."""
         columns = changes.payload.schema.names
-        return {
-            name: {
-                own: pc.unique(changes.payload.column(corrected))
-                for own, corrected in reversed(pairs)
-                if corrected in columns
-            }
-            for name, pairs in self.restrictions.get(source, {}).items()
+        found: dict[str, dict[str, pa.Array]] = {
+            name: {column: pa.array(sorted(texts)) for column, texts in each.items()}
+            for name, each in self.passing.items()
         }
+        for name, pairs in self.restrictions.get(source, {}).items():
+            own = found.setdefault(name, {})
+            for column, corrected in reversed(pairs):
+                if corrected in columns:
+                    own[column] = pc.unique(changes.payload.column(corrected))
+        return {name: wanted for name, wanted in found.items() if wanted}
 
     def replay(
         self,
