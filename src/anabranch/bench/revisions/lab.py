@@ -177,18 +177,20 @@ class CorrectedQuery:
 
     def _replayed(self, began: float) -> Corrected:
         record = self._records()[-1]
-        step = record.emissions[-1]
-        batch = step.committed
-        if len(self._records()) != self._corrections or batch is None:
+        steps = record.emissions
+        batches = [step.committed for step in steps if step.committed is not None]
+        if len(self._records()) != self._corrections or len(batches) < max(1, len(steps)):
             raise EngineError(
                 "a late row has not become a revision", where=str(self._work), hint=REPORT
             )
         return Corrected(
-            processing=step.seconds,
-            end_to_end=self._logged(batch) - began if any(step.numbers) else None,
+            processing=sum(step.seconds for step in steps),
+            end_to_end=self._logged(max(batches)) - began
+            if any(number for step in steps for number in step.numbers)
+            else None,
             noticed=record.known_at / 1e6 - began,
-            rows=step.replayed,
-            ran=step.ran,
+            rows=sum(step.replayed for step in steps),
+            ran=steps[-1].ran,
         )
 
     def _adjusted(self, began: float) -> Corrected:

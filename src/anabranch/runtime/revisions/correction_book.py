@@ -123,11 +123,16 @@ class CorrectionBook:
         return found
 
     def others(self, correction: CorrectionRecord) -> list[CorrectionRecord]:
-        """All other corrections whose rows enter the query from their bound on."""
+        """Corrections whose rows are in the query from their bound on, and before it are not.
+
+        Those of earlier corrections count at every instant, unless these are in quarantine.
+        """
         return [
             each
             for each in self.all()
-            if each.id != correction.id and each.source and each.status != "ignored"
+            if each.source
+            and each.status != "ignored"
+            and (each.id > correction.id or (each.id < correction.id and not each.is_applied))
         ]
 
 

@@ -151,7 +151,8 @@ class ReviserInProcess:
 
     def _replayed(self, one: CorrectionInProcess, first: Time, last: Time) -> EventBatch:
         """What a correction changes in the answers of a span."""
-        others = [each for each in self._all if each is not one]
+        # Earlier ones count at every instant, later ones where they are in the query already.
+        others = self._all[self._all.index(one) + 1 :]
         found: list[EventBatch] = []
         for begin, end in pieces(others, first, last):
             reach = self._replayer.reach(
