@@ -8,11 +8,13 @@ from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.join import Join
 from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.top_k import TopK
 from anabranch.expressions.expression import Expression
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Adjust, Insert, batch_of
-from anabranch.model.time import Time
+from anabranch.model.time import Duration, Time
 from tests.kernels.operators import RENAMED
 from tests.kernels.plans import SCHEMA, SOURCE
 from tests.revisions.histories import assert_revised
@@ -44,3 +46,12 @@ def test_a_late_event_can_be_withdrawn(name: str, together: bool, between: int) 
         late = [{"S": rows(came, stable=between)}, {"S": rows(gone, stable=between)}]
     last = {"S": rows(stable=40), "T": rows(Insert(ROW, 16, 18), stable=40)}
     assert_revised(NODES[name], [first, *late, last])
+
+
+def test_equal_late_points_that_follow_each_other_stay_points() -> None:
+    source = Source(name="S", schema=SCHEMA, only_points=True)
+    node = TimeWindow(
+        input=source, size=Duration(2), slide=Duration(2), columns=("window_start", "window_end")
+    )
+    late = batch_of([Insert(("a", 1, 1.0), -2, -1), Insert(("a", 1, 1.0), -1, 0)], SCHEMA)
+    assert_revised(node, [{"S": EventBatch.empty(SCHEMA, Time(5))}, {"S": late}])
