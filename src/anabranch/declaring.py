@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from anabranch.registry import Registry
 from anabranch.runtime.option import shown
 from anabranch.runtime.sources.archive_bounds import Keep
 from anabranch.runtime.sources.declare.declared import Declared, column_sets
+from anabranch.runtime.sources.expectations import value_counts
 from anabranch.runtime.sources.options import MOST_ROWS, checked_options
 from anabranch.runtime.sources.spec import LatePolicy, Limits
 from anabranch.runtime.spark.source_functions import describe_source
@@ -48,6 +49,8 @@ class Declares(ABC):
         ordered: bool = False,
         keyed: bool = False,
         unique: Sequence[str | Sequence[str]] | str | None = None,
+        rate: float | str | None = None,
+        distinct: Mapping[str, float] | None = None,
         edges: Sequence[str] | str | None = None,
         hide_times: bool = False,
         ends: bool = False,
@@ -88,6 +91,11 @@ class Declares(ABC):
             keyed: No two events have the same payload and start: a merge relies on it.
             unique: Columns in which no two rows ever agree: a name, or a list of names and of
                 tuples of names that count together. The optimizer relies on it.
+            rate: How many rows are expected: a number per second (per chronon, where whole
+                numbers of time have no unit), or `"600 per minute"`. The optimizer prices plans by
+                it, until it has measured the stream; if it is wrong, a plan is slower.
+            distinct: How many different values columns are expected to have: `{"item": 1000}`. It
+                serves like the rate.
             edges: Rows are samples of a signal: each holds until the next one with the same value
                 in these columns starts. A name, or a list of names; an empty list: of all rows.
             hide_times: The columns of `start` and `end` are not part of the payload.
@@ -119,6 +127,8 @@ class Declares(ABC):
                 "ordered": ordered,
                 "keyed": keyed,
                 "unique": unique,
+                "rate": rate,
+                "distinct": distinct,
                 "edges": edges,
                 "hide_times": hide_times,
                 "ends": ends,
@@ -144,6 +154,8 @@ class Declares(ABC):
             ordered=ordered,
             keyed=keyed,
             unique=column_sets(unique),
+            rate=rate,
+            distinct=value_counts(distinct),
             hides_times=hide_times,
             ends=ends,
             limits=Limits(max_rows_per_batch, max_files_per_batch),
@@ -166,6 +178,7 @@ class Declares(ABC):
         schema: pa.Schema | None = None,
         chronon: Span | None = None,
         unique: Sequence[str | Sequence[str]] | str | None = None,
+        distinct: Mapping[str, float] | None = None,
         hide_times: bool = False,
         replace: bool = False,
     ) -> Stream:
@@ -180,6 +193,7 @@ class Declares(ABC):
             schema: The payload columns; None: found out.
             chronon: How long one step of time is, as for `stream`.
             unique: As for `stream`.
+            distinct: As for `stream`.
             hide_times: As for `stream`.
             replace: As for `stream`.
 
@@ -194,6 +208,7 @@ class Declares(ABC):
                 "end": end,
                 "schema": schema,
                 "unique": unique,
+                "distinct": distinct,
                 "hide_times": hide_times,
                 "replace": replace,
             },
@@ -206,6 +221,7 @@ class Declares(ABC):
             schema=schema,
             chronon=None if chronon is None else chronon_of(chronon),
             unique=column_sets(unique),
+            distinct=value_counts(distinct),
             hides_times=hide_times,
             ends=True,
             limits=Limits(None, None),

@@ -60,6 +60,21 @@ SAME: dict[str, tuple[str, str, dict[str, Any]]] = {
         "ARCHIVE 'archive/s' ORDERED BY at KEEP",
         {"archive": Path("archive/s")},
     ),
+    "expected rows and values": (
+        "",
+        "ORDERED BY at KEEP RATE 2.5 DISTINCT (ID 100, k 7)",
+        {"rate": 2.5, "distinct": {"k": 7, "id": 100}},
+    ),
+    "a rate with a unit": (
+        "",
+        "ORDERED BY at KEEP CHRONON 1 SECOND RATE 600 PER 2 MINUTES",
+        {"chronon": "1 second", "rate": "600 per 2 minutes"},
+    ),
+    "a rate per unit": (
+        "",
+        "RATE 1e3 PER HOUR ORDERED BY at KEEP CHRONON 1 MINUTE",
+        {"chronon": "1 minute", "rate": "1000/hour"},
+    ),
     "rows that are kept": ("", "ORDERED BY at KEEP KEEP 7 ROWS", {"keep": 7}),
     "an age with a unit": (
         "",
@@ -103,6 +118,9 @@ def test_rows_out_of_order_are_late(rows: Path, tmp_path: Path) -> None:
     [
         ({"ordered": True, "delay": 5}, "a source whose rows are in order has no delay"),
         ({"unique": "nothing"}, "there is no column 'nothing' for UNIQUE"),
+        ({"distinct": {"nothing": 5}}, "there is no column 'nothing' for DISTINCT"),
+        ({"rate": "5 per minute"}, "nobody has said how long a chronon is"),
+        ({"rate": "5 per moon"}, "rate must be a number of rows per second"),
         ({"unique": []}, "unique must be the name of a column"),
         ({"unique": [3]}, "unique must be the name of a column"),
         ({"ordered": 1}, "ordered must be True or False"),

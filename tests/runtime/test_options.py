@@ -57,6 +57,8 @@ FITS: Final[Mapping[str, set[str]]] = {
     "ordered": {"flag"},
     "keyed": {"flag"},
     "unique": {"none"},
+    "rate": {"none", "float"},
+    "distinct": {"none"},
     "edges": {"none"},
     "hide_times": {"flag"},
     "replace": {"flag"},
@@ -138,6 +140,7 @@ FITS_SQL: Final[Mapping[str, set[str]]] = {
     "ends": {"flag"},
     "delay": {"zero"},
     "archive": {"text"},
+    "rate": {"float", "exponent"},
 }
 
 
@@ -209,6 +212,8 @@ FITTING: Final[Mapping[str, Any]] = {
     "ordered": True,
     "keyed": True,
     "unique": "item",
+    "rate": 100,
+    "distinct": {"item": 10},
     "edges": "item",
     "hide_times": True,
 }
@@ -285,6 +290,7 @@ def test_an_option_is_refused_where_it_means_nothing(tmp_path: Path, kind: Sourc
         "WITH (copies = TRUE)",
         "WITH (kind = 'op')",
         "EDGES BY item",
+        "RATE 10",
     ],
 )
 def test_a_table_refuses_what_only_streams_have(rows: Path, clause: str) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from anabranch.algebra.node import Node, Order, Properties
 from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
-from anabranch.model.clock import Clock
+from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 
@@ -28,6 +28,8 @@ class Source(Node):
     optimizer relies on them. `always` says that its rows hold at every instant and never change.
     `copies` says that it stands for several copies of the stream that come and go, each an input of
     its own; only a merge reads it. `timeless` says that it stands for a plan over such sources.
+    `rate` is how many events are expected per chronon, and `distinct` how many different values
+    columns are expected to have: plans are priced by them.
     """
 
     identity: ClassVar[Identity] = Identity(
@@ -48,7 +50,11 @@ class Source(Node):
             "timeless",
             "clock",
         ),
-        ignored={"chronon": "a part of the clock, which knows the usual one"},
+        ignored={
+            "chronon": "a part of the clock, which knows the usual one",
+            "rate": "the optimizer prices plans by it; what they compute does not depend on it",
+            "distinct": "like the rate",
+        },
         by_hash=True,
     )
 
@@ -68,6 +74,8 @@ class Source(Node):
     copies: bool = False
     chronon: int | None = None
     timeless: bool = False
+    rate: float | None = None
+    distinct: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -109,6 +117,13 @@ class Source(Node):
         clock = self.clock
         chronon = "" if clock is None or clock.is_usual else f" chronon {clock.label}"
         return f"{kind} {self.name}{chronon}"
+
+    @property
+    def expected(self) -> str:
+        """What is declared of its rows, for people: `10/s, item 1000 values`; mostly nothing."""
+        found = [] if self.rate is None else [(self.clock or INTEGERS).format_rate(self.rate)]
+        found += [f"{name} {count:.4g} values" for name, count in self.distinct]
+        return ", ".join(found)
 
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
         """The stream itself, handed in by whoever asks for the meaning of a plan."""

@@ -137,6 +137,16 @@ class Clock:
         count, name = _in_units(duration * self.chronon)
         return f"{count}{_SHORT[_WORDS.index(name)]}"
 
+    def format_rate(self, rate: float) -> str:
+        """A number of rows per chronon for people: per second, where that is known.
+
+        >>> Clock(1_000_000).format_rate(10.0), Clock().format_rate(0.25)
+        ('10/s', '0.25/chronon')
+        """
+        if self.chronon is None:
+            return f"{rate:.4g}/chronon"
+        return f"{rate * _UNITS['second'] / self.chronon:.4g}/s"
+
     @property
     def label(self) -> str:
         """How long one chronon is, in words: `1 second`; nothing where that is not known."""

@@ -35,6 +35,9 @@ from anabranch.optimizer.statistics import SourceStatistics, Statistics
 SECOND: Final = 1_000_000
 """In chronons, where a source counts microseconds."""
 
+UNIQUE: Final = 1e6
+"""The assumed number of values of a column in which no two rows agree."""
+
 _UNKNOWN: Final = SourceStatistics()
 
 
@@ -62,20 +65,25 @@ class Estimate:
 
 
 def of_source(source: Source, statistics: Statistics) -> Estimate:
-    """What is known of a source, or else a guess: a hundred events per second, or per chronon."""
+    """What was measured of a source, else what is declared of it, else a guess.
+
+    The guess is a hundred events per second, or per chronon where that has no length.
+    """
     given_statistics = statistics.get(source.name, _UNKNOWN)
     chronon = clock_of(source).chronon
     second = 1.0 if chronon is None else SECOND / chronon
-    rate = given_statistics.rate if given_statistics.rate is not None else 100 / second
+    rate = given_statistics.rate if given_statistics.rate is not None else source.rate
     lifetime = given_statistics.lifetime
     if lifetime is None:
         lifetime = 1.0 if source.only_points else max(60.0 * second, 1.0)
-    if source.relation and given_statistics.rate is None:
-        rate, lifetime = 0.1 / second, max(10_000.0 * second, 1.0)
+    if rate is None:
+        rate = 100 / second
+        if source.relation:
+            rate, lifetime = 0.1 / second, max(10_000.0 * second, 1.0)
     distinct = {column.name: _guess(column.type) for column in source.schema}
-    distinct |= {
-        name: count for name, count in given_statistics.distinct.items() if name in distinct
-    }
+    alone = [names[0] for names in source.unique if len(names) == 1]
+    for known in (dict.fromkeys(alone, UNIQUE), dict(source.distinct), given_statistics.distinct):
+        distinct |= {name: count for name, count in known.items() if name in distinct}
     return Estimate(Characteristics(1 / rate, lifetime), distinct)
 
 

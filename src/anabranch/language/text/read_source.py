@@ -17,7 +17,8 @@ _HINT: Final = (
     "write CREATE STREAM name (column TYPE, ...) SOURCE 'path' [ORDERED BY column [KEEP] "
     "[UNTIL column]] [EDGES [BY column, ...]] [ORDERED] [KEYED] [DELAY duration] "
     "[HEARTBEAT duration] [LATE DROP | ADJUST | FAIL | REVISE] [ARCHIVE 'path'] "
-    "[KEEP duration | count ROWS] [CHRONON duration] [WITH (option = value, ...)]"
+    "[KEEP duration | count ROWS] [CHRONON duration] "
+    "[RATE count [PER duration]] [DISTINCT (column count, ...)] [WITH (option = value, ...)]"
 )
 _KEEP_HINT: Final = (
     "write KEEP 30 DAYS, KEEP 10000000 ROWS, or both: KEEP 30 DAYS, 10000000 ROWS; for times that "
@@ -166,6 +167,10 @@ def _clause(words: Words) -> tuple[str, Any]:
                 "write LATE DROP, LATE ADJUST, LATE FAIL or LATE REVISE",
             )
         return "late", policy.lower()
+    if words.take("RATE"):
+        return "rate", _rate(words)
+    if words.take("DISTINCT"):
+        return "distinct", _value_counts(words)
     if words.take("ARCHIVE"):
         return "archive", _archive(words)
     if words.take("KEEP"):
@@ -218,6 +223,40 @@ def _row_count(words: Words, count: str, at: Span) -> int:
     if not count.isdigit() or not int(count):
         raise words.script.wrong(f"'{count}' is not a number of rows", at, _KEEP_HINT)
     return int(count)
+
+
+def _rate(words: Words) -> str:
+    """`600 PER MINUTE`, `5 PER 10 SECONDS`, or a number alone, per second or chronon."""
+    count = _number(words, "the number of rows of RATE", "write RATE 600 PER MINUTE")
+    if not words.take("PER"):
+        return str(count)
+    has_count = not words.done and words.tokens[words.at].token_type == TokenType.NUMBER
+    if has_count:
+        return f"{count} per {words.duration('the time of RATE')}"
+    return f"{count} per {words.name('the unit of time of RATE', 'write RATE 600 PER MINUTE')}"
+
+
+def _value_counts(words: Words) -> dict[str, float]:
+    """`(item 1000, bidder 50)` behind DISTINCT."""
+    hint = "write DISTINCT (column count, ...), such as DISTINCT (item 1000)"
+    words.demand("(", hint)
+    found: dict[str, float] = {}
+    while True:
+        name = words.name("a column", hint)
+        if name.lower() in map(str.lower, found):
+            raise words.wrong(f"the column '{name}' is named twice in DISTINCT", hint)
+        found[name] = _number(words, f"the number of values of '{name}'", hint)
+        if words.take(")"):
+            return found
+        words.demand(",", hint)
+
+
+def _number(words: Words, what: str, hint: str) -> float:
+    if words.done or words.tokens[words.at].token_type != TokenType.NUMBER:
+        raise words.wrong(f"{what} is missing", hint)
+    number = _literal(words)
+    assert isinstance(number, int | float)
+    return number
 
 
 def _edges(words: Words) -> tuple[str, ...]:

@@ -51,6 +51,8 @@ class CreateSource:
         chronon: How long one step of integer time is.
         options: What `WITH (name = value)` says.
         unique: Sets of columns in which no two rows ever agree: UNIQUE, PRIMARY KEY.
+        rate: How many rows are expected: RATE 600 PER MINUTE, as text.
+        distinct: How many values columns are expected to have: DISTINCT (item 1000).
         ordered: Whether rows come in the order of their starts: ORDERED without BY.
         keyed: Whether no two events have the same payload and start: KEYED.
         edges: The key of EDGES BY: a row holds until the next one of its key; None: no edges.
@@ -76,6 +78,8 @@ class CreateSource:
     options: Mapping[str, Any] = field(default_factory=dict)
     unique: tuple[tuple[str, ...], ...] = ()
     edges: tuple[str, ...] | None = None
+    rate: str | None = None
+    distinct: Mapping[str, float] | None = None
     ordered: bool = False
     keyed: bool = False
     replace: bool = False

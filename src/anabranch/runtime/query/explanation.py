@@ -111,6 +111,8 @@ def _with_properties(node: Node, depth: int = 0) -> str:
     below = [_with_properties(each, depth + 1) for each in node.inputs]
     label = node.properties.label
     line = "  " * depth + node.label + (f"  [{label}]" if label != "any" else "")
+    if isinstance(node, Source) and node.expected:
+        line += f"  expected: {node.expected}"
     return "\n".join([line, *below])
 
 
@@ -141,6 +143,8 @@ def _tree(node: Node) -> dict[str, Any]:
     }
     if isinstance(node, Source):
         found["source"] = node.name
+        if node.expected:
+            found["expected"] = {"rate": node.rate, "distinct": dict(node.distinct)}
     return found
 
 

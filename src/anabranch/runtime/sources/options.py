@@ -24,6 +24,7 @@ from anabranch.runtime.option import (
     word,
 )
 from anabranch.runtime.sources.archive_bounds import KEEP
+from anabranch.runtime.sources.expectations import RATE, VALUE_COUNTS
 from anabranch.runtime.sources.spec import LatePolicy
 
 SourceKind: TypeAlias = Literal[
@@ -150,6 +151,19 @@ SOURCE_OPTIONS: Final = table_of(
         kind=COLUMN_SETS,
         applies_to=_EVERY,
         clause="UNIQUE",
+    ),
+    Option(
+        name="rate",
+        kind=RATE,
+        applies_to=_EVERY - {"table"},
+        clause="RATE",
+        why_not="the rows of a table are all there",
+    ),
+    Option(
+        name="distinct",
+        kind=VALUE_COUNTS,
+        applies_to=_EVERY,
+        clause="DISTINCT",
     ),
     Option(
         name="edges",

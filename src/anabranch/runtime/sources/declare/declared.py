@@ -12,6 +12,7 @@ from anabranch.errors import PlanError, QueryError
 from anabranch.model.clock import Clock
 from anabranch.model.time import FOREVER, Duration
 from anabranch.runtime.sources.archive_bounds import EVERYTHING, Keep, archive_folder, lies_in
+from anabranch.runtime.sources.expectations import rate_per_chronon
 from anabranch.runtime.sources.options import SourceKind, refuse_misplaced
 from anabranch.runtime.sources.spec import (
     ARRIVAL,
@@ -47,6 +48,8 @@ class Declared:
         relation: Whether it is a table that is all there: without a start its rows hold always.
         hides_times: Whether the columns of time are not part of the payload.
         unique: Sets of columns in which no two rows ever agree.
+        rate: How many rows are expected to come, as it was written; None: nobody knows.
+        distinct: How many different values columns are expected to have.
         ordered: Whether rows come in order of their starts; those that do not are late.
         keyed: Whether no two events have the same payload and start.
         may_be_stamped: Whether rows that are no elements, and have no start, get the time of their
@@ -71,6 +74,8 @@ class Declared:
     relation: bool = False
     hides_times: bool = False
     unique: tuple[tuple[str, ...], ...] = ()
+    rate: Any = None
+    distinct: tuple[tuple[str, float], ...] = ()
     ordered: bool = False
     keyed: bool = False
     may_be_stamped: bool = False
@@ -232,6 +237,10 @@ def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, clock: Clock) -
         chronon=None if clock.is_usual else clock.chronon,
         relation=declared.relation,
         unique=_unique_sets(declared, schema),
+        rate=None
+        if declared.rate is None
+        else rate_per_chronon(declared.rate, clock, where=f"source '{declared.name}'"),
+        distinct=_value_counts(declared, schema),
         order="start" if declared.ordered and declared.late != "revise" else "none",
         keyed=declared.keyed,
         always=always,
@@ -254,15 +263,31 @@ def _unique_sets(declared: Declared, schema: pa.Schema) -> tuple[tuple[str, ...]
     Raises:
         PlanError: A column is not one of the source.
     """
-    times = {declared.start, declared.end}
     for name in (name for names in declared.unique for name in names):
-        if name not in schema.names and name not in times:
-            raise PlanError(
-                f"there is no column '{name}' for UNIQUE",
-                where=f"source '{declared.name}'",
-                hint=f"columns are: {', '.join(schema.names)}",
-            )
+        _demand_column(declared, schema, name, "UNIQUE")
     return tuple(names for names in declared.unique if set(names) <= set(schema.names))
+
+
+def _value_counts(declared: Declared, schema: pa.Schema) -> tuple[tuple[str, float], ...]:
+    """The expected numbers of values, of the columns that are part of the payload.
+
+    Raises:
+        PlanError: A column is not one of the source.
+    """
+    spelled = {name.lower(): name for name in schema.names}
+    found = [(spelled.get(name.lower(), name), count) for name, count in declared.distinct]
+    for name, _ in found:
+        _demand_column(declared, schema, name, "DISTINCT")
+    return tuple((name, count) for name, count in found if name in schema.names)
+
+
+def _demand_column(declared: Declared, schema: pa.Schema, name: str, clause: str) -> None:
+    if name not in schema.names and name not in (declared.start, declared.end):
+        raise PlanError(
+            f"there is no column '{name}' for {clause}",
+            where=f"source '{declared.name}'",
+            hint=f"columns are: {', '.join(schema.names)}",
+        )
 
 
 def with_times(schema: pa.Schema) -> pa.Schema:

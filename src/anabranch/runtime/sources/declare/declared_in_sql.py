@@ -10,6 +10,7 @@ from anabranch.model.clock import chronon_of
 from anabranch.runtime.option import LARGEST, POSITIVE_DURATION, UnfitError, unknown_option
 from anabranch.runtime.sources.archive_bounds import Keep
 from anabranch.runtime.sources.declare.declared import Declared
+from anabranch.runtime.sources.expectations import value_counts
 from anabranch.runtime.sources.options import IN_WITH, SOURCE_OPTIONS
 from anabranch.runtime.sources.spec import Limits
 
@@ -43,6 +44,8 @@ def declared_in_sql(statement: CreateSource) -> Declared:
         relation=statement.relation,
         hides_times=not statement.keep,
         unique=statement.unique,
+        rate=statement.rate,
+        distinct=value_counts(statement.distinct),
         ordered=statement.ordered,
         keyed=statement.keyed,
         may_be_stamped=not statement.relation,
@@ -93,6 +96,8 @@ def _clauses(statement: CreateSource) -> list[str]:
         "ordered": statement.ordered or None,
         "keyed": statement.keyed or None,
         "unique": statement.unique or None,
+        "rate": statement.rate,
+        "distinct": statement.distinct,
         "edges": statement.edges,
     }
     return [name for name, value in clauses.items() if value is not None]
@@ -109,6 +114,8 @@ def checked_durations(statement: CreateSource) -> None:
         "heartbeat": statement.heartbeat,
         "chronon": statement.chronon,
     }
+    for clause in ("rate", "distinct"):
+        _check_expected(statement, clause)
     if statement.keep_age is not None:
         _check_age(statement, statement.keep_age)
     if statement.keep_rows is not None and statement.keep_rows > LARGEST:
@@ -135,6 +142,19 @@ def _check_age(statement: CreateSource, age: str) -> None:
             f"KEEP must have an age above 0, not '{age}'",
             statement.span,
             "write KEEP 30 DAYS, or leave it out to keep every row",
+        ) from None
+
+
+def _check_expected(statement: CreateSource, clause: str) -> None:
+    """Refuse numbers of rows and of values that cannot be meant."""
+    option = SOURCE_OPTIONS[clause]
+    try:
+        option.checked(getattr(statement, clause), where=str(option.clause))
+    except PlanError as problem:
+        example = "RATE 600 PER MINUTE" if clause == "rate" else "DISTINCT (item 1000)"
+        what = problem.what.replace(clause, str(option.clause), 1)
+        raise statement.script.wrong(
+            what, statement.span, f"write {example}, or leave it out"
         ) from None
 
 
