@@ -36,7 +36,9 @@ def query(folder: Path, clauses: dict[str, str]) -> ab.Stream:
 def joined_first(node: Node) -> set[str]:
     """The sources of the join that reads no other join."""
     joins = [each for each in node.walk() if each.identity.name == "Join"]
-    below = [join for join in joins if not any(each in joins and each != join for each in join.walk())]
+    below = [
+        join for join in joins if not any(each in joins and each != join for each in join.walk())
+    ]
     (lowest,) = below
     return {each.label.split()[1] for each in lowest.walk() if each.identity.name == "Source"}
 
