@@ -74,7 +74,7 @@ def test_explain_shows_what_is_expected(tmp_path: Path) -> None:
     asked = query(
         tmp_path,
         {"A": "CHRONON 1 SECOND RATE 90 PER MINUTE DISTINCT (v 7)"}
-        | {name: "CHRONON 1 SECOND" for name in "BC"},
+        | dict.fromkeys("BC", "CHRONON 1 SECOND"),
     )
     assert "Source A" in asked.explain()
     line = next(each for each in asked.explain().splitlines() if "expected:" in each)
