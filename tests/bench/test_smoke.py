@@ -35,6 +35,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
         "index_bytes_per_million_rows",
         "planning_growth",
     ),
+    "migration": ("published", "published_that_hold", "clip_duration_over_window"),
     "modules": ("vectorised_vs_spark_pandas", "incremental_growth"),
     "restart": ("session_s", "restart_growth"),
     "scale": ("local2_over_local1", "cost_50m_over_1m", "peak_memory_mb", "memory_growth"),

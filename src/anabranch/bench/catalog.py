@@ -12,6 +12,8 @@ from anabranch.bench.growth import growth
 from anabranch.bench.latency import latency
 from anabranch.bench.merge.merge import merge
 from anabranch.bench.merge.plots import write_plots as write_merge_plots
+from anabranch.bench.migration.migration import migration
+from anabranch.bench.migration.plots import write_plots as write_migration_plots
 from anabranch.bench.modules.modules import modules
 from anabranch.bench.nexmark.nexmark import nexmark
 from anabranch.bench.operators import operators
@@ -49,6 +51,7 @@ BENCHES: Final[Mapping[str, Bench]] = {
     "pipes": Bench(pipes, write_plots),
     "merge": Bench(merge, write_merge_plots),
     "revisions": Bench(revisions, write_revision_plots),
+    "migration": Bench(migration, write_migration_plots),
     "modules": Bench(modules),
     "restart": Bench(restart),
     "scale": Bench(scale),

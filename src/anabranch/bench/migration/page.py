@@ -1,0 +1,145 @@
+"""The page of the experiments of plan migration, with a verdict per statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from anabranch.bench.migration.targets import TARGETS, reaches
+
+Line: TypeAlias = Mapping[str, Any]
+
+PLOTTED: Final[Mapping[str, str]] = {
+    "output": "Output rate during a migration",
+    "memory": "Elements in states and buffers",
+    "cost": "Results over time, as fast as possible",
+    "right": "Wrong answers",
+}
+
+
+def write_page(lines: Sequence[Line], folder: Path) -> Path:
+    """Write the page beside the folder of its drawings."""
+    kinds: dict[str, list[Line]] = {}
+    for line in lines:
+        kinds.setdefault(line.get("measurement", "figures"), []).append(line)
+    (setup,) = kinds["setup"]
+    figures = kinds["figures"][-1]["figures"]
+    form = setup["form"]
+    text = [_HEAD.format(**setup, call="" if form == "full" else f" --{form}")]
+    text += [_verdict(line) for line in kinds["verdict"]]
+    text += ["", _RUNS, *map(_run, kinds["run"])]
+    text += ["", *_drawn(folder, "output", "memory")]
+    text += [_COSTS, *_costs(kinds["cost"]), "", *_drawn(folder, "cost")]
+    text += [_TRIALS.format(**setup), *map(_trials, kinds["trials"])]
+    text += ["", *_drawn(folder, "right")]
+    judged = list(_targets(figures))
+    text += [_SPARK, *judged] if judged else []
+    page = folder.with_suffix(".md")
+    page.write_text("\n".join(text).rstrip() + "\n")
+    return page
+
+
+def _drawn(folder: Path, *names: str) -> Iterator[str]:
+    for name in names:
+        yield f"![{PLOTTED[name]}]({folder.name}/{name}.svg)"
+        yield ""
+
+
+def _verdict(line: Line) -> str:
+    known = ("bench", "measurement", "row", "statement", "holds")
+    numbers = [f"{value:,.4g}" for name, value in line.items() if name not in known]
+    mark = "yes" if line["holds"] else "**no**"
+    return f"| {line['row']} | {line['statement']} | {', '.join(numbers)} | {mark} |"
+
+
+def _run(line: Line) -> str:
+    evaluations = f"{line['evaluations'] / 1e6:.1f}" if line["evaluations"] else ""
+    return (
+        f"| {line['way']} | {line['duration_over_window']:.2f} | {sum(line['results']):,} | "
+        f"{line['lost']:g} | {line['doubled']:g} | {max(line['elements']):,} | "
+        f"{line['buffered']:,} | {evaluations} |"
+    )
+
+
+def _costs(lines: Sequence[Line]) -> Iterator[str]:
+    base = next(line["median_s"] for line in lines if line["way"] == "genmig")
+    for line in lines:
+        times = line["median_s"] / base
+        yield f"| {line['way']} | {line['median_s']:.2f} s | {times:.2f} |"
+
+
+def _trials(line: Line) -> str:
+    ways = ("parallel track", "genmig", "reference point", "clip")
+    counts = " | ".join(f"{line['wrong'][way]:,}" for way in ways)
+    return f"| {line['rewrite']} | {counts} |"
+
+
+def _targets(figures: Mapping[str, float]) -> Iterator[str]:
+    for name, (target, way) in TARGETS.items():
+        if name in figures:
+            mark = "yes" if reaches(name, figures[name]) else "**no**"
+            yield f"| `{name}` | {way} {target:,g} | {figures[name]:,.4g} | {mark} |"
+
+
+_HEAD: Final = """# The experiments on plan migration
+
+Replacing the plan of a running query by another that means the same comes from J. Krämer,
+*Continuous Queries over Data Streams: Semantics and Implementation* (2007), part IV.
+`anabranch bench migration` repeats the experiments. This page is written by
+
+```text
+anabranch bench migration{call} --json --plots docs/benchmarks/migration
+```
+
+Four streams of random numbers, {elements:,} elements each at 100 per second, are joined over a
+window of {window} seconds. After two windows the plan `((A ⋈ B) ⋈ C) ⋈ D` is replaced by
+`A ⋈ (B ⋈ (C ⋈ D))`. Four ways to do so run in the same boxes, element by element, one thread, in
+the order of time, with nested-loops joins:
+
+- **Parallel Track** runs both boxes, takes results of old elements from the old one, and keeps
+  all results of the new one until no old element is left. Its old box purges elements as in
+  [ZRH04], by their newest part, from the start of the migration on;
+- **GenMig** forks every element at a split time, the latest start plus the window, and fuses the
+  results there;
+- **reference point** is GenMig without fuse: the old box takes whole elements, and results of the
+  new box that start at the split time are dropped;
+- **clip** is ours: the new box's inputs and the old box's output are cut at the greatest end that
+  the old box has seen, and both are published at once. Results across the cut come as two.
+
+`product` is clip by the product's own kernels, in micro-batches.
+
+## Verdicts
+
+28.2 is the section of the thesis that shows Parallel Track wrong; `ours` is not of the thesis.
+
+| experiment | statement | here | holds |
+| --- | --- | --- | --- |"""
+
+_RUNS: Final = """## Output rate and memory over time (30-A, 30-B)
+
+Windows is the duration of the migration over the window. Lost and doubled: seconds for which
+results are missing, or hold once too often, beside the new plan by itself. The largest memory
+counts elements in all states and buffers; evaluations are of join predicates, in millions.
+
+| way | windows | results | lost | doubled | elements, at most | buffered | evaluations |
+| --- | --- | --- | --- | --- | --- | --- | --- |"""
+
+_COSTS: Final = """## Total cost (30-C)
+
+All elements as fast as possible, with an expensive predicate; seconds of a core, the median.
+
+| way | total | over GenMig |
+| --- | --- | --- |"""
+
+_TRIALS: Final = """## Which rewrites every way gets right
+
+How many of {trials:,} random streams get a wrong answer, by rewrite.
+
+| rewrite | Parallel Track | GenMig | reference point | clip |
+| --- | --- | --- | --- | --- |"""
+
+_SPARK: Final = """## On Spark
+
+| figure | target | here | reached |
+| --- | --- | --- | --- |"""

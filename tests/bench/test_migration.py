@@ -1,0 +1,74 @@
+"""The benchmark `migration`: what is counted is exact, judged, and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from anabranch.bench.migration.experiments import output_and_memory, right_answers, total_cost
+from anabranch.bench.migration.lab import MigrationLab, MigrationSize, join_streams
+from anabranch.bench.migration.migration import SIZES
+from anabranch.bench.migration.plots import PLOTS, write_plots
+from anabranch.bench.migration.targets import TARGETS, reaches
+from anabranch.bench.migration.ways import WAYS
+from anabranch.bench.report import Report
+
+TINY = MigrationSize(elements=500, window=1, numbers=50, rounds=1, repeats=1, trials=20)
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[Mapping[str, Any]]:
+    said: list[Mapping[str, Any]] = []
+    report = Report("migration", said.append, "smoke")
+    report.measured("setup", form="smoke", elements=500, window=1, trials=20)
+    lab = MigrationLab(report, TINY, join_streams(TINY))
+    for experiment in (right_answers, output_and_memory, total_cost):
+        experiment(lab)
+    for name, (target, _) in TARGETS.items():
+        report.figure(name, target)
+    report.close()
+    return said
+
+
+def test_every_way_runs_and_loses_nothing_of_a_join(lines: list[Mapping[str, Any]]) -> None:
+    runs = {line["way"]: line for line in lines if line.get("measurement") == "run"}
+    assert list(runs) == [*WAYS, "product"]
+    assert all(line["lost"] == line["doubled"] == 0 for line in runs.values())
+    assert runs["genmig"]["duration_over_window"] == pytest.approx(1, abs=0.05)
+    assert runs["parallel track"]["duration_over_window"] == pytest.approx(2, abs=0.1)
+    assert runs["clip"]["duration_over_window"] <= 1.0
+    # Both cut the same results at the same instant.
+    assert sum(runs["product"]["results"]) == pytest.approx(sum(runs["clip"]["results"]), rel=0.05)
+
+
+def test_what_does_not_depend_on_the_machine_holds(lines: list[Mapping[str, Any]]) -> None:
+    verdicts = [line for line in lines if line.get("measurement") == "verdict"]
+    assert {line["row"] for line in verdicts} == {"28.2", "30-A", "30-B", "30-C", "ours"}
+    failed = [line["statement"] for line in verdicts if not line["holds"] and line["row"] < "30-B"]
+    assert failed == []
+
+
+def test_drawings_and_page(lines: list[Mapping[str, Any]], tmp_path: Path) -> None:
+    written = write_plots(lines, tmp_path / "migration")
+    assert [path.stem for path in written] == list(PLOTS)
+    for path in written:
+        assert ElementTree.parse(path).getroot().tag.endswith("svg")
+    page = (tmp_path / "migration.md").read_text()
+    assert all(f"(migration/{name}.svg)" in page for name in PLOTS)
+    assert all(f"| `{name}` |" in page for name in TARGETS)
+    assert "bench migration --smoke --json" in page
+
+
+def test_a_figure_is_judged_by_its_target() -> None:
+    assert reaches("longest_pause_over_batch", 1.5)
+    assert not reaches("doubled", 1)
+    assert not reaches("replay_vs_window", 9)
+
+
+def test_the_full_form_has_what_was_published() -> None:
+    full = SIZES["full"]
+    assert (full.elements, full.window, full.numbers) == (5_000, 10, 500)
