@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from anabranch.bench.migration.boxes import Box
 from anabranch.bench.migration.fuse import Fuse, fork
 from anabranch.bench.migration.lab import Arrival, alone
-from anabranch.bench.migration.pieces import Excess, Piece, differences, doubled, lost
+from anabranch.bench.migration.pieces import Excess, Stretch, differences, doubled, lost
 from anabranch.bench.migration.plan_pairs import REWRITES, distinct_below_join
 from anabranch.bench.migration.ways import WAYS, GenMig, PlanChange
 
@@ -26,12 +26,12 @@ LENGTH = 101
 RIGHT = "a[20,111) a[111,121) a[121,151)"
 
 
-def pieces(text: str) -> list[Piece]:
+def pieces(text: str) -> list[Stretch]:
     found = re.findall(r"(\w)\[([\d.]+),([\d.]+)\)", text)
-    return [Piece((name,), float(start), float(end)) for name, start, end in found]
+    return [Stretch((name,), float(start), float(end)) for name, start, end in found]
 
 
-def shown(found: list[Piece]) -> str:
+def shown(found: list[Stretch]) -> str:
     return " ".join(f"{piece.payload[0]}[{piece.start:g},{piece.end:g})" for piece in found)
 
 
@@ -40,8 +40,8 @@ def arrivals() -> list[Arrival]:
     return sorted(both, key=lambda arrival: arrival[1].start)
 
 
-def migrate(way: str) -> tuple[list[Piece], PlanChange]:
-    output: list[Piece] = []
+def migrate(way: str) -> tuple[list[Stretch], PlanChange]:
+    output: list[Stretch] = []
     pair = distinct_below_join()
     change = WAYS[way](pair.old(), pair.new(), LENGTH, output.append)
     for name, piece in arrivals():
@@ -52,8 +52,8 @@ def migrate(way: str) -> tuple[list[Piece], PlanChange]:
     return output, change
 
 
-def run(box: Box) -> list[Piece]:
-    output: list[Piece] = []
+def run(box: Box) -> list[Stretch]:
+    output: list[Stretch] = []
     box.emit = output.append
     for name, piece in arrivals():
         box.advance(piece.start)
@@ -88,10 +88,10 @@ def test_genmig_reports_every_instant_once() -> None:
 def test_what_the_boxes_of_genmig_take_and_say() -> None:
     pair = distinct_below_join()
     old, new = pair.old(), pair.new()
-    from_old: list[Piece] = []
-    from_new: list[Piece] = []
+    from_old: list[Stretch] = []
+    from_new: list[Stretch] = []
     old.emit, new.emit = from_old.append, from_new.append
-    taken: dict[str, list[Piece]] = {"old": [], "new": []}
+    taken: dict[str, list[Stretch]] = {"old": [], "new": []}
     for name, piece in arrivals():
         for box, part, own in zip((old, new), fork(piece, 121.5), taken.values()):
             if part is not None:
@@ -105,7 +105,7 @@ def test_what_the_boxes_of_genmig_take_and_say() -> None:
 
 @pytest.mark.parametrize("new_first", [True, False])
 def test_fuse_puts_the_parts_together(new_first: bool) -> None:
-    output: list[Piece] = []
+    output: list[Stretch] = []
     fuse = Fuse(121.5, output.append)
     old, new = pieces("a[20,111) a[111,121) a[121,121.5)"), pieces("a[121.5,151)")
     for piece in new if new_first else ():
@@ -120,7 +120,7 @@ def test_fuse_puts_the_parts_together(new_first: bool) -> None:
 
 def test_fuse_emits_in_order_where_several_wait() -> None:
     """The printed rule releases up to the start of the partner that was found: out of order."""
-    output: list[Piece] = []
+    output: list[Stretch] = []
     fuse = Fuse(9.5, output.append)
     for piece in pieces("a[2,9.5) b[3,9.5) c[4,7)"):
         fuse.from_old(piece)
@@ -139,7 +139,7 @@ def test_fuse_emits_in_order_where_several_wait() -> None:
 
 def test_fuse_loses_nothing_that_ends_at_the_split() -> None:
     """A split that is a natural end leaves parts without partners; the printed rule loses them."""
-    output: list[Piece] = []
+    output: list[Stretch] = []
     fuse = Fuse(9, output.append)
     for piece in pieces("a[2,9) b[3,9)"):
         fuse.from_old(piece)
@@ -163,7 +163,7 @@ def test_genmig_and_clip_are_right_for_every_rewrite(rewrite: str, data: st.Data
     starts = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30)), max_size=8)
     streams = sorted(
         (
-            (name, Piece((value,), start, start + window))
+            (name, Stretch((value,), start, start + window))
             for name in pair.sources
             for value, start in data.draw(starts, label=name)
         ),
@@ -172,7 +172,7 @@ def test_genmig_and_clip_are_right_for_every_rewrite(rewrite: str, data: st.Data
     wanted = alone(pair, streams)
     begin = data.draw(st.integers(1, 30), label="begin")
     for way in ("genmig", "clip"):
-        output: list[Piece] = []
+        output: list[Stretch] = []
         change = WAYS[way](pair.old(), pair.new(), window, output.append)
         for name, piece in streams:
             # The split time needs a start of every input.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias, cast
 
-from anabranch.bench.migration.pieces import NEVER, Emit, Piece, Values
+from anabranch.bench.migration.pieces import NEVER, Emit, Stretch, Values
 from anabranch.bench.migration.sweep_area import SweepArea
 
 Snapshot: TypeAlias = Callable[[Sequence[Sequence[Values]]], Iterable[Values]]
@@ -28,7 +28,7 @@ class BoxOperator(ABC):
             each.emit = self._taker(side)
 
     @abstractmethod
-    def take(self, side: int, piece: Piece) -> None:
+    def take(self, side: int, piece: Stretch) -> None:
         """An element of an input."""
 
     @abstractmethod
@@ -36,7 +36,7 @@ class BoxOperator(ABC):
         """All inputs have their new horizons: emit what has waited, drop what has expired."""
 
     @abstractmethod
-    def held(self) -> Iterator[Piece]:
+    def held(self) -> Iterator[Stretch]:
         """The elements of its state."""
 
     @property
@@ -66,7 +66,7 @@ class Inlet(BoxOperator):
         super().__init__()
         self.name = name
 
-    def take(self, side: int, piece: Piece) -> None:
+    def take(self, side: int, piece: Stretch) -> None:
         """Pass it on."""
         del side
         self.emit(piece)
@@ -74,7 +74,7 @@ class Inlet(BoxOperator):
     def settle(self) -> None:
         """Nothing waits here."""
 
-    def held(self) -> Iterator[Piece]:
+    def held(self) -> Iterator[Stretch]:
         """Nothing."""
         return iter(())
 
@@ -104,7 +104,7 @@ class NestedLoopsJoin(BoxOperator):
         for area in self.areas:
             area.keep_longer(window)
 
-    def take(self, side: int, piece: Piece) -> None:
+    def take(self, side: int, piece: Stretch) -> None:
         """Meet all partners, then wait for more of them."""
         key = hash(piece.payload[0])
         for other in self.areas[1 - side].probe(key):
@@ -112,7 +112,7 @@ class NestedLoopsJoin(BoxOperator):
             if start < end and piece.payload[0] == other.payload[0]:
                 pair = (piece, other) if side == 0 else (other, piece)
                 both = self._combine(pair[0].payload, pair[1].payload)
-                self.emit(Piece(both, start, end, piece.new and other.new))
+                self.emit(Stretch(both, start, end, piece.new and other.new))
         expiry = piece.end if self._window is None else piece.start + self._window
         self.areas[side].add(key, piece, expiry)
 
@@ -122,7 +122,7 @@ class NestedLoopsJoin(BoxOperator):
         for area, other in zip(self.areas, reversed(self.inputs)):
             area.purge(other.horizon)
 
-    def held(self) -> Iterator[Piece]:
+    def held(self) -> Iterator[Stretch]:
         """Both sides."""
         for area in self.areas:
             yield from area
@@ -146,9 +146,9 @@ class SpanDistinct(BoxOperator):
 
     def __init__(self, below: BoxOperator) -> None:
         super().__init__(below)
-        self._covered: dict[Hashable, Piece] = {}
+        self._covered: dict[Hashable, Stretch] = {}
 
-    def take(self, side: int, piece: Piece) -> None:
+    def take(self, side: int, piece: Stretch) -> None:
         """Emit what is not covered."""
         del side
         before = self._covered.get(piece.payload)
@@ -168,7 +168,7 @@ class SpanDistinct(BoxOperator):
         for key in gone:
             del self._covered[key]
 
-    def held(self) -> Iterator[Piece]:
+    def held(self) -> Iterator[Stretch]:
         """A span per payload."""
         return iter(self._covered.values())
 
@@ -182,10 +182,10 @@ class SnapshotOperator(BoxOperator):
     def __init__(self, snapshot: Snapshot, *inputs: BoxOperator) -> None:
         super().__init__(*inputs)
         self._snapshot = snapshot
-        self._pieces: list[tuple[int, Piece]] = []
+        self._pieces: list[tuple[int, Stretch]] = []
         self._done = -NEVER
 
-    def take(self, side: int, piece: Piece) -> None:
+    def take(self, side: int, piece: Stretch) -> None:
         """Wait until all of its time is settled."""
         self._pieces.append((side, piece))
 
@@ -211,9 +211,9 @@ class SnapshotOperator(BoxOperator):
         ]
         new = all(piece.new for _, piece in there)
         for payload in self._snapshot(rows) if there else ():
-            self.emit(Piece(payload, start, end, new))
+            self.emit(Stretch(payload, start, end, new))
 
-    def held(self) -> Iterator[Piece]:
+    def held(self) -> Iterator[Stretch]:
         """All that is not settled."""
         return (piece for _, piece in self._pieces)
 
@@ -258,7 +258,7 @@ class Box:
         for each in self._operators:
             each.settle()
 
-    def take(self, name: str, piece: Piece) -> None:
+    def take(self, name: str, piece: Stretch) -> None:
         """An element of a source; one that several operators read enters at each."""
         for inlet in self._inlets:
             if inlet.name == name:
@@ -301,5 +301,5 @@ def sum_and_count(inputs: Sequence[Sequence[Values]]) -> Iterator[Values]:
         yield (sum(numbers), len(numbers))
 
 
-def _nowhere(piece: Piece) -> None:
+def _nowhere(piece: Stretch) -> None:
     del piece

@@ -15,7 +15,7 @@ from anabranch.bench.migration.lab import (
     observe,
     wrong_trials,
 )
-from anabranch.bench.migration.pieces import Piece
+from anabranch.bench.migration.pieces import Stretch
 from anabranch.bench.migration.plan_pairs import REWRITES, join_orders
 from anabranch.bench.migration.product import observe_product
 from anabranch.bench.migration.ways import WAYS
@@ -55,7 +55,7 @@ def _observe(lab: MigrationLab, way: str, rounds: int = 0) -> Observed:
     )
 
 
-def _tell(lab: MigrationLab, run: Observed, wanted: list[Piece]) -> None:
+def _tell(lab: MigrationLab, run: Observed, wanted: list[Stretch]) -> None:
     lost, doubled = errors_of(wanted, run.output)
     lab.report.measured(
         "run",

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 
-from anabranch.bench.migration.pieces import NEVER, Emit, Piece, Values
+from anabranch.bench.migration.pieces import NEVER, Emit, Stretch, Values
 
 
-def fork(piece: Piece, split: float) -> tuple[Piece | None, Piece | None]:
+def fork(piece: Stretch, split: float) -> tuple[Stretch | None, Stretch | None]:
     """The parts of an element for the old and for the new box."""
     return piece.between(-NEVER, split), piece.between(split, NEVER)
 
@@ -26,16 +26,16 @@ class Fuse:
     def __init__(self, split: float, emit: Emit) -> None:
         self._split = split
         self._emit = emit
-        self._old: dict[Values, deque[Piece]] = defaultdict(deque)
-        self._new: dict[Values, deque[Piece]] = defaultdict(deque)
+        self._old: dict[Values, deque[Stretch]] = defaultdict(deque)
+        self._new: dict[Values, deque[Stretch]] = defaultdict(deque)
         # Starts in `_old` as a heap; those that have met their other part are in `_met`, by count.
         self._waiting: list[float] = []
         self._met: dict[float, int] = defaultdict(int)
-        self._queue: list[tuple[float, int, Piece]] = []
+        self._queue: list[tuple[float, int, Stretch]] = []
         self._numbers = count()
         self.most = 0
 
-    def from_old(self, piece: Piece) -> None:
+    def from_old(self, piece: Stretch) -> None:
         """A result of the old box."""
         if piece.end != self._split:
             self._push(piece)
@@ -46,7 +46,7 @@ class Fuse:
             heappush(self._waiting, piece.start)
         self.most = max(self.most, len(self))
 
-    def from_new(self, piece: Piece) -> None:
+    def from_new(self, piece: Stretch) -> None:
         """A result of the new box."""
         if piece.start != self._split:
             self._push(piece)
@@ -75,7 +75,7 @@ class Fuse:
         self._waiting.clear()
         self.release(NEVER)
 
-    def held(self) -> Iterator[Piece]:
+    def held(self) -> Iterator[Stretch]:
         """What waits."""
         yield from (piece for _, _, piece in self._queue)
         for parts in (*self._old.values(), *self._new.values()):
@@ -86,11 +86,11 @@ class Fuse:
             len(self._queue) + sum(map(len, self._old.values())) + sum(map(len, self._new.values()))
         )
 
-    def _push(self, piece: Piece) -> None:
+    def _push(self, piece: Stretch) -> None:
         heappush(self._queue, (piece.start, next(self._numbers), piece))
 
 
-def _taken(parts: dict[Values, deque[Piece]], payload: Values) -> Piece | None:
+def _taken(parts: dict[Values, deque[Stretch]], payload: Values) -> Stretch | None:
     own = parts.get(payload)
     if not own:
         return None

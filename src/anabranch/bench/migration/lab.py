@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, final
 
 import numpy as np
 
-from anabranch.bench.migration.pieces import Piece, differences, doubled, lost
+from anabranch.bench.migration.pieces import Stretch, differences, doubled, lost
 from anabranch.bench.migration.plan_pairs import PlanPair
 from anabranch.bench.migration.ways import WAYS, PlanChange
 from anabranch.bench.report import Report
@@ -17,7 +17,7 @@ from anabranch.bench.report import Report
 SECOND: Final = 1_000
 """The streams count milliseconds."""
 
-Arrival: TypeAlias = tuple[str, Piece]
+Arrival: TypeAlias = tuple[str, Stretch]
 
 
 @final
@@ -76,7 +76,7 @@ class Observed:
     elements: list[int] = field(default_factory=list)
     tuples: list[int] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
-    output: list[Piece] = field(default_factory=list)
+    output: list[Stretch] = field(default_factory=list)
     duration: float = 0.0
     evaluations: int = 0
     buffered: int = 0
@@ -135,7 +135,7 @@ def join_streams(size: MigrationSize, seed: int = 30) -> list[Arrival]:
         values = random.integers(0, several + 1, size.elements)
         starts = np.arange(size.elements) * 10 + 10 * position // 4
         found += [
-            (name, Piece((value,), start, start + window))
+            (name, Stretch((value,), start, start + window))
             for value, start in zip(values.tolist(), starts.tolist())
         ]
     return sorted(found, key=lambda arrival: arrival[1].start)
@@ -183,9 +183,9 @@ def observe(
     return seen
 
 
-def alone(pair: PlanPair, streams: list[Arrival]) -> list[Piece]:
+def alone(pair: PlanPair, streams: list[Arrival]) -> list[Stretch]:
     """What the new plan says of the streams by itself."""
-    found: list[Piece] = []
+    found: list[Stretch] = []
     box = pair.new()
     box.emit = found.append
     for name, piece in streams:
@@ -204,7 +204,7 @@ def wrong_trials(pair: PlanPair, trials: int, seed: int = 28) -> Mapping[str, in
         streams = sorted(_few(pair.sources, random, window), key=lambda each: each[1].start)
         wanted = alone(pair, streams)
         for way in WAYS:
-            output: list[Piece] = []
+            output: list[Stretch] = []
             change = WAYS[way](pair.old(), pair.new(), window, output.append)
             _run(change, streams, begin=25)
             wrong[way] += bool(differences(wanted, output))
@@ -215,7 +215,7 @@ def _few(sources: tuple[str, ...], random: np.random.Generator, window: int) -> 
     for name in sources:
         starts = random.choice(90, 14, replace=False)
         for value, start in zip(random.integers(0, 3, 14).tolist(), starts.tolist()):
-            yield name, Piece((value,), start, start + window)
+            yield name, Stretch((value,), start, start + window)
 
 
 def _run(change: PlanChange, streams: list[Arrival], *, begin: float) -> None:
@@ -226,7 +226,7 @@ def _run(change: PlanChange, streams: list[Arrival], *, begin: float) -> None:
     change.finish()
 
 
-def errors_of(wanted: list[Piece], found: list[Piece]) -> tuple[float, float]:
+def errors_of(wanted: list[Stretch], found: list[Stretch]) -> tuple[float, float]:
     """Lost and doubled results, by the seconds for which they should hold or not."""
     excess = differences(wanted, found)
     return lost(excess) / SECOND, doubled(excess) / SECOND

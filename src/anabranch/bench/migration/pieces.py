@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 Values: TypeAlias = tuple[object, ...]
-Emit: TypeAlias = Callable[["Piece"], None]
+Emit: TypeAlias = Callable[["Stretch"], None]
 
 NEVER: Final = float("inf")
 
 
-class Piece(NamedTuple):
+class Stretch(NamedTuple):
     """A payload that holds in [start, end).
 
     It is `new` if all that it is made of came after the start of a migration.
@@ -27,7 +27,7 @@ class Piece(NamedTuple):
     end: float
     new: bool = False
 
-    def between(self, first: float, last: float) -> Piece | None:
+    def between(self, first: float, last: float) -> Stretch | None:
         """What of it holds in [first, last); None where that is nothing."""
         start, end = max(self.start, first), min(self.end, last)
         return self._replace(start=start, end=end) if start < end else None
@@ -42,7 +42,7 @@ class Excess(NamedTuple):
     times: int
 
 
-def differences(wanted: Iterable[Piece], found: Iterable[Piece]) -> list[Excess]:
+def differences(wanted: Iterable[Stretch], found: Iterable[Stretch]) -> list[Excess]:
     """Where the snapshots of two streams differ; nothing for equal streams."""
     moves: dict[Values, dict[float, int]] = defaultdict(lambda: defaultdict(int))
     for sign, pieces in ((-1, wanted), (1, found)):

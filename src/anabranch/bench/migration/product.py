@@ -14,7 +14,7 @@ from anabranch.algebra.join import Join
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.bench.migration.lab import SECOND, Arrival, Observed
-from anabranch.bench.migration.pieces import Piece
+from anabranch.bench.migration.pieces import Stretch
 from anabranch.expressions.expression import Expression
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
@@ -93,7 +93,7 @@ def _batches(streams: list[Arrival], step: int) -> Iterator[tuple[int, Mapping[s
         yield reached, found
 
 
-def _batch(name: str, pieces: list[Piece], stable: int) -> EventBatch:
+def _batch(name: str, pieces: list[Stretch], stable: int) -> EventBatch:
     start = np.array([piece.start for piece in pieces], np.int64)
     end = np.array([piece.end for piece in pieces], np.int64)
     rows = pa.array([piece.payload[0] for piece in pieces], pa.int64())
@@ -106,10 +106,10 @@ def _clipped(output: EventBatch, last: int) -> EventBatch:
     return kept.with_ends(np.minimum(kept.end, last), np.minimum(kept.new_end, last))
 
 
-def _pieces(output: EventBatch) -> Iterator[Piece]:
+def _pieces(output: EventBatch) -> Iterator[Stretch]:
     """The results; this plan of inserts never takes one back."""
     assert bool((output.end == output.start).all())
     rows = payloads(output.payload, len(output))
     for payload, start, end in zip(rows, output.start.tolist(), output.new_end.tolist()):
         if start < end:
-            yield Piece(payload, start, end)
+            yield Stretch(payload, start, end)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anabranch.bench.migration.pieces import NEVER, Piece
+from anabranch.bench.migration.pieces import NEVER, Stretch
 
 _MODULUS = 1_000_003
 
@@ -32,7 +32,7 @@ class SweepArea:
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[Stretch]:
         return iter(self._pieces[: self._count].tolist())
 
     @property
@@ -40,7 +40,7 @@ class SweepArea:
         """Whether a piece is here that came before the start of the migration."""
         return bool(self._is_old[: self._count].any())
 
-    def add(self, key: int, piece: Piece, expiry: float) -> None:
+    def add(self, key: int, piece: Stretch, expiry: float) -> None:
         """Keep a piece until the other input has reached a time."""
         if self._count == len(self._keys):
             for name in ("_keys", "_expiry", "_is_old", "_pieces"):
@@ -71,7 +71,7 @@ class SweepArea:
             self._expiry[at] = self._pieces[at].start + window
         self._next_expiry = float(self._expiry[: self._count].min()) if self._count else NEVER
 
-    def probe(self, key: int) -> list[Piece]:
+    def probe(self, key: int) -> list[Stretch]:
         """The pieces that satisfy the predicate."""
         self.evaluations += self._count
         held = self._keys[: self._count]

@@ -8,7 +8,7 @@ from typing import Final
 
 from anabranch.bench.migration.boxes import Box
 from anabranch.bench.migration.fuse import Fuse, fork
-from anabranch.bench.migration.pieces import NEVER, Emit, Piece
+from anabranch.bench.migration.pieces import NEVER, Emit, Stretch
 
 EPSILON: Final = 0.5
 """Half a chronon: no element starts or ends there."""
@@ -54,7 +54,7 @@ class PlanChange(ABC):
         self.began = now
         self._begin()
 
-    def take(self, name: str, piece: Piece) -> None:
+    def take(self, name: str, piece: Stretch) -> None:
         """An element of a source."""
         if self.running:
             self._advance(piece.start)
@@ -94,14 +94,14 @@ class PlanChange(ABC):
         """Wire both boxes."""
 
     @abstractmethod
-    def _take(self, name: str, piece: Piece) -> None:
+    def _take(self, name: str, piece: Stretch) -> None:
         """An element while both boxes run."""
 
     @abstractmethod
     def _advance(self, now: float) -> None:
         """No element starts before this time any more; is the migration over?"""
 
-    def _buffered(self) -> Iterator[Piece]:
+    def _buffered(self) -> Iterator[Stretch]:
         """Results that wait."""
         return iter(())
 
@@ -117,17 +117,17 @@ class ParallelTrack(PlanChange):
     """
 
     def _begin(self) -> None:
-        self._buffer: list[Piece] = []
+        self._buffer: list[Stretch] = []
         for join in self._old.joins:
             join.keep_for(self._window)
         self._old.emit = self._of_old
         self._new.emit = self._buffer.append
 
-    def _of_old(self, piece: Piece) -> None:
+    def _of_old(self, piece: Stretch) -> None:
         if not piece.new:
             self._emit(piece)
 
-    def _take(self, name: str, piece: Piece) -> None:
+    def _take(self, name: str, piece: Stretch) -> None:
         piece = piece._replace(new=True)
         self._old.take(name, piece)
         self._new.take(name, piece)
@@ -144,11 +144,11 @@ class ParallelTrack(PlanChange):
         self._buffer.clear()
         self._over(now)
 
-    def _buffered(self) -> Iterator[Piece]:
+    def _buffered(self) -> Iterator[Stretch]:
         return iter(self._buffer if self.running else ())
 
 
-class _Split(PlanChange):
+class _SplitChange(PlanChange):
     """Snapshots before a split time come from the old box, all others from the new one.
 
     Attributes:
@@ -157,7 +157,7 @@ class _Split(PlanChange):
 
     split: float
 
-    def _take(self, name: str, piece: Piece) -> None:
+    def _take(self, name: str, piece: Stretch) -> None:
         old, new = self._shares(piece)
         if old is not None:
             self._old.take(name, old)
@@ -178,7 +178,7 @@ class _Split(PlanChange):
     def _latest(self) -> float:
         return max(self._latest_start.values()) + self._window + EPSILON
 
-    def _shares(self, piece: Piece) -> tuple[Piece | None, Piece | None]:
+    def _shares(self, piece: Stretch) -> tuple[Stretch | None, Stretch | None]:
         return fork(piece, self.split)
 
     def _settle(self) -> None:
@@ -188,7 +188,7 @@ class _Split(PlanChange):
         """The old box is empty."""
 
 
-class GenMig(_Split):
+class GenMig(_SplitChange):
     """Elements are forked at the split time, results fused there."""
 
     def _begin(self) -> None:
@@ -204,11 +204,11 @@ class GenMig(_Split):
         self._fuse.flush()
         self.most_buffered = self._fuse.most
 
-    def _buffered(self) -> Iterator[Piece]:
+    def _buffered(self) -> Iterator[Stretch]:
         return self._fuse.held() if self.running else iter(())
 
 
-class ReferencePoint(_Split):
+class ReferencePoint(_SplitChange):
     """The old box takes whole elements; the new box's results from the split on are dropped.
 
     Right for joins only: a result that starts at the split has older parts, so that the old box
@@ -219,15 +219,15 @@ class ReferencePoint(_Split):
         self.split = self._latest()
         self._new.emit = self._of_new
 
-    def _of_new(self, piece: Piece) -> None:
+    def _of_new(self, piece: Stretch) -> None:
         if piece.start != self.split:
             self._emit(piece)
 
-    def _shares(self, piece: Piece) -> tuple[Piece | None, Piece | None]:
+    def _shares(self, piece: Stretch) -> tuple[Stretch | None, Stretch | None]:
         return piece, piece.between(self.split, NEVER)
 
 
-class ClipBoth(_Split):
+class ClipBoth(_SplitChange):
     """Ours: the new box's inputs and the old box's output are clipped at the greatest end held.
 
     Both outputs are published at once. The old box goes on as it was.
@@ -238,12 +238,12 @@ class ClipBoth(_Split):
         self._old.emit = self._of_old
         self._new.emit = self._emit
 
-    def _of_old(self, piece: Piece) -> None:
+    def _of_old(self, piece: Stretch) -> None:
         kept = piece.between(-NEVER, self.split)
         if kept is not None:
             self._emit(kept)
 
-    def _shares(self, piece: Piece) -> tuple[Piece | None, Piece | None]:
+    def _shares(self, piece: Stretch) -> tuple[Stretch | None, Stretch | None]:
         return piece, piece.between(self.split, NEVER)
 
 
