@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
@@ -24,23 +25,24 @@ def test_late_rows_are_revisions_of_composed_plans(
     assert_revised(node, steps)
 
 
-def assert_windows_revised(node: ApplyOperator, steps: list[dict[str, EventBatch]]) -> None:
+def assert_windows_revised(
+    node: ApplyOperator, steps: list[dict[str, EventBatch]], *, ends: bool
+) -> None:
     came = [batch for step in steps for batch in step.values()]
     assume(has_few_windows(node, came))
-    # A late event may open a window before the stable point, which is told of when it has ended.
     end = {"S": EventBatch.empty(SCHEMA, FOREVER)}
-    assert_revised(node, [*steps, end, end])
+    assert_revised(node, [*steps, end, end] if ends else steps)
 
 
-@given(nodes(SOURCE), broken_promises(S=SHORT))
+@given(nodes(SOURCE), broken_promises(S=SHORT), st.booleans())
 def test_user_operators_are_told_of_late_events(
-    node: ApplyOperator, steps: list[dict[str, EventBatch]]
+    node: ApplyOperator, steps: list[dict[str, EventBatch]], ends: bool
 ) -> None:
-    assert_windows_revised(node, steps)
+    assert_windows_revised(node, steps, ends=ends)
 
 
-@given(nodes(POINTS), broken_promises(S=points(SCHEMA, insert_only=True)))
+@given(nodes(POINTS), broken_promises(S=points(SCHEMA, insert_only=True)), st.booleans())
 def test_user_operators_are_told_of_late_points(
-    node: ApplyOperator, steps: list[dict[str, EventBatch]]
+    node: ApplyOperator, steps: list[dict[str, EventBatch]], ends: bool
 ) -> None:
-    assert_windows_revised(node, steps)
+    assert_windows_revised(node, steps, ends=ends)

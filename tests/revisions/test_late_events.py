@@ -8,6 +8,7 @@ from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.join import Join
 from anabranch.algebra.node import Node
+from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.top_k import TopK
@@ -46,6 +47,14 @@ def test_a_late_event_can_be_withdrawn(name: str, together: bool, between: int) 
         late = [{"S": rows(came, stable=between)}, {"S": rows(gone, stable=between)}]
     last = {"S": rows(stable=40), "T": rows(Insert(ROW, 16, 18), stable=40)}
     assert_revised(NODES[name], [first, *late, last])
+
+
+@pytest.mark.parametrize("by", [-1, 0, 3])
+def test_a_late_event_that_a_row_in_time_ends_is_final_as_it_ended(by: int) -> None:
+    """Of [12, 20) what is behind 13 enters the query; the adjust that ends it there is in time."""
+    late = rows(Insert(ROW, 12, 20), Insert(ROW, 12, 13), Adjust(ROW, 12, 20, 13), stable=25)
+    node = Shift(input=SOURCE, by=Duration(by))
+    assert_revised(node, [{"S": rows(stable=13)}, {"S": late}], emit="final")
 
 
 def test_equal_late_points_that_follow_each_other_stay_points() -> None:

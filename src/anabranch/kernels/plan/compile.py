@@ -109,7 +109,7 @@ def compile_plan(
             shared = [replace(part, shared=True) for part in parts]
             parts = compiler.keyed(coalesce_placement(node, GUARD), [shared])
         if emit == "final":
-            parts = compiler.final(parts, node.schema)
+            parts = compiler.final(compiler.by_snapshots(node, parts), node.schema)
         compiler.finish(parts, node)
     needed = needed_columns(*nodes)
     stages = tuple(
@@ -169,8 +169,8 @@ class _Compiler:
         kernel = kernel_of(node)
         if isinstance(kernel, Placement):
             sides = [self.parts(input) for input in node.inputs]
-            if self._late and kernel.kernel.remembers_events:
-                sides = list(map(self._by_snapshots, node.inputs, sides))
+            if kernel.kernel.remembers_events:
+                sides = list(map(self.by_snapshots, node.inputs, sides))
             return self.keyed(kernel, sides)
         (input,) = node.inputs
         renames = node if isinstance(node, Map) else None
@@ -184,7 +184,7 @@ class _Compiler:
             for part in self.parts(input)
         ]
 
-    def _by_snapshots(self, node: Node, parts: list[_PlanPart]) -> list[_PlanPart]:
+    def by_snapshots(self, node: Node, parts: list[_PlanPart]) -> list[_PlanPart]:
         """The ways out of a node; rows of sources that may come late are coalesced."""
         late = [
             part for part in parts if part.upstream.is_source and part.upstream.name in self._late

@@ -155,9 +155,8 @@ class RevisionComputer:
         with self._book.changed:
             serial, numbers = self._book.next_serial(), self._book.numbers(exchange.settled)
             query.swapper.write(exchange, query.folder, serial)
+            reached("revision state written", corrections[-1].id)
             *earlier, last = corrections
-            for each in earlier:
-                self._book.write(replace(each, status="committed", done=each.bound))
             step = EmittedStep(
                 serial=serial,
                 upto=last.bound,
@@ -166,9 +165,14 @@ class RevisionComputer:
                 strategy="swap",
                 replayed=past.read,
                 seconds=round(time.perf_counter() - began, 4),
+                together=tuple(each.id for each in earlier),
             )
             done = replace(last, status="computed", done=last.bound)
+            # The one record that is written with the step decides about all of them: who reads it
+            # after a crash closes the others (`CorrectionBook`).
             self._book.add_step(done, step, exchange.settled)
+            reached("revision noted", last.id)
+            self._book.close_together(step)
             reached("revision computed", last.id)
             query.control.put(Command(verb=REVISE, value=serial))
             reached("revision handed in", last.id)

@@ -30,6 +30,9 @@ class CorrectionBook:
         self._folder = folder
         self._records = CorrectionFolder(folder)
         self._all = {each.id: each for each in self._records.read()}
+        for each in tuple(self._all.values()):
+            for step in each.emissions:
+                self.close_together(step)
 
     def all(self) -> list[CorrectionRecord]:
         """All records, oldest first."""
@@ -72,6 +75,13 @@ class CorrectionBook:
             if step.numbers[output]:
                 self._records.write_changes(correction.id, at, output, changes)
         self.write(_settled(replace(correction, emissions=(*correction.emissions, step))))
+
+    def close_together(self, step: EmittedStep) -> None:
+        """Note of the other corrections that a step was computed for that nothing is left to do."""
+        for number in step.together:
+            other = self._all[number]
+            if other.is_open:
+                self.write(replace(other, status="committed", done=other.bound))
 
     def commit(self, serial: int, batch: int) -> CorrectionRecord:
         """Note that a step is in the output, with a batch."""

@@ -40,6 +40,7 @@ from anabranch.runtime.revisions.submissions import (
 )
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.phases import reached
 
 REVISIONS: Final = "revisions"
 """The folder in a checkpoint with all that concerns revisions."""
@@ -66,7 +67,9 @@ def hand_in(checkpoint: str, source: str, corrections: Corrections) -> Submissio
     target = ArchivedSources.read(revisions).revised(source)
     given = list(given_corrections(corrections))
     folder = SubmissionFolder(revisions)
+    control = ControlFolder(Folder.at(f"{checkpoint}/control"))
     with _alone(revisions):
+        _put_missing(folder, control)
         archive = target.open(checkpoint)
         schema, clock = archive.about().payload, target.promise.clock
         parsed = [_parsed(*each, clock) for each in given]
@@ -87,9 +90,34 @@ def hand_in(checkpoint: str, source: str, corrections: Corrections) -> Submissio
         )
         submission = folder.add(submission, found, clock)
         if submission.waits:
-            control = ControlFolder(Folder.at(f"{checkpoint}/control"))
             control.put(Command(verb=FEED, source=source, value=submission.number))
+            reached("submission handed in", submission.number)
     return submission
+
+
+def put_again(revisions: str, control: ControlFolder) -> bool:
+    """Hand in what somebody who was killed on the way has noted, but not handed in.
+
+    Returns:
+        Whether that is done; somebody else may be handing in something.
+    """
+    folder = SubmissionFolder(revisions)
+    if not any(each.waits for each in folder.read()):
+        return True
+    try:
+        with _alone(revisions, wait=False):
+            _put_missing(folder, control)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _put_missing(folder: SubmissionFolder, control: ControlFolder) -> None:
+    """Put a command for every submission that waits for one; nobody else hands in meanwhile."""
+    waiting = {each.number: each.source for each in folder.read() if each.waits}
+    if waiting:
+        for number in sorted(waiting.keys() - control.values(FEED)):
+            control.put(Command(verb=FEED, source=waiting[number], value=number))
 
 
 def _rows_at(
@@ -144,7 +172,7 @@ def _refusal(resolver: Resolver, line: CorrectionLine) -> QuarantinedLine | None
 
 
 @contextmanager
-def _alone(revisions: str) -> Iterator[None]:
+def _alone(revisions: str, *, wait: bool = True) -> Iterator[None]:
     """Two that hand in at one time follow each other: the second sees what the first has done.
 
     File systems of other machines have no locks.
@@ -153,5 +181,5 @@ def _alone(revisions: str) -> Iterator[None]:
         yield
         return
     with (Path(revisions) / _LOCK).open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

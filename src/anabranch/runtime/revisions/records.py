@@ -53,6 +53,8 @@ class EmittedStep:
         seconds: How long the replay took.
         ran: Where it ran: in the driver, or as a job of Spark.
         restricted: Per source, the columns whose values had to occur in the correction.
+        together: Earlier corrections that the step corrects answers for, too: their rows are in the
+            state that it brings.
     """
 
     serial: int
@@ -67,6 +69,7 @@ class EmittedStep:
     seconds: float = 0.0
     ran: str = field(default="driver", metadata=OMITTED)
     restricted: Mapping[str, tuple[str, ...]] = field(default_factory=dict, metadata=OMITTED)
+    together: tuple[int, ...] = field(default=(), metadata=OMITTED)
 
 
 @final

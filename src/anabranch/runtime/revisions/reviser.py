@@ -36,6 +36,7 @@ from anabranch.runtime.archive.arrived import (
 from anabranch.runtime.revisions.computing import RevisionComputer
 from anabranch.runtime.revisions.correction_book import CorrectionBook
 from anabranch.runtime.revisions.corrections import due, pieces
+from anabranch.runtime.revisions.handing_in import put_again
 from anabranch.runtime.revisions.lineage import Lifetimes
 from anabranch.runtime.revisions.records import (
     CorrectionRecord,
@@ -82,6 +83,7 @@ class Reviser:
         self._busy = BusyMark(self._folder)
         self._arrived = ArrivedFolder.of(query.folder)
         self._submissions = SubmissionFolder(query.folder)
+        self._handed_in = 0
         self._changed = self._book.changed
         self._batch, self._stable = self._query.next_batch - 1, BEGINNING
         self._stables: tuple[Time, ...] = (BEGINNING,) * len(query.outputs)
@@ -186,6 +188,7 @@ class Reviser:
             for number in _values(commands, FEED):
                 # Before the archive has them: whoever looks for rows asks it first.
                 self._submissions.committed(number, batch)
+            self._put_submissions_again()
             self._take(batch)
             self._batch, self._stable, self._stables = batch, Time(min(stables)), tuple(stables)
             if self._book.open():
@@ -247,19 +250,15 @@ class Reviser:
         """Hand in commands that a crash may have kept from being handed in."""
         waiting = self._book.waiting()
         if waiting:
-            for serial in sorted(waiting - self._commanded(REVISE)):
+            for serial in sorted(waiting - self._query.control.values(REVISE)):
                 self._query.control.put(Command(verb=REVISE, value=serial))
-        handed_in = {each.number: each.source for each in self._submissions.read() if each.waits}
-        if handed_in:
-            for number in sorted(handed_in.keys() - self._commanded(FEED)):
-                command = Command(verb=FEED, source=handed_in[number], value=number)
-                self._query.control.put(command)
+        self._put_submissions_again()
 
-    def _commanded(self, verb: str) -> set[int]:
-        """The values of all commands of a kind that were handed in."""
-        contents = [note.content for note in self._query.control.notes()]
-        own = [each for each in contents if isinstance(each, dict) and each.get("verb") == verb]
-        return {each["value"] for each in own if isinstance(each.get("value"), int)}
+    def _put_submissions_again(self) -> None:
+        """Hand in submissions whose command is missing, where there are new ones."""
+        count = self._submissions.count()
+        if count != self._handed_in and put_again(self._query.folder, self._query.control):
+            self._handed_in = count
 
     def _take(self, batch: int) -> None:
         """Add what a batch brought to the archives, and note what came late."""

@@ -23,6 +23,7 @@ from anabranch.runtime.sources.archived.pieces import hull
 from anabranch.runtime.sources.files.planner import HANDED_IN_FOLDER, corrections_file
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit, read_corrections
 from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.phases import reached
 
 _HINT: Final = "the checkpoint is damaged: restore it, or start with a new one"
 
@@ -88,6 +89,10 @@ class SubmissionFolder:
         """Where they are."""
         return Folder.at(self.revisions).child(HANDED_IN_FOLDER)
 
+    def count(self) -> int:
+        """How many files there are: another number where something was handed in since."""
+        return len(self.folder.names())
+
     def read(self) -> list[Submission]:
         """Those that there are, oldest first."""
         stems = [name.removesuffix(".json") for name in self.folder.names()]
@@ -99,9 +104,11 @@ class SubmissionFolder:
         if len(rows):
             name = corrections_file(submission.number)
             write_rows(self.folder, name, rows, known=0, revision=None, clock=clock)
+            reached("rows handed in", submission.number)
             first, last = hull(rows)
             submission = replace(submission, first=int(first), last=int(last))
         self._write(submission)
+        reached("submission noted", submission.number)
         return submission
 
     def rows(self, submission: Submission, schema: pa.Schema) -> Iterator[EventBatch]:

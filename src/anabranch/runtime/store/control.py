@@ -166,6 +166,12 @@ class ControlFolder:
         self.folder.child(status).write_json(f"{name}.json", plain(settled))
         self.folder.remove(f"{name}.json")
 
+    def values(self, verb: str) -> set[int]:
+        """The values of all commands of a kind that were ever handed in."""
+        contents = [note.content for note in self.notes()]
+        own = [each for each in contents if isinstance(each, dict) and each.get("verb") == verb]
+        return {each["value"] for each in own if isinstance(each.get("value"), int)}
+
     def notes(self) -> list[CommandStatus]:
         """Everything that was ever handed in, oldest first."""
         found = [

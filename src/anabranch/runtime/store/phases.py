@@ -23,11 +23,16 @@ PHASES: Final = (
 REVISING: Final = (
     "revision received",
     "revision planned",
+    "revision state written",
+    "revision noted",
     "revision computed",
     "revision handed in",
     "revision committed",
 )
-"""Steps of a correction, which has a number in place of a batch."""
+"""Steps of a correction, which has a number in place of a batch; two of them exchange state."""
+
+HANDING_IN: Final = ("rows handed in", "submission noted", "submission handed in")
+"""Steps of whoever hands in corrections, by the number of the submission."""
 
 STARTING: Final = ("state rewritten", "written down")
 """Steps before the first batch of a run, when the number of shards changes."""
