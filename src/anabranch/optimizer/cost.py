@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 from anabranch.algebra.aggregate import Aggregation
@@ -17,15 +17,20 @@ from anabranch.algebra.map import Map
 from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import CountByEnd, CountByStart, Hopping
 from anabranch.algebra.node import Node
+from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
+from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import conjuncts
+from anabranch.model.identity import fingerprint
 from anabranch.optimizer import characteristics
-from anabranch.optimizer.equations import equations
+from anabranch.optimizer.equations import equation_of, equations
 from anabranch.optimizer.estimates import Estimate, of_operator, of_source
 from anabranch.optimizer.interning import Interner
+from anabranch.optimizer.origins import Origin, condition_key, origin_in
 from anabranch.optimizer.selectivity import VALUES
-from anabranch.optimizer.statistics import Statistics
+from anabranch.optimizer.statistics import PlanStatistics, Statistics
 
 LOOK: Final = 1.0
 """Evaluate a predicate, or compute a column."""
@@ -37,6 +42,10 @@ KEEP: Final = 1.5
 """Hash a row, put it into the state, and take it out again."""
 SEND: Final = 3.0
 """Bring a row to the shard that holds its key."""
+
+
+BY_RATIO: Final = (Aggregation, ApplyOperator, Distinct, SetOperation)
+"""Operators whose output is measured as rows out per row in; no condition says how many."""
 
 
 @final
@@ -63,9 +72,11 @@ class CostModel:
     """Estimates for the nodes of plans; each node is looked at once."""
 
     def __init__(
-        self, statistics: Statistics | None = None, interner: Interner | None = None
+        self,
+        statistics: Statistics | PlanStatistics | None = None,
+        interner: Interner | None = None,
     ) -> None:
-        self._statistics = statistics or {}
+        self.statistics = PlanStatistics.of(statistics)
         self._interner = interner or Interner()
         self._estimates: dict[int, Estimate] = {}
         self._costs: dict[int, Cost] = {}
@@ -76,11 +87,24 @@ class CostModel:
         found = self._estimates.get(id(node))
         if found is None:
             if isinstance(node, Source):
-                found = of_source(node, self._statistics)
+                found = of_source(node, self.statistics.sources)
             else:
-                found = of_operator(node, [self.estimate(each) for each in node.inputs])
+                given = [self.estimate(each) for each in node.inputs]
+                found = of_operator(node, given, self.statistics.shares)
+                found = self._as_measured(node, given, found)
             self._estimates[id(node)] = found
         return found
+
+    def _as_measured(self, node: Node, given: list[Estimate], found: Estimate) -> Estimate:
+        """The output with as many rows as an operator was seen to give."""
+        ratios = self.statistics.ratios
+        if not ratios or not isinstance(node, BY_RATIO):
+            return found
+        ratio = ratios.get(fingerprint(node))
+        if not ratio:
+            return found
+        rate = ratio * sum(each.stream.rate for each in given)
+        return replace(found, stream=replace(found.stream, distance=1 / rate))
 
     def cost(self, node: Node) -> Cost:
         """What a node costs by itself, without its inputs."""
@@ -88,7 +112,7 @@ class CostModel:
         found = self._costs.get(id(node))
         if found is None:
             given = [self.estimate(each) for each in node.inputs]
-            found = _cost(node, given, self.estimate(node))
+            found = _cost(node, given, self.estimate(node), self.statistics.shares)
             self._costs[id(node)] = found
         return found
 
@@ -103,7 +127,7 @@ class CostModel:
         return Cost(sum(each.work for each in costs), sum(each.state for each in costs))
 
 
-def _cost(node: Node, given: list[Estimate], out: Estimate) -> Cost:
+def _cost(node: Node, given: list[Estimate], out: Estimate, shares: Mapping[str, float]) -> Cost:
     streams = [each.stream for each in given]
     arriving = sum(each.rate for each in streams)
     left = out.stream.rate
@@ -121,7 +145,7 @@ def _cost(node: Node, given: list[Estimate], out: Estimate) -> Cost:
         case TimeWindow() | Granularity():
             return Cost(arriving * 2 * STAMP + left * MAKE)
         case Join():
-            return join_cost(given[0], given[1], _buckets(node, given), left)
+            return join_cost(given[0], given[1], _buckets(node, given, shares), left)
         case Aggregation(group_by=groups):
             return _aggregate_cost(given[0], given[0].values(groups), left)
         case ApplyOperator():
@@ -143,13 +167,28 @@ def join_cost(left: Estimate, right: Estimate, buckets: float, out: float) -> Co
     return Cost(work, first.live + second.live)
 
 
-def _buckets(join: Join, given: list[Estimate]) -> float:
+def _buckets(join: Join, given: list[Estimate], shares: Mapping[str, float]) -> float:
     """How many values the keys of a join have."""
+    if shares and join.predicate is not None:
+        conditions = conjuncts(join.predicate)
+        known = measured_buckets(conditions, origin_in(join.inputs), shares)
+        if known is not None:
+            return known
     left, right = (each.distinct for each in given)
     counts = [
         max(left.get(mine, VALUES), right.get(theirs, VALUES)) for mine, theirs in equations(join)
     ]
     return math.prod(counts)
+
+
+def measured_buckets(
+    conditions: Sequence[Expression], named: Origin, shares: Mapping[str, float]
+) -> float | None:
+    """Measured, where keys are all that is compared: what is looked up is what is found."""
+    if not shares or not all(equation_of(each) for each in conditions):
+        return None
+    known = shares.get(condition_key(conditions, named))
+    return None if not known else 1 / known
 
 
 def _aggregate_cost(given: Estimate, groups: float, out: float) -> Cost:

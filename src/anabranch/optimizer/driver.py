@@ -16,7 +16,7 @@ from anabranch.optimizer.leaves import cut_off, leaf_for
 from anabranch.optimizer.normalizer import Normalizer, Step, loses_points
 from anabranch.optimizer.rebuilding import rebuilt
 from anabranch.optimizer.rules import ALTERNATIVES, EVERYWHERE, ROOTS, RULES, Rule
-from anabranch.optimizer.statistics import Statistics
+from anabranch.optimizer.statistics import PlanStatistics, Statistics
 from anabranch.optimizer.window_placement import push_windows_to_share
 
 LEAST_GAIN: Final = 1 - 1e-6
@@ -51,7 +51,7 @@ class Candidate(NamedTuple):
 def optimize(
     node: Node,
     *,
-    statistics: Statistics | None = None,
+    statistics: Statistics | PlanStatistics | None = None,
     rules: Sequence[Rule] = RULES,
     alternatives: Sequence[Rule] = ALTERNATIVES,
 ) -> Optimized:
@@ -102,7 +102,7 @@ def _walls(node: Node) -> Iterator[Node]:
 
 def _optimized(
     node: Node,
-    statistics: Statistics | None,
+    statistics: Statistics | PlanStatistics | None,
     rules: Sequence[Rule],
     alternatives: Sequence[Rule],
 ) -> Optimized:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, final
 
@@ -25,9 +26,11 @@ from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.to_stream import ToStream
 from anabranch.algebra.union import Union
+from anabranch.expressions.expression import Expression
 from anabranch.expressions.rewriting import conjuncts
 from anabranch.optimizer import characteristics
 from anabranch.optimizer.characteristics import Characteristics
+from anabranch.optimizer.origins import Origin, condition_key, origin_in
 from anabranch.optimizer.pushing import Columns
 from anabranch.optimizer.selectivity import VALUES, selectivity, values_of
 from anabranch.optimizer.statistics import SourceStatistics, Statistics
@@ -104,21 +107,35 @@ def of_join(kind: str, left: Estimate, right: Estimate, share: float) -> Estimat
     return Estimate(characteristics.united([pairs, *kept]), distinct)
 
 
-def share_of(join: Join, distinct: Mapping[str, float]) -> float:
-    """The part of all pairs that satisfies a join's predicate."""
-    share = 1.0
-    if join.predicate is not None:
-        for each in conjuncts(join.predicate):
-            share *= selectivity(each, distinct)
-    return share
+def share_of(
+    conditions: Sequence[Expression],
+    distinct: Mapping[str, float],
+    named: Origin,
+    shares: Mapping[str, float],
+) -> float:
+    """The part of all rows, or pairs, that satisfies some conditions: as measured, or a guess.
+
+    What was measured of them all counts; else of each, as if they had nothing to do with each
+    other.
+    """
+    if not shares:
+        return math.prod(selectivity(each, distinct) for each in conditions)
+    known = shares.get(condition_key(conditions, named))
+    if known is not None:
+        return known
+    return math.prod(
+        shares.get(condition_key([each], named), selectivity(each, distinct)) for each in conditions
+    )
 
 
-def of_operator(node: Node, given: list[Estimate]) -> Estimate:
-    """The output of an operator, given its inputs."""
+def of_operator(
+    node: Node, given: list[Estimate], shares: Mapping[str, float] | None = None
+) -> Estimate:
+    """The output of an operator, given its inputs and what was measured of conditions."""
     match node:
         case Filter(predicate=p):
             (one,) = given
-            share = selectivity(p, one.distinct)
+            share = share_of(conjuncts(p), one.distinct, origin_in(node.inputs), shares or {})
             return replace(one, stream=characteristics.filtered(one.stream, share))
         case Map(columns=columns):
             return replace(given[0], distinct=_named(columns, given[0]))
@@ -127,7 +144,9 @@ def of_operator(node: Node, given: list[Estimate]) -> Estimate:
             return replace(given[0], stream=characteristics.united(each))
         case Join(kind=kind):
             left, right = given
-            share = share_of(node, {**left.distinct, **right.distinct})
+            conditions = () if node.predicate is None else conjuncts(node.predicate)
+            distinct = {**left.distinct, **right.distinct}
+            share = share_of(conditions, distinct, origin_in(node.inputs), shares or {})
             return of_join(kind, left, right, share)
         case Aggregation(group_by=groups):
             (one,) = given

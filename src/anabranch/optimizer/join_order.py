@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final, final
@@ -12,11 +13,12 @@ from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.expressions.expression import Expression
 from anabranch.expressions.rewriting import conjoin, conjuncts, rebind
-from anabranch.optimizer.cost import Cost, CostModel, join_cost
+from anabranch.optimizer.cost import Cost, CostModel, join_cost, measured_buckets
 from anabranch.optimizer.equations import equation_of
-from anabranch.optimizer.estimates import Estimate, of_join
+from anabranch.optimizer.estimates import Estimate, of_join, share_of
 from anabranch.optimizer.failing import may_fail
-from anabranch.optimizer.selectivity import VALUES, selectivity
+from anabranch.optimizer.origins import Origin, origin_in
+from anabranch.optimizer.selectivity import VALUES
 
 MOST_EXACT: Final = 8
 """All orders of so many inputs are looked at; beyond, the next best pair is joined."""
@@ -43,6 +45,16 @@ class Tree:
     sides: tuple[Tree, Tree] | None = None
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """What joins of a chain are priced by: the chain, and what was measured of its conditions."""
+
+    chain: Chain
+    named: Origin
+    shares: Mapping[str, float]
+
+
 def reorder_joins(node: Node, model: CostModel) -> Node | None:
     """Join(Join(x, y, p), z, q) -> Join(x, Join(y, z, q), p) and the like (R-10.4, K17).
 
@@ -56,8 +68,9 @@ def reorder_joins(node: Node, model: CostModel) -> Node | None:
         Tree(frozenset([index]), model.estimate(each), Cost())
         for index, each in enumerate(chain.inputs)
     ]
+    pricing = Pricing(chain, origin_in(chain.inputs), model.statistics.shares)
     exact = len(leaves) <= MOST_EXACT
-    best = _cheapest(leaves, chain) if exact else _greedy(leaves, chain)
+    best = _cheapest(leaves, pricing) if exact else _greedy(leaves, pricing)
     return _in_order(_built(best, chain), chain.names)
 
 
@@ -100,7 +113,7 @@ def _only_drops(map_: Map) -> bool:
     return all(each.is_column == name for name, each in map_.columns)
 
 
-def _cheapest(leaves: Sequence[Tree], chain: Chain) -> Tree:
+def _cheapest(leaves: Sequence[Tree], pricing: Pricing) -> Tree:
     """Dynamic programming over all sets of inputs."""
     best: dict[frozenset[int], Tree] = {leaf.inputs: leaf for leaf in leaves}
     everything = range(len(leaves))
@@ -110,14 +123,14 @@ def _cheapest(leaves: Sequence[Tree], chain: Chain) -> Tree:
                 tree
                 for left, right in _halves(chosen)
                 if left in best and right in best
-                for tree in [_join(best[left], best[right], chain)]
+                for tree in [_join(best[left], best[right], pricing)]
                 if tree is not None
             ]
             if trees:
                 best[chosen] = min(trees, key=lambda tree: tree.cost.weight)
     whole = frozenset(everything)
     # What no condition connects is multiplied at the end.
-    return best[whole] if whole in best else _greedy(leaves, chain)
+    return best[whole] if whole in best else _greedy(leaves, pricing)
 
 
 def _halves(chosen: frozenset[int]) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
@@ -129,14 +142,18 @@ def _halves(chosen: frozenset[int]) -> Iterator[tuple[frozenset[int], frozenset[
             yield left, chosen - left
 
 
-def _greedy(leaves: Sequence[Tree], chain: Chain) -> Tree:
+def _greedy(leaves: Sequence[Tree], pricing: Pricing) -> Tree:
     """Join the cheapest pair, again and again; products last."""
     trees = list(leaves)
     while len(trees) > 1:
-        pairs = [(left, right, _join(left, right, chain)) for left, right in combinations(trees, 2)]
+        pairs = [
+            (left, right, _join(left, right, pricing)) for left, right in combinations(trees, 2)
+        ]
         connected = [(left, right, tree) for left, right, tree in pairs if tree is not None]
         if not connected:
-            connected = [(left, right, _product(left, right)) for left, right, _ in pairs]
+            connected = [
+                (left, right, _combined(left, right, [], pricing)) for left, right, _ in pairs
+            ]
         left, right, tree = min(connected, key=lambda found: found[2].cost.weight)
         at = trees.index(left)
         trees = [each for each in trees if each is not left and each is not right]
@@ -144,24 +161,19 @@ def _greedy(leaves: Sequence[Tree], chain: Chain) -> Tree:
     return trees[0]
 
 
-def _join(left: Tree, right: Tree, chain: Chain) -> Tree | None:
+def _join(left: Tree, right: Tree, pricing: Pricing) -> Tree | None:
     """Both trees joined by the conditions that connect them; None if there are none."""
-    conditions = _new_conditions(chain, left, right)
-    return _combined(left, right, conditions) if conditions else None
+    conditions = _new_conditions(pricing.chain, left, right)
+    return _combined(left, right, conditions, pricing) if conditions else None
 
 
-def _product(left: Tree, right: Tree) -> Tree:
-    return _combined(left, right, [])
-
-
-def _combined(left: Tree, right: Tree, conditions: Sequence[Expression]) -> Tree:
+def _combined(left: Tree, right: Tree, conditions: Sequence[Expression], by: Pricing) -> Tree:
     distinct = {**left.estimate.distinct, **right.estimate.distinct}
-    share, buckets = 1.0, 1.0
-    for each in conditions:
-        share *= selectivity(each, distinct)
-        pair = equation_of(each)
-        if pair is not None:
-            buckets *= max(distinct.get(name, VALUES) for name in pair)
+    share = share_of(conditions, distinct, by.named, by.shares)
+    buckets = measured_buckets(conditions, by.named, by.shares) if conditions else 1.0
+    if buckets is None:
+        pairs = [pair for each in conditions if (pair := equation_of(each)) is not None]
+        buckets = math.prod(max(distinct.get(name, VALUES) for name in pair) for pair in pairs)
     estimate = of_join("inner", left.estimate, right.estimate, share)
     own = join_cost(left.estimate, right.estimate, buckets, estimate.stream.rate)
     cost = left.cost + right.cost + own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
@@ -30,6 +30,9 @@ from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.time import Time
 
 StageState = tuple[Trace, ...]
+
+Observe = Callable[[EventBatch, Trace | None], None]
+"""Is told, operator by operator, of the rows that one hands on, and of what it remembers."""
 
 GUARD: Final = "guard"
 """What stages are called that guard an output; see `swap.py`."""
@@ -87,14 +90,17 @@ class Stage:
         *,
         by_event: bool = False,
         late: EventBatch | None = None,
+        observe: Observe | None = None,
     ) -> pa.RecordBatch:
         """Run an edge's chain, then bring the rows into the form the exchange carries.
 
         Rows of a stage without a key have no id, or with `by_event` that of their event. `late`
-        rows have passed the chain already.
+        rows have passed the chain already. `observe` is told of every step.
         """
         for step in self.edges[edge].chain:
             batch = step.apply(batch)
+            if observe is not None:
+                observe(batch, None)
         if late is not None and len(late):
             batch = EventBatch.concat([batch, late])
         side = self.edges[edge].side
@@ -173,15 +179,24 @@ class Stage:
                 yield Command(verb=command.verb, source=command.copy, value=command.value)
 
     def step(
-        self, state: StageState, arrived: Arrived, progress: Progress
+        self,
+        state: StageState,
+        arrived: Arrived,
+        progress: Progress,
+        observe: Observe | None = None,
     ) -> tuple[StageState, EventBatch]:
-        """Take in one batch, given per side, and how far the sides have come."""
+        """Take in one batch, given per side, and how far the sides have come.
+
+        `observe` is told of every kernel.
+        """
         traces, kernels = list(state), self.kernels
         after: list[Trace] = []
         if self._head is not None:
             trace, batch = self._head.advance(traces.pop(0), arrived, progress)
             after.append(trace)
             kernels = kernels[1:]
+            if observe is not None:
+                observe(batch, trace)
         else:
             batch = unpack_events(arrived[0], self._arriving_schema(), progress.least)
         for kernel in kernels:
@@ -193,6 +208,8 @@ class Stage:
             else:
                 assert isinstance(kernel, Stateless)
                 batch = kernel.apply(batch).with_stable(kernel.promise(batch.stable))
+            if observe is not None:
+                observe(batch, after[-1] if isinstance(kernel, Stateful) else None)
         return tuple(after), batch
 
     def guarded(

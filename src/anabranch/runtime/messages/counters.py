@@ -12,6 +12,7 @@ from typing import Literal, final
 from anabranch.kernels.contract.command import Command
 from anabranch.model.record import OMITTED
 from anabranch.model.time import BEGINNING
+from anabranch.runtime.messages.measured import EdgeCounters, OperatorCounters, SourceSample
 
 
 @final
@@ -70,6 +71,9 @@ class StageCounters:
         report: What its operators noticed, for people.
         state_bytes: How many bytes the files of its state have; a manifest does not say it.
         seconds: How long its steps took; a manifest does not say it either.
+        operators: What each of its kernels did, in order; no manifest says it.
+        edges: What came through each of its edges; shard 0 tells of that, and no manifest.
+        samples: What the rows of the sources are like that are counted here, likewise.
     """
 
     stage: str
@@ -84,15 +88,32 @@ class StageCounters:
     report: Mapping[str, object] = field(default_factory=dict, metadata=OMITTED)
     state_bytes: int = field(default=0, metadata=OMITTED)
     seconds: Mapping[str, float] = field(default_factory=dict, metadata=OMITTED)
+    operators: tuple[OperatorCounters, ...] = field(default=(), metadata=OMITTED)
+    edges: tuple[EdgeCounters, ...] = field(default=(), metadata=OMITTED)
+    samples: Mapping[str, SourceSample] = field(default_factory=dict, metadata=OMITTED)
 
     @property
     def failed_windows(self) -> int:
         """For how many windows user operators gave no results."""
         return failed_windows_in(self.report)
 
-    def measured(self, state_bytes: int, seconds: Mapping[str, float]) -> StageCounters:
+    def measured(
+        self,
+        state_bytes: int,
+        seconds: Mapping[str, float],
+        operators: tuple[OperatorCounters, ...] = (),
+        edges: tuple[EdgeCounters, ...] = (),
+        samples: Mapping[str, SourceSample] | None = None,
+    ) -> StageCounters:
         """The same, once the state is stored."""
-        return replace(self, state_bytes=state_bytes, seconds=seconds)
+        return replace(
+            self,
+            state_bytes=state_bytes,
+            seconds=seconds,
+            operators=operators,
+            edges=edges,
+            samples=samples or {},
+        )
 
 
 def failed_windows_in(report: Mapping[str, object]) -> int:

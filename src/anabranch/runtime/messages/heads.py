@@ -24,6 +24,7 @@ from anabranch.errors import EngineError
 from anabranch.kernels.contract.command import Command
 from anabranch.model.record import OMITTED, REPORT, plain, record
 from anabranch.runtime.messages.counters import StageCounters
+from anabranch.runtime.messages.measured import EdgeCounters, SourceSample
 
 
 @final
@@ -93,6 +94,8 @@ class SourceHead:
         ordered: Whether rows have positions to be late by.
         copies: What it has read of which copy, by number, where the source has copies.
         delivered: What of it is in the output already, where the sender delivers.
+        sample: What the rows are like; None where no event begins.
+        sent: What goes through the edge that this head is for, counted step by step.
     """
 
     source: str
@@ -106,6 +109,8 @@ class SourceHead:
     ordered: bool = field(default=True, metadata=OMITTED)
     copies: Mapping[int, CopyReport] = field(default_factory=dict, metadata=OMITTED)
     delivered: DeliveredRows | None = field(default=None, metadata=OMITTED)
+    sample: SourceSample | None = field(default=None, metadata=OMITTED)
+    sent: EdgeCounters | None = field(default=None, metadata=OMITTED)
 
 
 @final
@@ -134,11 +139,13 @@ class StageHead:
         stable: How far its output is settled.
         stable_before: How far it was after the batch before.
         counters: What it has counted, behind what shards before it have told it.
+        sent: What goes through the edge that this head is for, counted step by step.
     """
 
     stable: int
     stable_before: int
     counters: tuple[StageCounters, ...]
+    sent: EdgeCounters | None = field(default=None, metadata=OMITTED)
 
 
 @final

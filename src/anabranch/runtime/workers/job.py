@@ -24,10 +24,12 @@ from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.elements.exchange import Parcel, address
 from anabranch.runtime.messages.heads import DeliveredRows, SourceHead, StageHead, TimeHead
+from anabranch.runtime.messages.measured import EdgeCounters
 from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home
 from anabranch.runtime.store.state_store import KEEP, Manifest, ShardStore
+from anabranch.runtime.workers.observing import Observer
 from anabranch.runtime.workers.part_log import PartLog, PastJob
 
 Delivery = Literal["ship", "log", "rows", "nothing"]
@@ -81,6 +83,8 @@ class Job:
             This may change whenever a query is started.
         unordered: The sources whose rows have no order within a batch: DataFrames.
         past: How the past of the query is kept; None: it is not.
+        sampled: Per source the columns whose values are counted, as a sample tells.
+        measures: Whether operators are measured.
     """
 
     plan: PhysicalPlan
@@ -95,6 +99,8 @@ class Job:
     tasks: int = 0
     unordered: frozenset[str] = frozenset()
     past: PastJob | None = None
+    sampled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    measures: bool = True
 
     @property
     def notes_lineage(self) -> bool:
@@ -212,18 +218,32 @@ class Job:
             wanted = with_columns_of(batch, self._edge(route).columns)
             stage = self.plan.stages[route.target]
             rows, sent_head = wanted, head
+            observer = Observer() if self.measures else None
             more = None if late is None else late.through(self.plan, route.target, route.edge)
             at_once = isinstance(head, SourceHead) and self.goes_out_at_once(route)
             if deliver is not None and at_once:
                 assert isinstance(head, SourceHead)
                 for step in stage.edges[route.edge].chain:
                     rows = step.apply(rows)
+                    if observer is not None:
+                        observer(rows)
                 if more is not None:
                     rows = EventBatch.concat([rows, more])
                 sent_head = replace(head, delivered=deliver(rows, route, message))
                 rows, more = wanted.where(np.zeros(len(wanted), np.bool_)), None
+            delivered = observer is not None and sent_head is not head
+            prepared = stage.prepare(
+                route.edge,
+                rows,
+                by_event=route.by_event,
+                late=more,
+                observe=None if delivered else observer,
+            )
+            if observer is not None and not isinstance(sent_head, TimeHead):
+                sent = EdgeCounters(len(wanted), tuple(observer.steps))
+                sent_head = replace(sent_head, sent=sent)
             yield from address(
-                stage.prepare(route.edge, rows, by_event=route.by_event, late=more),
+                prepared,
                 sent_head,
                 target=route.target,
                 edge=route.edge,

@@ -27,10 +27,12 @@ from anabranch.runtime.messages.heads import (
     SourceHead,
     TimeHead,
 )
+from anabranch.runtime.messages.measured import SourceSample
 from anabranch.runtime.sources.files.reader import FileSplit, read_corrections, read_split
 from anabranch.runtime.sources.late import judge, reached
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.workers.job import Job, Outlet
+from anabranch.runtime.workers.observing import sample_of
 from anabranch.runtime.workers.part_log import PartLog
 from anabranch.runtime.workers.stage_task import deliver_part
 
@@ -100,6 +102,7 @@ class Outbox:
             skipped=counts.skipped,
             ordered=counts.ordered,
             copies=counts.copies,
+            sample=self._sample(rows),
         )
         yield from pack(
             self._job.parcels(
@@ -116,6 +119,13 @@ class Outbox:
         self.has_to_speak = False
         self._waiting.clear()
         self._late.clear()
+
+    def _sample(self, rows: EventBatch) -> SourceSample | None:
+        """What the rows are like."""
+        if not self._job.measures or not len(rows):
+            return None
+        points = self._job.plan.sources[self._source].only_points
+        return sample_of(rows, self._job.sampled.get(self._source, ()), points=points)
 
     def _deliver(self, output: EventBatch, route: Outlet, number: int) -> DeliveredRows:
         sender = (route.edge, self._part, number)

@@ -16,6 +16,7 @@ from anabranch.kernels.contract.kernel import Arrived
 from anabranch.kernels.contract.packed_events import pack_events, packed_schema
 from anabranch.kernels.contract.prepared import check_prepared
 from anabranch.kernels.plan.address import Address
+from anabranch.kernels.plan.stage import Stage
 from anabranch.model.batch import EventBatch
 from anabranch.model.lifetimes import lifetimes_of
 from anabranch.model.netting import net
@@ -30,11 +31,13 @@ from anabranch.runtime.messages.heads import (
     OutputSummary,
     StageHead,
 )
+from anabranch.runtime.messages.measured import OperatorCounters
 from anabranch.runtime.sources.files.log_folder import write_part
 from anabranch.runtime.store.phases import reached
 from anabranch.runtime.workers.counting import count_sources, delivered_before
 from anabranch.runtime.workers.guarding import exchanged_state, guarded_rows
-from anabranch.runtime.workers.job import Job
+from anabranch.runtime.workers.job import Job, is_keyed
+from anabranch.runtime.workers.observing import Observer, edges_of, keys_in, samples_of
 from anabranch.runtime.workers.own_settings import own_settings
 from anabranch.runtime.workers.stage_progress import commands_in, source_progress, stage_progress
 
@@ -100,8 +103,9 @@ def _step(
         arrived, progress = guarded_rows(
             job, stage_index, shard, batch, state, arrived, progress, commands
         )
+    observer = Observer() if job.measures else None
     with own_settings():
-        state, output = stage.step(state, arrived, progress)
+        state, output = stage.step(state, arrived, progress, observer)
     output = netted(output) if job.nets(stage_index) else ordered(output)
     stepped = time.perf_counter()
     delivered = sum(each.rows for each in delivered_before(job, stage_index, shard, parcels))
@@ -135,13 +139,31 @@ def _step(
         "step": round(stepped - gathered, 4),
         "store": round(time.perf_counter() - stepped, 4),
     }
-    counters = counters.measured(sum(file.bytes for file in after.files()), seconds)
+    counters = counters.measured(
+        sum(file.bytes for file in after.files()),
+        seconds,
+        _operators(observer, stage, arrived),
+        edges_of(parcels, len(stage.edges)) if job.measures and shard == 0 else (),
+        samples_of(parcels) if shard == 0 else {},
+    )
     # Shard 0 hands on what it hears; it hears from all shards before it.
     heads = [parcel.head for parcel in parcels if shard == 0]
     heard = [each for head in heads if isinstance(head, StageHead) for each in head.counters]
     last = int(before.stable if before else BEGINNING)
     head = StageHead(stable=int(output.stable), stable_before=last, counters=(*heard, counters))
     return output, head
+
+
+def _operators(
+    observer: Observer | None, stage: Stage, arrived: Arrived
+) -> tuple[OperatorCounters, ...]:
+    """What the kernels did; the first one of a stage with keys tells how many there were."""
+    if observer is None or not observer.steps:
+        return ()
+    first, *others = observer.steps
+    if is_keyed(stage):
+        first = replace(first, keys=round(keys_in(arrived), 1))
+    return (first, *others)
 
 
 def deliver_part(
