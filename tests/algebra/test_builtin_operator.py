@@ -22,6 +22,7 @@ from anabranch.algebra.modules.user_operator import WINDOW
 from anabranch.algebra.source import Source
 from anabranch.errors import OperatorError, PlanError, StreamError
 from anabranch.expressions.expression import Expression
+from anabranch.model.payload import freeze
 from anabranch.model.time import Duration
 from anabranch.testing.arrow_values import arrow_types, arrow_values
 
@@ -32,6 +33,8 @@ NAN, INF = math.nan, math.inf
 def call_of(
     function: Function, kind: pa.DataType, *, distinct: bool = False, fraction: float = 0.5
 ) -> AggregateCall:
+    if function in ("max_by", "min_by"):
+        kind = pa.struct([("by", kind), ("value", kind)])
     return AggregateCall(
         function=function,
         argument=Expression.column("x", pa.schema([("x", kind)])),
@@ -67,7 +70,7 @@ def assert_same(found: dict[int, Any], expected: dict[int, Any]) -> None:
         if isinstance(value, float) and math.isnan(value):
             assert math.isnan(found[window]), window
         else:
-            assert found[window] == value, window
+            assert freeze(found[window]) == freeze(value), window
 
 
 @st.composite
@@ -97,7 +100,7 @@ def test_many_windows_mean_what_each_means_alone(data: st.DataObject) -> None:
     assert call.argument is not None
     windows, drawn = data.draw(columns(call.argument.type))
     values = pa.array(drawn, call.argument.type)
-    present = [_once(value) for value in values.to_pylist()]
+    present = [_once(freeze(value)) for value in values.to_pylist()]
     try:
         expected = by_definition(call, windows, present)
         pa.array(list(expected.values()), call.type)
@@ -213,7 +216,8 @@ def test_a_window_without_events_counts_nothing(function: Function) -> None:
     call = call_of(function, pa.string() if function == "string_agg" else pa.int64())
     module, _ = builtin_operator(call)
     assert module.on_empty == (call.denote([]),)
-    assert module.on_empty == ((0,) if "count" in function else (None,))
+    nothing = () if "collect" in function else 0 if "count" in function else None
+    assert module.on_empty == (nothing,)
     assert len(pickle.dumps(module.code)) < 500
 
 

@@ -181,3 +181,20 @@ def test_the_page_lists_the_functions_of_the_table() -> None:
     sections = [section.split("\n\n")[1] for section in listed.split("### ")[1:]]
     named = [re.findall(r"`([a-z0-9_]+)`", section) for section in sections]
     assert named == [sorted(group) for group in GROUPS.values()]
+
+
+def test_a_day_in_a_time_zone_follows_its_summer_time() -> None:
+    schema = pa.schema([("at", pa.timestamp("us", "UTC"))])
+    instants = ["2026-03-28T22:59:00", "2026-03-28T23:00:00", "2026-03-29T21:59:00"]
+    at = pa.array(instants).cast(pa.timestamp("us")).cast(schema.field(0).type)
+    text = "cast(date(from_utc_timestamp(at, 'Europe/Berlin')) as string)"
+    rows = pa.RecordBatch.from_arrays([at], schema=schema)
+    (found,) = evaluate_all([Expression.parse(text, schema)], rows, 3)
+    assert found.to_pylist() == ["2026-03-28", "2026-03-29", "2026-03-29"]
+
+
+def test_a_time_zone_that_does_not_exist_is_refused_with_names_that_are_near() -> None:
+    schema = pa.schema([("at", pa.timestamp("us", "UTC"))])
+    with pytest.raises(QueryError, match="there is no time zone 'Europe/Berln'") as caught:
+        Expression.parse("from_utc_timestamp(at, 'Europe/Berln')", schema)
+    assert "'Europe/Berlin'" in caught.value.hint

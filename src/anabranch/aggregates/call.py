@@ -131,12 +131,16 @@ class AggregateCall:
     @property
     def label(self) -> str:
         """`count(DISTINCT bidderID)`."""
-        argument = "*" if self.argument is None else self.argument.sql
+        argument = "*" if self.argument is None else self._shown(self.argument)
         if self.fraction is not None:
             argument += f", {self.fraction}"
         if self.separator is not None:
             argument += f", {_quoted(self.separator)}"
         return f"{self.function}({'DISTINCT ' if self.distinct else ''}{argument})"
+
+    def _shown(self, argument: Expression) -> str:
+        shown = self.definition.shown
+        return argument.sql if shown is None else shown(argument)
 
     def denote(self, values: Weighted) -> Any:
         """The aggregate of values with multiplicities, NULLs among them (`*`: any values)."""

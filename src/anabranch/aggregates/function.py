@@ -13,6 +13,7 @@ from anabranch.aggregates.lanes import LaneView, Need, OrderedValues, ValueLane
 from anabranch.aggregates.multiset import Weighted
 from anabranch.aggregates.sql import SqlCall, SqlForm, SqlReading, read_one_argument
 from anabranch.aggregates.weighing import Weighing
+from anabranch.expressions.expression import Expression
 
 
 @final
@@ -46,6 +47,7 @@ class AggregateFunction:
         aliases: Other names in SQL.
         forms: What the parser of SQL makes of it.
         read: What a call in SQL says.
+        shown: How its argument is written in labels, where that is not the argument itself.
         takes: Whether it works on values of a type.
         gives: The type of the result for a type of the argument.
         hint: What to do about an argument of a type that it does not take.
@@ -71,13 +73,14 @@ class AggregateFunction:
     meaning: Callable[[Weighted, Parameters], Any]
     aliases: tuple[str, ...] = ()
     read: Callable[[SqlCall], SqlReading] = read_one_argument
+    shown: Callable[[Expression], str] | None = None
     hint: str = "cast the argument, or choose another column"
     parameters: tuple[str, ...] = ()
     star: bool = False
     distinct: bool = False
     counts_once: bool = False
     ignores_duplicates: bool = False
-    empty: int | None = None
+    empty: int | tuple[()] | None = None
     may_overflow: Callable[[pa.DataType], bool] = never
     lanes: tuple[Need, ...] | Callable[[Parameters], tuple[Need, ...]] = ()
     finish: Callable[[LaneView, Parameters], pa.Array] | None = None

@@ -41,6 +41,13 @@ def is_ordered(kind: pa.DataType) -> bool:
     return any(test(kind) for test in _ORDERED)
 
 
+def is_comparable(kind: pa.DataType) -> bool:
+    """Values with an order, and structs of them, which are compared field by field."""
+    if pa.types.is_struct(kind):
+        return kind.num_fields > 0 and all(is_comparable(field.type) for field in kind)
+    return is_ordered(kind) or bool(pa.types.is_null(kind))
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Strings."""
     return any(test(kind) for test in _STRINGS)
@@ -67,6 +74,11 @@ def one_text(kind: pa.DataType) -> pa.DataType:
     """The result is a text."""
     del kind
     return pa.string()
+
+
+def list_of(kind: pa.DataType) -> pa.DataType:
+    """The result is an array of the values."""
+    return pa.list_(pa.field("element", kind))
 
 
 def scale_of(kind: pa.DataType) -> int:

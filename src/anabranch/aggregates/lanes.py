@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from anabranch.aggregates.value_groups import Floats, Ints, Mask, as_numbers
 from anabranch.model.numbers.exact_numbers import Exact
+from anabranch.model.numbers.struct_order import StructOrder
 
 
 @final
@@ -174,6 +175,8 @@ class OrderedValues:
 def _equals_next(values: pa.Array) -> Mask:
     """Whether each value but the last equals the next one."""
     numbers = as_numbers(values)
+    if pa.types.is_struct(values.type):
+        numbers = StructOrder.of(values).encode(values)
     if numbers is None:
         same: Mask = pc.equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False)
         return same

@@ -29,6 +29,15 @@ def nan_last(value: Any) -> tuple[bool, Any]:
     return (is_nan, 0 if is_nan else value)
 
 
+def field_by_field(value: Any) -> tuple[Any, ...]:
+    """A sort key for structs, too: NULL comes first, NaN last."""
+    if value is None:
+        return (0,)
+    if isinstance(value, tuple):
+        return (1, *(field_by_field(part) for part in value))
+    return (1, *nan_last(value))
+
+
 def exact_sum(values: Weighted) -> Fraction:
     """The sum of finite numbers, without rounding."""
     return Fraction(sum(Fraction(value) * count for value, count in values))

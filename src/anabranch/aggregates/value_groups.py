@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from anabranch.model.numbers.digits import Digits, DigitWindow, carry, relieve
 from anabranch.model.numbers.exact_numbers import Exact
 from anabranch.model.numbers.hashing import stable_hash
+from anabranch.model.numbers.struct_order import StructOrder
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -75,6 +76,8 @@ class ValueGroups:
     def ordered(self) -> ValueGroups:
         """The same, the smallest value of each group first; NaN is the largest."""
         numbers = as_numbers(self.values)
+        if pa.types.is_struct(self.values.type):
+            numbers = StructOrder.of(self.values).encode(self.values)
         if numbers is not None:
             order = pa.array(np.lexsort((numbers, self.owners)))
         else:

@@ -8,6 +8,7 @@ from typing import final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from anabranch.aggregates.function import AggregateFunction, Parameters
 from anabranch.aggregates.lanes import LaneView, OrderedValues, Rank, Statistic, ValueLane
@@ -36,7 +37,12 @@ def over_windows(
         assert function.finish is not None
         found = function.finish(WindowLanes(groups, text), parameters)
     spread = groups.spread(found) if len(found) else pa.nulls(groups.length, kind)
-    return spread if function.empty is None else spread.fill_null(function.empty)
+    return spread if function.empty is None else pc.coalesce(spread, _constant(function, kind))
+
+
+def _constant(function: AggregateFunction, kind: pa.DataType) -> pa.Scalar:
+    """The result where there is no value."""
+    return pa.scalar([] if function.empty == () else function.empty, kind)
 
 
 def _in_order(groups: ValueGroups) -> OrderedValues:

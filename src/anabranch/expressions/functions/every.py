@@ -13,6 +13,7 @@ from anabranch.expressions.functions.patterns import PATTERNS
 from anabranch.expressions.functions.signature import Function
 from anabranch.expressions.functions.texts import TEXTS
 from anabranch.expressions.functions.times import TIMES
+from anabranch.expressions.functions.zones import ZONES
 
 GROUPS: Final[Mapping[str, Mapping[str, Function]]] = {
     "conditions": CONDITIONS,
@@ -20,7 +21,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Function]]] = {
     "texts": TEXTS,
     "patterns": PATTERNS,
     "hashes": HASHES,
-    "times": TIMES,
+    "times": {**TIMES, **ZONES},
     "collections": COLLECTIONS,
 }
 

@@ -14,6 +14,7 @@ from anabranch.kernels.aggregate.holistic import same_values
 from anabranch.kernels.aggregate.measures import Measures
 from anabranch.kernels.columns.grouped import Ints, Mask
 from anabranch.kernels.trace.timeline import TimelineRevision
+from anabranch.model.numbers.hashing import stable_hash
 
 
 @final
@@ -62,6 +63,10 @@ def not_distinct(a: pa.Array, b: pa.Array) -> Mask:
     b = b.cast(a.type)
     if pa.types.is_null(a.type):
         return np.ones(len(a), np.bool_)
+    if pa.types.is_nested(a.type):
+        hashes = (stable_hash([each], len(each), salt) for each in (a, b) for salt in (0, 1))
+        one, one_more, other, other_more = hashes
+        return np.asarray((one == other) & (one_more == other_more))
     if pa.types.is_floating(a.type):
         x = a.fill_null(0.0).to_numpy(zero_copy_only=False)
         y = b.fill_null(0.0).to_numpy(zero_copy_only=False)

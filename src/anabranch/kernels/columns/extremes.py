@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from anabranch.kernels.columns.codes import code_of, value_of
 from anabranch.kernels.columns.grouped import Ints
+from anabranch.model.numbers.struct_order import StructOrder
 
 NONE: Final = np.int64(-(2**63))
 """The code of "nothing is there"."""
@@ -59,6 +60,7 @@ class Codec:
     kind: pa.DataType
     smallest: bool
     ranked: pa.Array | None
+    structs: StructOrder | None = None
 
     @staticmethod
     def of(kind: pa.DataType, smallest: bool, values: Sequence[pa.Array]) -> Codec:
@@ -66,6 +68,9 @@ class Codec:
         if _natural(kind) and not any(_near_the_limits(part, kind) for part in values):
             return Codec(kind, smallest, None)
         every = pa.concat_arrays([part.cast(kind) for part in values]) if values else None
+        if pa.types.is_struct(kind):
+            known = pa.array([], kind) if every is None else every
+            return Codec(kind, smallest, None, StructOrder.of(known))
         distinct = pc.unique(every).drop_null() if every is not None else pa.array([], kind)
         order = pc.sort_indices(distinct)
         return Codec(kind, smallest, distinct.take(order))
@@ -73,7 +78,9 @@ class Codec:
     def encode(self, values: pa.Array) -> Ints:
         """Codes of values; null becomes NULL."""
         missing = values.is_null().to_numpy(zero_copy_only=False)
-        if self.ranked is not None:
+        if self.structs is not None:
+            codes = self.structs.encode(values)
+        elif self.ranked is not None:
             found = pc.index_in(values, value_set=self.ranked, skip_nulls=True)
             codes = found.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         else:
@@ -86,6 +93,8 @@ class Codec:
         """Values of codes; NONE and NULL become null."""
         missing = codes <= NULL
         plain = np.where(missing, 0, ~codes if self.smallest else codes)
+        if self.structs is not None:
+            return self.structs.decode(plain, missing)
         if self.ranked is not None:
             return self.ranked.take(pa.array(plain, mask=missing))
         return value_of(plain, missing, self.kind)

@@ -83,7 +83,7 @@ def _stray(node: exp.Expr, kept: bool) -> Refusal | None:
     """What is used in some places only, and stands in another one."""
     above = node.parent
     if isinstance(node, exp.Order) and node.this is not None:
-        if not isinstance(above, exp.GroupConcat):
+        if not isinstance(above, exp.GroupConcat | exp.ArrayAgg):
             return Refusal(
                 "an order inside this aggregate is not supported",
                 "leave it out: the values of a snapshot have no order",
