@@ -175,3 +175,20 @@ def test_all_shards_of_all_stages_hear_of_it(sharded: Callable[..., Any]) -> Non
     # It does not go back.
     assert runner.step({"one": nothing}, commands=[replace(command, value=3)]).stable == 7
     assert runner.step({"one": nothing}).stable == 7
+
+
+@pytest.mark.parametrize("verb", ["attach", "detach", "rejoin"])
+def test_only_inputs_of_a_merge_come_and_go(verb: str) -> None:
+    known = {"s": True, "many": True}
+    content = {"verb": verb, "source": "s"}
+    with pytest.raises(PlanError, match="the query has no merge"):
+        command_of(content, known, {}, inputs=())
+    with pytest.raises(PlanError, match="no merge of the query has an input 's'") as raised:
+        command_of(content, known, {}, inputs=("left", "right"))
+    assert raised.value.hint == "there are left, right"
+    # An input may be a query with a name, which is no source.
+    assert command_of({"verb": verb, "source": "left"}, known, {}, ("left", "right")).source
+    copy = {"verb": verb, "source": "many", "copy": "a"}
+    assert command_of(copy, known, {"many": ["a"]}, inputs=()).copy == "a"
+    # Of a checkpoint of an earlier version nobody knows.
+    assert command_of(content, known, {}).source == "s"

@@ -33,7 +33,9 @@ from anabranch.runtime.query.metrics import BatchMetrics, batch_metrics
 from anabranch.runtime.query.prometheus import QueryCollector
 from anabranch.runtime.query.run import Committed, Run
 from anabranch.runtime.sinks.sinks import MemorySink, ShardResult
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.sources.files.planned_batch import copy_names
+from anabranch.runtime.sources.files.reader import read_split
 from anabranch.runtime.store.control import Control, ControlFolder
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.workers.file_task import FileJob
@@ -318,3 +320,61 @@ def test_only_a_merge_reads_copies() -> None:
     for node in (source, filtered, Union(inputs=(source, other)), Distinct(input=source)):
         with pytest.raises(PlanError, match="'s' is several copies"):
             compile_plan(node)
+
+
+def test_a_copy_that_lacks_a_batch_is_said_once_and_causes_no_batches(copies: Copies) -> None:
+    append_log(copies.places / "a", [point(1), Stable(3)])
+    append_log(copies.places / "a", [point(4), Stable(6)])
+    append_log(copies.places / "a", [point(7), Stable(9)])
+    append_log(copies.places / "b", [point(1), Stable(3)])
+    (copies.places / "a" / "_log" / "1.json").unlink()
+    assert copies.step() == {0: [1], 1: [1]}
+    assert "batch 1 of the log was removed" in copies.metrics()["a"]["problem"]
+    for _ in range(3):
+        assert copies.step() is None
+    copies.restart()
+    assert copies.step() is None
+    append_log(copies.places / "b", [point(4), Stable(6)])
+    assert copies.step() == {1: [4]}
+    assert "batch 1 of the log was removed" in copies.metrics()["a"]["problem"]
+    assert copies.step() is None
+
+
+def test_a_copy_that_cannot_be_read_is_tried_again_when_it_has_changed(
+    copies: Copies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append_log(copies.places / "a", [point(1), Stable(3)])
+    [part] = list((copies.places / "a").glob("*.parquet"))
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-9])
+    assert copies.step() == {}
+    tries: list[str] = []
+
+    def counted(source: Any, split: Any, columns: Any) -> Any:
+        tries.append(split.path)
+        return read_split(source, split, columns)
+
+    monkeypatch.setattr("anabranch.runtime.sources.files.copy_book.read_split", counted)
+    for _ in range(5):
+        copies.step()
+    assert tries == [str(part)]
+    part.write_bytes(whole)
+    assert copies.step() == {0: [1]}
+    assert "problem" not in copies.metrics()["a"]
+
+
+def test_a_copy_that_was_begun_anew_from_another_one_is_read_from_its_beginning(
+    copies: Copies,
+) -> None:
+    for number in range(3):
+        append_log(copies.places / "a", [point(3 * number + 1), Stable(3 * number + 3)])
+    assert copies.step() == {0: [1, 4, 7]}
+    about = LogFolder(str(copies.places / "a")).record()
+    assert about is not None
+    shutil.rmtree(copies.places / "a")
+    # The same query, and more batches than were read of its predecessor.
+    again = LogFolder(str(copies.places / "a"))
+    again.create(SCHEMA, query=about.query, clock=about.clock, since=20, made="again")
+    again.commit(7, 20, [])
+    assert copies.step() == {}
+    assert copies.promised == {"a": 20}

@@ -129,6 +129,28 @@ class MergePolicy:
         return f"inserts {inserts}, adjusts {self.adjusts}{lag}{divergence}"
 
 
+def refuse_case(case: str | None, policy: MergePolicy) -> None:
+    """Refuse a case that there is not, or that does not go with a policy.
+
+    Raises:
+        PlanError: It is one of these.
+    """
+    if case is not None and case not in CASES:
+        raise PlanError(f"there is no case '{case}'", hint=f"use {', '.join(CASES)}")
+    if case in ORDERED and policy.inserts != "first":
+        raise PlanError(
+            f"as {case}, a merge emits an event as soon as any input has it",
+            where=f"inserts {policy.inserts}",
+            hint="merge as r3 or r4, which is always right, or keep inserts 'first'",
+        )
+    if case in ORDERED and policy.divergence != "warn":
+        raise PlanError(
+            f"as {case}, a merge remembers too little to notice contradictions",
+            where=f"divergence {policy.divergence}",
+            hint="merge as r3 or r4, which compare what copies settle, or keep 'warn'",
+        )
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge(Node):
@@ -167,20 +189,7 @@ class Merge(Node):
                 where=", ".join(self.names),
                 hint="every input needs a name of its own",
             )
-        if self.case is not None and self.case not in CASES:
-            raise PlanError(f"there is no case '{self.case}'", hint=f"use {', '.join(CASES)}")
-        if self.case in ORDERED and self.policy.inserts != "first":
-            raise PlanError(
-                f"as {self.case}, a merge emits an event as soon as any input has it",
-                where=f"inserts {self.policy.inserts}",
-                hint="merge as r3 or r4, which is always right, or keep inserts 'first'",
-            )
-        if self.case in ORDERED and self.policy.divergence != "warn":
-            raise PlanError(
-                f"as {self.case}, a merge remembers too little to notice contradictions",
-                where=f"divergence {self.policy.divergence}",
-                hint="merge as r3 or r4, which compare what copies settle, or keep 'warn'",
-            )
+        refuse_case(self.case, self.policy)
         first = columns_of(self.inputs[0].schema)
         for name, node in zip(self.names, self.inputs):
             if columns_of(node.schema) != first:

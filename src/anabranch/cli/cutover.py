@@ -12,7 +12,8 @@ def cutover(
     old: Annotated[str, typer.Argument(help="The log folder of the copy to remove.")],
     new: Annotated[str, typer.Argument(help="The log folder of the copy to keep.")],
     checkpoint: Annotated[
-        str | None, typer.Option(help="The checkpoint of the merge; by default beside its log.")
+        str | None,
+        typer.Option(help="The checkpoint of the merge; by default the one that its log names."),
     ] = None,
     patience: Annotated[
         float, typer.Option(help="Seconds within which the new copy must catch up.")

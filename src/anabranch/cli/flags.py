@@ -86,7 +86,9 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "state": (not_with("--quarantine", "quarantine", "check"),),
     "top": (not_with("--once", "once", "interval"),),
     "diff": (not_with("--json", "as_json", "limit"),),
-    "merge": (only_with("--follow", "follow", "feedback", "trigger", "checkpoint"),),
+    "merge": (
+        only_with("--follow", "follow", "feedback", "trigger", "checkpoint", "detach_after"),
+    ),
     "control": (
         Rule(
             ("as_json",),
@@ -114,6 +116,11 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     ),
 }
 """The rules of a command; a command without any is not here."""
+
+
+def span_or_never(text: str) -> str | None:
+    """A duration of the command line, or None where it is the word `never`."""
+    return None if text.strip().lower() == "never" else text
 
 
 class CheckedCommand(TyperCommand):

@@ -11,10 +11,11 @@ def jumpstart(
     log: Annotated[str, typer.Argument(help="The log folder of the query.")],
     new: Annotated[str, typer.Argument(help="The log folder of the new copy.")],
     checkpoint: Annotated[
-        str | None, typer.Option(help="The checkpoint of the query; by default beside its log.")
+        str | None,
+        typer.Option(help="The checkpoint of the query; by default the one that its log names."),
     ] = None,
     new_checkpoint: Annotated[
-        str | None, typer.Option(help="The checkpoint of the new copy; by default beside its log.")
+        str | None, typer.Option(help="The checkpoint of the new copy; by default in its log.")
     ] = None,
 ) -> None:
     r"""Prepare a new copy of a query from its checkpoint and its log.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anabranch.cli.flags import span_or_never
 from anabranch.cli.progress import Bar
 from anabranch.cli.streams import InputFile, opened, with_forms
 from anabranch.errors import PlanError, StreamError
@@ -59,6 +60,13 @@ def merge(
     checkpoint: Annotated[
         str | None, typer.Option(help="With --follow: the folder for the checkpoint of the merge.")
     ] = None,
+    detach_after: Annotated[
+        str,
+        typer.Option(
+            help="With --follow: detach a copy that has stood still for so long while the merge "
+            "went on, until it is written to again; 'never' keeps it."
+        ),
+    ] = "10 minutes",
 ) -> None:
     r"""Merge copies of one stream that differ in order, adjusts, gaps and progress.
 
@@ -96,6 +104,7 @@ def merge(
             trigger,
             checkpoint,
             feedback=feedback,
+            detach_after=detach_after,
         )
         return
     names = [name if files.count(name) == 1 else f"{name} ({n})" for n, name in enumerate(files, 1)]
@@ -122,6 +131,7 @@ def _follow(
     checkpoint: str | None,
     *,
     feedback: bool,
+    detach_after: str,
 ) -> None:
     """Merge on Spark, until somebody ends it."""
     if len(files) != 1:
@@ -133,7 +143,6 @@ def _follow(
     from anabranch.cli.queries.running import announced, wait_for
     from anabranch.engine import Engine
     from anabranch.merging.logs import merge_logs
-    from anabranch.model.clock import INTEGERS
     from anabranch.runtime.query.options import check_flags
     from anabranch.runtime.sinks.choice import choose_sink
 
@@ -149,9 +158,10 @@ def _follow(
             trigger=trigger,
             checkpoint=checkpoint,
             feedback=feedback,
+            detach_after=span_or_never(detach_after),
             **options,  # type: ignore[arg-type]
         )
-        with announced(run, script="merge", to=to, clock=INTEGERS) as announcement:
+        with announced(run, script="merge", to=to, clock=run.clock) as announcement:
             code = wait_for(run, announcement)
     if code:
         raise typer.Exit(code)

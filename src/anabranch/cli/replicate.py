@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from anabranch.cli.flags import span_or_never
 from anabranch.cli.queries.running import noted_signals
 from anabranch.cli.scripts import Modules, PlanOption
 
@@ -21,9 +22,15 @@ def replicate(
         int, typer.Option(min=1, help="The number of copies of a single script.")
     ] = 3,
     trigger: Annotated[str | None, typer.Option(help="The time between two batches.")] = None,
+    case: Annotated[str | None, typer.Option(help="As for 'anabranch merge'.")] = None,
     inserts: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "first",
     adjusts: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "lazy",
+    lag: Annotated[str | None, typer.Option(help="As for 'anabranch merge'.")] = None,
     divergence: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "warn",
+    feedback: Annotated[
+        bool, typer.Option("--feedback", help="Let copies that are behind skip what is settled.")
+    ] = False,
+    detach_after: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "10 minutes",
     as_json: Annotated[bool, typer.Option("--json", help="Print status lines as JSON.")] = False,
     plan: PlanOption = "optimized",
     modules: Modules = None,
@@ -38,25 +45,26 @@ def replicate(
     \b
     $ anabranch replicate highest.sql --copies 3 --to highest
     """
-    from anabranch.algebra.merge import MergePolicy
     from anabranch.merging.replicate import replicate as make
     from anabranch.runtime.query.options import check_flags
 
-    # A wrong word would end every process that is started with it, again and again.
-
-    MergePolicy.of(inserts=inserts, adjusts=adjusts, divergence=divergence)
     check_flags({"--trigger": trigger, "--plan": plan})
 
     def tell(line: str) -> None:
         typer.echo(json.dumps({"event": line}) if as_json else line, err=not as_json)
 
-    words = ["--inserts", inserts, "--adjusts", adjusts, "--divergence", divergence]
     work = make(
         scripts,
         to,
         copies=copies,
         trigger=trigger,
-        merge=words,
+        case=None if case is None else case.lower(),  # type: ignore[arg-type]
+        inserts=inserts,
+        adjusts=adjusts,
+        lag=lag,
+        divergence=divergence,
+        feedback=feedback,
+        detach_after=span_or_never(detach_after),
         modules=modules or (),
         plan=plan,  # type: ignore[arg-type]
         tell=tell,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ from anabranch.kernels.contract.command import Command
 from anabranch.model.time import Time
 from anabranch.runtime.query.state_view import find_checkpoint
 from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.runtime.sources.files.planned_batch import copy_names
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
 
@@ -34,7 +36,7 @@ def cutover(
         merged: The log folder of the merge, which is running.
         old: The log folder of the copy that goes.
         new: The log folder of the copy that stays.
-        checkpoint: Where the merge lives; None: beside its log.
+        checkpoint: The checkpoint of the merge; None: the one that its log names.
         patience: So many seconds the new copy has to come as far.
 
     Returns:
@@ -51,18 +53,20 @@ def cutover(
             where=path,
             hint="name the log folder of 'anabranch merge --follow', or of a merge of copies",
         )
+    names = copy_names(Folder.at(f"{path}/planned"), facts.copies)
+    source = _source_of(Path(old).name, names, path)
     output, successor = LogFolder(str(merged)), LogFolder(str(new))
     deadline = time.monotonic() + patience
-    while not successor.exists() or successor.stable() < output.stable():
+    while (reason := _waits_for(path, source, successor, output)) is not None:
         if time.monotonic() > deadline:
             raise StreamError(
                 f"the new copy has not caught up in {patience:g} seconds",
-                where=str(new),
+                where=f"{new}: {reason}",
                 hint="give it more time, or find out why it is slow; nothing was changed",
             )
         time.sleep(_LOOK)
-    folder = ControlFolder(Folder.at(f"{path}/control"))
-    command = Command(verb="detach", source=facts.copies[0], copy=Path(old).name)
+    folder = ControlFolder(Folder.at(f"{path}/control"), facts.inputs)
+    command = Command(verb="detach", source=source, copy=Path(old).name)
     name = folder.put(command)
     while True:
         note = next(note for note in folder.notes() if note.name == name)
@@ -81,3 +85,32 @@ def cutover(
                 hint="check that the merge is running; the command waits for it",
             )
         time.sleep(_LOOK)
+
+
+def _waits_for(path: str, source: str, successor: LogFolder, output: LogFolder) -> str | None:
+    """Why the merge cannot do with the new copy alone yet; None: it can."""
+    if not successor.exists():
+        return "the log does not exist yet"
+    name = Path(successor.path).name
+    if name not in copy_names(Folder.at(f"{path}/planned"), [source])[source]:
+        return "the merge has not read it: is it in the folder of the copies?"
+    if successor.stable() < output.stable():
+        return "it is settled less far than the merged stream"
+    return None
+
+
+def _source_of(copy: str, names: Mapping[str, Sequence[str]], where: str) -> str:
+    """The source that has a copy of this name.
+
+    Raises:
+        PlanError: None has.
+    """
+    for source, copies in names.items():
+        if copy in copies:
+            return source
+    known = [name for copies in names.values() for name in copies]
+    raise PlanError(
+        f"the merge has no copy '{copy}'",
+        where=where,
+        hint=f"its copies are: {', '.join(known)}" if known else "it has not read a copy yet",
+    )

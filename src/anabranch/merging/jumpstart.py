@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import uuid
 from pathlib import Path
 from typing import Final
 
-from anabranch.errors import PlanError
+from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.history import History
 from anabranch.model.time import Time
-from anabranch.runtime.query.checkpoint import read_facts
+from anabranch.runtime.query.state_view import find_checkpoint
 from anabranch.runtime.sources.files.log_folder import LogFolder, write_part
+from anabranch.runtime.store.query_record import read_query_record
 
 CHECKPOINT: Final = "_checkpoint"
 _TRIES: Final = 5
@@ -36,26 +39,29 @@ def jumpstart(
     Args:
         log: The log folder of the query.
         to: The log folder of the new copy, which must not exist.
-        checkpoint: Where the query lives; None: beside its log.
-        new_checkpoint: Where the copy shall live; None: beside the new log.
+        checkpoint: The checkpoint of the query; None: the one that its log names.
+        new_checkpoint: The checkpoint of the copy; None: in the new log.
 
     Returns:
         The instant from which on the new log is complete.
 
     Raises:
-        PlanError: There is no checkpoint, or the new folders exist.
+        StreamError: There is no log, or no checkpoint.
+        PlanError: The new folders exist, or the query writes several outputs.
     """
     old, new = Path(log), Path(to)
-    source = Path(checkpoint) if checkpoint is not None else old / CHECKPOINT
-    target = Path(new_checkpoint) if new_checkpoint is not None else new / CHECKPOINT
-    facts = read_facts(str(source))
-    if facts is None:
-        raise PlanError(
-            "there is no checkpoint to begin from",
-            where=str(source),
-            hint="name the checkpoint of the query; it is beside its log unless another folder "
-            "was given",
+    origin = LogFolder(str(old))
+    about = origin.record()
+    if about is None:
+        raise StreamError(
+            "a copy can only begin from a log folder",
+            where=str(old),
+            hint="name the log folder that the query writes: what was given as --to",
         )
+    found, _ = find_checkpoint(str(checkpoint or log))
+    _refuse_several(found)
+    source = Path(found)
+    target = Path(new_checkpoint) if new_checkpoint is not None else new / CHECKPOINT
     for folder in (new, target):
         if folder.exists() and any(folder.iterdir()):
             raise PlanError(
@@ -64,23 +70,35 @@ def jumpstart(
                 hint="choose a new folder: a copy has a log and a checkpoint of its own",
             )
     last = _copied(source, target)
-    origin = LogFolder(str(old))
-    schema, clock = origin.about()
+    schema, clock = about.payload, about.clock
     stable, events = _alive(origin, last)
     fresh = LogFolder(str(new))
     fresh.create(
         schema,
-        query=facts.query,
+        query=about.query,
         clock=clock,
         since=int(stable),
         home=str(target.absolute()),
         revised=_newest_revision(origin, last),
+        made=uuid.uuid4().hex,
     )
     files = []
     if len(events):
         files = [write_part(str(new), last, "begin", events, clock=clock)]
     fresh.commit(last, stable, files)
     return stable
+
+
+def _refuse_several(checkpoint: str) -> None:
+    """Refuse a query that writes several outputs: the new copy would lack all but one of them."""
+    record = read_query_record(checkpoint)
+    outputs = 1 if record is None or record.layout is None else len(record.layout.outputs)
+    if outputs > 1:
+        raise PlanError(
+            f"the query writes {outputs} outputs, and a copy of it can only have one",
+            where=checkpoint,
+            hint="start the new copy from the beginning, or run its queries one by one",
+        )
 
 
 def _alive(log: LogFolder, last: int) -> tuple[Time, EventBatch]:
@@ -109,7 +127,12 @@ def _copied(source: Path, target: Path) -> int:
             return _copy(source, target)
         except FileNotFoundError:
             if attempt == _TRIES - 1:
-                raise
+                raise PlanError(
+                    "the query removes its old state faster than it can be copied",
+                    where=str(source),
+                    hint="give the query a trigger, or keep more versions of its state "
+                    "(versions=... of the engine)",
+                ) from None
     raise AssertionError("unreachable")
 
 
@@ -140,4 +163,21 @@ def _copy(source: Path, target: Path) -> int:
             or any((Path(folder) / name).relative_to(source) == Path(part) for part in _FIRST)
         ],
     )
+    _demand_state(target / "state", last)
+    # Spark ends a query when another one with the same identity is started in its session.
+    (target / "spark" / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
+    (target / "spark" / ".metadata.crc").unlink(missing_ok=True)
     return last
+
+
+def _demand_state(state: Path, last: int) -> None:
+    """Make sure that every shard has a version to go on from: later ones do not count.
+
+    Raises:
+        FileNotFoundError: The query has removed it meanwhile.
+    """
+    shards = {file.parent for file in state.glob("*/*/*.json") if file.stem.isdigit()}
+    for shard in shards:
+        versions = [int(file.stem) for file in shard.glob("*.json") if file.stem.isdigit()]
+        if min(versions) > last:
+            raise FileNotFoundError(str(shard / f"{last}.json"))

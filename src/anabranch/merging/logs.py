@@ -8,8 +8,10 @@ from typing import Any, Final
 from anabranch.algebra.merge import Case
 from anabranch.engine import Engine, Run
 from anabranch.errors import StreamError
+from anabranch.merging.attendance import watch_attendance
 from anabranch.merging.feedback import send_feedback
-from anabranch.runtime.option import FLAG, SECONDS, Option, table_of
+from anabranch.model.clock import MICROSECONDS
+from anabranch.runtime.option import FLAG, POSITIVE_DURATION, SECONDS, Option, table_of
 from anabranch.runtime.sources.files.copies import list_copies
 from anabranch.targets import PathText, Target
 from anabranch.windowed import Span
@@ -17,9 +19,19 @@ from anabranch.windowed import Span
 _LOOK: Final = 0.2
 """Seconds between two looks at a folder in which copies are to appear."""
 
+DETACH_AFTER: Final = "10 minutes"
+"""A copy that has stood still for so long while the merge went on is detached, if nobody says else.
+
+Longer than a restart takes, and short enough for the state that the merge keeps meanwhile.
+"""
+
+COPIES: Final = "copies"
+"""The name of the source that a merge of logs reads."""
+
 MERGE_OPTIONS: Final = table_of(
     Option(name="feedback", kind=FLAG, default=False, nullable=False),
     Option(name="patience", kind=SECONDS, default=600.0, nullable=False),
+    Option(name="detach_after", kind=POSITIVE_DURATION, default=DETACH_AFTER),
 )
 
 
@@ -38,6 +50,7 @@ def merge_logs(
     available_now: bool = False,
     patience: float = 600.0,
     feedback: bool = False,
+    detach_after: Span | None = DETACH_AFTER,
 ) -> Run:
     """Merge whatever a pattern matches, now and later: every match is a copy of one stream.
 
@@ -51,20 +64,24 @@ def merge_logs(
         adjusts: When a changed end leaves.
         lag: How far the output stays behind.
         divergence: What becomes of a copy that contradicts what is settled.
-        checkpoint: Where the query lives.
+        checkpoint: The folder for the checkpoint.
         trigger: The time between two batches.
         available_now: Merge what is there, then end.
         patience: So many seconds the first copy is waited for.
         feedback: Tell copies that are behind what is settled already, so that they can skip it.
             Then their logs are for this merge only: they lack what nobody waits for.
+        detach_after: A copy that has not been written to for so long, while the merge went on, is
+            detached, so that the merge does not keep what that copy might still contradict. It
+            rejoins when it is written to again. None: it stays.
 
     Raises:
         StreamError: No copy has appeared.
     """
     MERGE_OPTIONS["feedback"].checked(feedback, where="merge_logs(...)")
     MERGE_OPTIONS["patience"].checked(patience, where="merge_logs(...)")
+    MERGE_OPTIONS["detach_after"].checked(detach_after, where="merge_logs(...)")
     await_copy(pattern, patience)
-    copies = engine.stream(str(pattern), name="copies", copies=True)
+    copies = engine.stream(str(pattern), name=COPIES, copies=True)
     merged = copies.merge(
         case=case, inserts=inserts, adjusts=adjusts, lag=lag, divergence=divergence
     )
@@ -72,6 +89,9 @@ def merge_logs(
     run = merged.start(to, available_now=available_now, **options)
     if feedback:
         merged.host.closing.append(send_feedback(run, str(pattern)))
+    if detach_after is not None and not available_now:
+        after = MICROSECONDS.duration(detach_after) / 1e6
+        merged.host.closing.append(watch_attendance(run, str(pattern), COPIES, after))
     return run
 
 

@@ -14,12 +14,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, final
 
+from anabranch.algebra.merge import Case, MergePolicy, refuse_case
 from anabranch.errors import PlanError
+from anabranch.merging.logs import DETACH_AFTER, MERGE_OPTIONS
 from anabranch.model.clock import MICROSECONDS
 from anabranch.model.time import Time
 from anabranch.runtime.option import DURATION, Option, count, table_of
 from anabranch.runtime.query.options import RUN_OPTIONS, PlanChoice
 from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.windowed import Span
 
 MERGED: Final = "merged"
 COPIES: Final = "copies"
@@ -40,6 +43,9 @@ Tell = Callable[[str], None]
 REPLICATE_OPTIONS: Final = table_of(
     Option(name="copies", kind=count(1, 1000), default=3, nullable=False),
     Option(name="trigger", kind=DURATION),
+    Option(name="lag", kind=DURATION),
+    MERGE_OPTIONS["detach_after"],
+    MERGE_OPTIONS["feedback"],
 )
 
 
@@ -254,9 +260,11 @@ class Replication:
         self.stop()
 
 
-def _text(trigger: Any) -> str:
-    """A time between batches as a word of the command line."""
-    return trigger if isinstance(trigger, str) else f"{MICROSECONDS.duration(trigger)} us"
+def _text(span: Any) -> str:
+    """A duration as a word of the command line; a number counts chronons, whatever they are."""
+    if isinstance(span, str | int):
+        return str(span)
+    return f"{MICROSECONDS.duration(span)} us"
 
 
 def replicate(
@@ -265,6 +273,13 @@ def replicate(
     *,
     copies: int = 3,
     trigger: str | None = None,
+    case: Case | None = None,
+    inserts: str = "first",
+    adjusts: str = "lazy",
+    lag: Span | None = None,
+    divergence: str = "warn",
+    feedback: bool = False,
+    detach_after: Span | None = DETACH_AFTER,
     merge: Sequence[str] = (),
     modules: Sequence[str | Path] = (),
     plan: PlanChoice = "optimized",
@@ -282,7 +297,14 @@ def replicate(
         to: The folder for everything; the merged stream is the log folder `merged` in it.
         copies: How many copies of a single script.
         trigger: The time between two batches.
-        merge: More words for `anabranch merge`, such as `--inserts`, `leading`.
+        case: What is taken for granted of every copy, as for `Stream.merge`, like the next four.
+        inserts: When an event leaves.
+        adjusts: When a changed end leaves.
+        lag: How far the merged stream stays behind.
+        divergence: What becomes of a copy that contradicts what is settled.
+        feedback: Let copies that are behind skip what is settled already, as for `merge_logs`.
+        detach_after: Detach a copy that has stood still for so long, as for `merge_logs`.
+        merge: More words for `anabranch merge`.
         modules: Python files with aggregates, operators and functions that the scripts call.
         plan: `as-written` switches the optimizer off in every copy, as for `Stream.start`.
         tell: Is told what happens, a line at a time.
@@ -297,6 +319,11 @@ def replicate(
     REPLICATE_OPTIONS["copies"].checked(copies, where="replicate(...)")
     REPLICATE_OPTIONS["trigger"].checked(trigger, where="replicate(...)")
     RUN_OPTIONS["plan"].checked(plan, where="replicate(...)")
+    for name, value in (("lag", lag), ("detach_after", detach_after), ("feedback", feedback)):
+        REPLICATE_OPTIONS[name].checked(value, where="replicate(...)")
+    # A wrong word would end every process that is started with it, again and again.
+    policy = MergePolicy.of(inserts=inserts, adjusts=adjusts, divergence=divergence)
+    refuse_case(case, policy)
     given = [scripts] if isinstance(scripts, str | Path) else list(scripts)
     if not given:
         raise PlanError("there is nothing to run", where="replicate", hint="name a script")
@@ -321,7 +348,13 @@ def replicate(
             words += ["--modules", str(Path(file).absolute())]
         members[name] = _member(name, words, work, output)
     output = folder / MERGED
-    words = ["merge", str(folder / COPIES / "*"), "--follow", *often, *merge, "--to", str(output)]
+    words = ["--inserts", inserts, "--adjusts", adjusts, "--divergence", divergence]
+    words += [] if case is None else ["--case", case]
+    words += [] if lag is None else ["--lag", _text(lag)]
+    words += ["--feedback"] if feedback else []
+    words += ["--detach-after", "never" if detach_after is None else _text(detach_after)]
+    words = [str(folder / COPIES / "*"), "--follow", *often, *words, *merge, "--to", str(output)]
+    words = ["merge", *words]
     words += ["--checkpoint", str(work / "merge.checkpoint")]
     members["merge"] = _member("merge", words, work, output)
     members["merge"].goes_first = True

@@ -84,7 +84,7 @@ def control(
         number = instant_of(facts.clocks, source or "", value)
     content = {"verb": verb, "source": source, "value": number, "copy": copy}
     copies = copy_names(Folder.at(f"{path}/planned"), facts.copies)
-    command = command_of(content, facts.sources, copies)
+    command = command_of(content, facts.sources, copies, facts.inputs)
     folder.put(command)
     typer.echo(f"{command}: takes effect in the next batch", err=True)
 

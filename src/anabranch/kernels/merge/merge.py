@@ -77,7 +77,7 @@ class MergeKernel(Stateful):
         return True
 
     @property
-    def _names(self) -> tuple[str, ...]:
+    def input_names(self) -> tuple[str, ...]:
         """What the sides are called, if they are the copies."""
         only = self.node.inputs[0]
         return () if isinstance(only, Source) and only.copies else self.node.names
@@ -131,7 +131,7 @@ class MergeKernel(Stateful):
         before = Copies.of(trace.runs.get(COPIES, ()))
         if trace.stable == FOREVER and not runs and before.are_over:
             return replace(trace, runs={COPIES: trace.runs[COPIES]}), self._nothing
-        copies = before.advanced(self._names, progress, trace.stable)
+        copies = before.advanced(self.input_names, progress, trace.stable)
         rows = _Rows.of(arrived, self.schema)
         since, outputs, notes = trace.stable, list[EventBatch](), list[Note]()
         while True:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from anabranch.errors import StreamError
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.sources.archived.about import read_about
+from anabranch.runtime.sources.files.log_home import checkpoint_paths
 from anabranch.runtime.store.folder import Folder
 
 ARCHIVES: Final = "archive"
@@ -37,7 +38,7 @@ def archives_at(path: str) -> list[Archive]:
     """
     if read_about(Folder.at(path)) is not None:
         return [Archive(Folder.at(path), None)]
-    for checkpoint in (path, f"{path}/_checkpoint", f"{path}.checkpoint"):
+    for checkpoint in checkpoint_paths(path):
         home = Folder.at(checkpoint).child(ARCHIVES)
         folders = {name: home.child(name) for name in home.folders()}
         for name in home.names():

@@ -13,6 +13,7 @@ from typing import IO, final
 
 from anabranch.errors import PlanError
 from anabranch.kernels.contract.kernel import Stateful
+from anabranch.kernels.merge.merge import MergeKernel
 from anabranch.kernels.plan.compile import PhysicalPlan, Stage, tables_of
 from anabranch.kernels.plan.identity import plan_fingerprint
 from anabranch.model.clock import INTEGERS, Clock, log_of_clock
@@ -48,6 +49,7 @@ class Facts:
         tables: The relations that it looks up in.
         sources: Its sources, and whether they are in files.
         copies: Those of its sources that have copies.
+        inputs: The streams that its merges read, besides copies; None: that was not noted.
         folders: Per stage the folder of its state.
     """
 
@@ -58,6 +60,7 @@ class Facts:
     tables: Sequence[str]
     sources: Mapping[str, bool]
     copies: Sequence[str]
+    inputs: tuple[str, ...] | None
     folders: Mapping[str, str]
 
     @property
@@ -79,8 +82,16 @@ def read_facts(path: str) -> Facts | None:
         tables=about.tables,
         sources=about.sources,
         copies=about.copies,
+        inputs=about.inputs,
         folders=about.folders(),
     )
+
+
+def merge_inputs(plan: PhysicalPlan) -> tuple[str, ...]:
+    """The names of the streams that merges of a plan read, besides copies."""
+    kernels = [kernel for stage in plan.stages for kernel in stage.kernels]
+    named = [name for each in kernels if isinstance(each, MergeKernel) for name in each.input_names]
+    return tuple(dict.fromkeys(named))
 
 
 @final
@@ -187,6 +198,7 @@ class Checkpoint:
             tables=tuple(sorted(tables_of(plan))),
             sources=sources if stored is None else {**stored.sources, **sources},
             copies=tuple(name for name, source in plan.sources.items() if source.copies),
+            inputs=merge_inputs(plan),
             query=query,
             shards=shards if stored is None else stored.shards,
             routed=True if stored is None else stored.routed,

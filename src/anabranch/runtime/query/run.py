@@ -171,6 +171,11 @@ class Run:
         return self._execution.control
 
     @property
+    def clock(self) -> Clock:
+        """How its results count time."""
+        return self._clock
+
+    @property
     def stable(self) -> Time:
         """The stable point of the output: before it nothing changes any more."""
         return self._committed.stable

@@ -20,7 +20,7 @@ from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.revision import Revision
 from anabranch.model.time import Time
 from anabranch.runtime.elements.elements import element_schema
-from anabranch.runtime.query.checkpoint import Checkpoint
+from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
 from anabranch.runtime.query.metrics import batch_metrics
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
@@ -173,7 +173,8 @@ def start_query(
         several = [name for name, source in work.plan.sources.items() if source.copies]
         copies = partial(copy_names, Folder.at(opened.plans), several)
         clocks = source_clocks(work.plan)
-        control = Control(ControlFolder(Folder.at(opened.control)), in_files, copies, clocks)
+        commands = ControlFolder(Folder.at(opened.control), merge_inputs(work.plan))
+        control = Control(commands, in_files, copies, clocks)
         execution = Execution(spark, writer.start, close, control, reviser, opened.path)
         every = zip(sinks, schemas, committed, work.clocks, strict=True)
         return [
@@ -305,6 +306,7 @@ def _parcels(
             heartbeats=heartbeats,
             control=control,
             others=tuple(name for name in job.promises if name not in in_files),
+            inputs=merge_inputs(job.plan),
             revisions=None if job.past is None else job.past.folder,
         )
         fronts.append(read_files(spark, file_job, opened.path))

@@ -11,10 +11,13 @@ from anabranch.errors import StreamError
 from anabranch.kernels.contract.column_names import TIME
 from anabranch.model.time import Time
 from anabranch.runtime.query.checkpoint import Facts, read_facts
+from anabranch.runtime.sources.files.log_home import checkpoint_paths
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.state_store import KEEP, Manifest, ShardStore, check_runs
 
 _ALL: Final = 1 << 62
+_BESIDE: Final = 3
+"""The folders to look in that follow from the path alone."""
 
 
 @final
@@ -74,18 +77,20 @@ def view_state(path: str, *, check: bool = False) -> tuple[Facts, list[ShardStat
 
 
 def find_checkpoint(path: str) -> tuple[str, Facts]:
-    """The checkpoint in a folder, or beside an output, and what it says.
+    """The checkpoint in a folder, of an output or of a log, and what it says.
 
     Raises:
         StreamError: There is none.
     """
-    for folder in (path, f"{path}/_checkpoint", f"{path}.checkpoint"):
+    folders = checkpoint_paths(path)
+    for folder in folders:
         facts = read_facts(folder)
         if facts is not None:
             return folder, facts
+    home = f"; the log names {folders[-1]}, which is not there" if len(folders) > _BESIDE else ""
     raise StreamError(
         "there is no checkpoint",
-        where=path,
+        where=f"{path}{home}",
         hint="name the folder that the query was started with (checkpoint='...'), or its output",
     )
 

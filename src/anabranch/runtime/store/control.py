@@ -30,7 +30,10 @@ _REFUSED: Final = "refused"
 
 
 def command_of(
-    content: Any, sources: Mapping[str, bool], copies: Mapping[str, Sequence[str]] | None = None
+    content: Any,
+    sources: Mapping[str, bool],
+    copies: Mapping[str, Sequence[str]] | None = None,
+    inputs: Sequence[str] | None = None,
 ) -> Command:
     """A command out of what a file or a user says.
 
@@ -38,6 +41,8 @@ def command_of(
         content: What it says.
         sources: The sources of the query, and whether they are in files.
         copies: The sources with copies, and the copies that are known of them.
+        inputs: The names of the streams that a merge of the query reads, besides copies; None:
+            that is not known, and every source may be one.
 
     Raises:
         PlanError: It is not a command, or not one for this query.
@@ -57,7 +62,9 @@ def command_of(
             raise _wrong("feedback is for the whole query, not for a source", "feedback TIME")
         _check_value(verb, value)
         return Command(verb=verb, value=value)
-    if source not in sources:
+    if verb in _OF_INPUTS and inputs is not None and source not in (copies or {}):
+        _check_input(verb, source, inputs, [*(copies or {})])
+    elif source not in sources:
         raise _wrong(f"the query has no source '{source}'", _near(str(source), [*sources]))
     if verb in _ONLY_FILES and not sources[source]:
         raise _wrong(f"source '{source}' is a DataFrame", "Spark decides what it reads from it")
@@ -79,6 +86,17 @@ def _check_value(verb: str, value: Any) -> None:
         raise _wrong(f"a batch cannot have {value} rows", "give at least 1; pause stops a source")
     if verb != "limit" and not BEGINNING < value <= FOREVER:
         raise _wrong(f"{value} is not an instant", "give one between the beginning and forever")
+
+
+def _check_input(verb: str, source: Any, inputs: Sequence[str], copies: Sequence[str]) -> None:
+    """Refuse to attach, detach or rejoin what no merge of the query reads."""
+    if source in inputs:
+        return
+    if not inputs and not copies:
+        hint = "only the inputs of a merge come and go; pause stops reading a source"
+        raise _wrong(f"'{verb}' is for the inputs of a merge, and the query has no merge", hint)
+    hint = _near(str(source), [*inputs, *copies])
+    raise _wrong(f"no merge of the query has an input '{source}'", hint)
 
 
 def _check_copy(verb: str, source: str, copy: Any, copies: Mapping[str, Sequence[str]]) -> None:
@@ -128,9 +146,13 @@ class SettledCommand:
 @final
 @dataclass(frozen=True, slots=True)
 class ControlFolder:
-    """The commands of a query, those to come and those that were."""
+    """The commands of a query, those to come and those that were.
+
+    `inputs` are the streams that its merges read, besides copies; None: that is not known.
+    """
 
     folder: Folder
+    inputs: tuple[str, ...] | None = None
 
     def put(self, command: Command) -> str:
         """Hand in a command; its name says when."""
@@ -152,7 +174,7 @@ class ControlFolder:
         """A command; one that makes no sense is put aside with the reason."""
         try:
             content = self.folder.read_json(f"{name}.json")
-            return command_of(content, sources, copies)
+            return command_of(content, sources, copies, self.inputs)
         except Exception as problem:  # noqa: BLE001 (anybody can put anything here)
             raw = (self.folder.read(f"{name}.json") or b"").decode(errors="replace")
             self._settle(_REFUSED, name, SettledCommand(content=raw[:1000], why=str(problem)[:500]))
@@ -252,7 +274,8 @@ class Control:
         self, verb: str, source: str, value: int | None = None, copy: str | None = None
     ) -> None:
         content = {"verb": verb, "source": source, "value": value, "copy": copy}
-        self.folder.put(command_of(content, self.sources, self.copies()))
+        known = command_of(content, self.sources, self.copies(), self.folder.inputs)
+        self.folder.put(known)
 
 
 def source_clocks(plan: PhysicalPlan) -> dict[str, Clock]:

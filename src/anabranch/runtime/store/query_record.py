@@ -35,6 +35,7 @@ class QueryRecord:
         tables: The relations that it looks up in.
         sources: Its sources, and whether they are in files.
         copies: Those of its sources that have copies.
+        inputs: The streams that its merges read, besides copies; None: that was not noted.
         query: The identity of the query.
         shards: How many shards it has.
         layout: Where each part of it keeps what it has to remember.
@@ -51,6 +52,7 @@ class QueryRecord:
     tables: tuple[str, ...] = ()
     sources: Mapping[str, bool] = field(default_factory=dict)
     copies: tuple[str, ...] = ()
+    inputs: tuple[str, ...] | None = field(default=None, metadata=OMITTED)
     query: str
     shards: int
     layout: StateLayout | None = None

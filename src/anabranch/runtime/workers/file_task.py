@@ -32,6 +32,7 @@ class FileJob:
         heartbeats: After how many microseconds sources want to be told that time passes.
         control: Where commands come from.
         others: The sources that are not in files.
+        inputs: The streams that merges of the query read, besides copies.
         revisions: Where late rows are corrected; None: nowhere.
     """
 
@@ -43,6 +44,7 @@ class FileJob:
     heartbeats: Mapping[str, int] = field(default_factory=dict)
     control: str | None = None
     others: tuple[str, ...] = ()
+    inputs: tuple[str, ...] | None = None
     revisions: str | None = None
 
     @property
@@ -54,7 +56,9 @@ class FileJob:
     def planner(self) -> FilePlanner:
         """The planner, at the end of its log."""
         folder = Folder.at(self.plan_folder)
-        control = None if self.control is None else ControlFolder(Folder.at(self.control))
+        control = None
+        if self.control is not None:
+            control = ControlFolder(Folder.at(self.control), self.inputs)
         return FilePlanner(
             self.sources,
             folder,

@@ -71,7 +71,7 @@ def measure(path: Path) -> Measured:
     """
     if path.is_dir():
         about = _about(path)
-        identity = f"log {about.query}"
+        identity = f"log {about.query} {about.made}".rstrip()
         return Measured(form="log", size=log_size(path), identity=identity, since=about.since)
     status = path.stat()
     form: FileForm = "parquet" if form_of(path) == "parquet" else "lines"

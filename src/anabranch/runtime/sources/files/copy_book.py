@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, final
+from typing import ClassVar, TypeAlias, final
 
 from anabranch.errors import AnabranchError
 from anabranch.runtime.sources.files.copies import (
@@ -26,6 +26,9 @@ from anabranch.runtime.sources.files.units import (
     new_units,
 )
 from anabranch.runtime.sources.spec import FileSource
+
+FileState: TypeAlias = tuple[int, int, int] | None
+"""The number of a file, its size, and when it was changed."""
 
 
 @final
@@ -78,6 +81,7 @@ class CopyBook:
         self._copies: dict[str, PlannedCopy] = {}
         self._positions: dict[str, Position] = {}
         self._frozen: dict[str, int] | None = None
+        self._unreadable: dict[str, FileState] = {}
 
     @property
     def names(self) -> dict[int, str]:
@@ -140,7 +144,10 @@ class CopyBook:
             if cursor.at != self._positions.get(name):
                 taken.after[name] = cursor.at
         for name, problem in problems.items():
-            taken.changed[name] = replace(taken.changed.get(name, copies[name]), problem=problem)
+            now = replace(taken.changed.pop(name, copies[name]), problem=problem)
+            # What is known of it already is no news, and alone not worth a batch.
+            if now != self._copies.get(name):
+                taken.changed[name] = now
         taken.announced = {n: since for n, since in taken.announced.items() if n not in commanded}
         return taken
 
@@ -190,11 +197,17 @@ class CopyBook:
             return True
         note = self._lost.note(self._source.name, copy.number)
         if note is None:
+            self._unreadable.pop(name, None)
+            return False
+        # It is read again once the file has changed, not whenever somebody asks for news.
+        state = _file_state(note.split.path)
+        if self._unreadable.get(name) == state:
             return False
         try:
             for _ in read_split(self._source, note.split, self._source.schema.names):
                 pass
         except AnabranchError:
+            self._unreadable[name] = state
             return False
         return True
 
@@ -261,6 +274,15 @@ def _share_fairly(cursors: Sequence[_Cursor], rows: int | None) -> dict[str, str
             still += [cursor] if more else []
         waiting = still
     return problems
+
+
+def _file_state(path: str) -> FileState:
+    """What changes when a file does; None where there is no file."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _size(path: Path) -> int | None:

@@ -86,11 +86,12 @@ class LogFolder:
         since: int | None = None,
         home: str = "",
         revised: int = 0,
+        made: str = "",
     ) -> None:
         """Make a new log, or take up the one of the same query, whose checkpoint is `home`.
 
         A log that begins in the middle of a stream has all events that end at `since` or later, and
-        all revisions after the one with the number `revised`.
+        all revisions after the one with the number `revised`; `made` tells it from another one.
 
         Raises:
             PlanError: The folder is the log of another query, or holds something else.
@@ -113,7 +114,13 @@ class LogFolder:
                 hint="choose a new folder for the output",
             )
         about = LogAbout.of(
-            schema, query=query, clock=clock, since=since, home=home, revised=revised
+            schema,
+            query=query,
+            clock=clock,
+            since=since,
+            home=home,
+            revised=revised,
+            made=made,
         )
         self._log.write_json(ABOUT, plain(about), seal=False)
 

@@ -77,6 +77,7 @@ class LogAbout:
         since: It has all events that end there or later; None: all events.
         revised: The number of the newest revision before its beginning.
         base: With what it begins, where earlier entries have been removed.
+        made: Tells a copy that was begun from another one from its predecessors of the same name.
     """
 
     format: int = PLAIN
@@ -88,6 +89,7 @@ class LogAbout:
     since: int | None = field(default=None, metadata=OMITTED)
     revised: int = field(default=0, metadata=OMITTED)
     base: LogBase | None = field(default=None, metadata=OMITTED)
+    made: str = field(default="", metadata=OMITTED)
 
     @staticmethod
     def of(
@@ -98,6 +100,7 @@ class LogAbout:
         since: int | None,
         home: str,
         revised: int = 0,
+        made: str = "",
     ) -> LogAbout:
         """What a new log says of itself."""
         return LogAbout(
@@ -108,6 +111,7 @@ class LogAbout:
             home=home,
             since=since,
             revised=revised,
+            made=made,
         )
 
     @property
