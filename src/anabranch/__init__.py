@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         StreamError,
     )
     from anabranch.fluent import merge
+    from anabranch.frames.column import Column, col, expr, lit
     from anabranch.merging.cutover import cutover
     from anabranch.merging.jumpstart import jumpstart
     from anabranch.merging.logs import merge_logs
@@ -45,6 +46,7 @@ __all__ = [
     "Aggregate",
     "AnabranchError",
     "ArchiveSummary",
+    "Column",
     "Duration",
     "Engine",
     "EngineError",
@@ -67,9 +69,12 @@ __all__ = [
     "Window",
     "WindowedStream",
     "call",
+    "col",
     "cutover",
     "estimate_revision",
+    "expr",
     "jumpstart",
+    "lit",
     "merge",
     "merge_logs",
     "read_batches",
@@ -93,6 +98,7 @@ _MODULES = {
         "StreamError",
     ),
     "anabranch.fluent": ("merge",),
+    "anabranch.frames.column": ("Column", "col", "expr", "lit"),
     "anabranch.merging.cutover": ("cutover",),
     "anabranch.merging.jumpstart": ("jumpstart",),
     "anabranch.merging.logs": ("merge_logs",),

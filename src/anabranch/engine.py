@@ -14,7 +14,7 @@ from anabranch.as_of import OtherTime
 from anabranch.declaring import Declares
 from anabranch.errors import PlanError
 from anabranch.expressions.scalar_function import ScalarFunction
-from anabranch.fluent import GroupedStream
+from anabranch.grouped import GroupedStream
 from anabranch.host import Host
 from anabranch.kernels.plan.compile import Emission
 from anabranch.kernels.plan.explain import explain_stages

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, TypeVar, final
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
-from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.analysis.canonical import canonical
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.coalesce import Coalesce
-from anabranch.algebra.join import JoinKind, Side
+from anabranch.algebra.join import Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.merge import Case, Merge, MergePolicy
-from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
@@ -25,16 +23,17 @@ from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import CHRONON, UNBOUNDED, TimeWindow
 from anabranch.algebra.top_k import TopK
 from anabranch.algebra.union import Union
-from anabranch.algebra.window_columns import Columns
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
 from anabranch.expressions.scalar_function import Functions
-from anabranch.language.fragments.join import plan_asof_join, plan_join
-from anabranch.language.fragments.operator_call import calls_operator
+from anabranch.frames.column import Column
+from anabranch.frames.column_like import ColumnLike, listed, text_of, texts_of
+from anabranch.grouped import AggregateLike, GroupedStream
+from anabranch.language.fragments.join import join_kind, plan_asof_join, plan_join
 from anabranch.language.fragments.order import parse_order
-from anabranch.language.text.aggregate_text import parse_aggregate, parse_column
+from anabranch.language.text.aggregate_text import parse_column
 from anabranch.retiming import Retiming
-from anabranch.windowed import OperatorCall, Span
+from anabranch.windowed import Bounds, Span, bound_names
 
 S = TypeVar("S", bound="Fluent")
 
@@ -52,44 +51,55 @@ class Fluent(Retiming):
         """The columns."""
         return self.node.schema
 
-    def where(self: S, condition: str) -> S:
+    def where(self: S, condition: ColumnLike) -> S:
         """Keep the rows for which the condition is true."""
-        predicate = self._parse(condition, self.schema)
+        predicate = self._parse(text_of(condition, self.schema, "where(...)"), self.schema)
         return self._with(Filter(input=self.node, predicate=predicate))
 
-    def select(self: S, *columns: str, **named: str) -> S:
+    def select(self: S, *columns: ColumnLike | Sequence[ColumnLike], **named: ColumnLike) -> S:
         """Compute columns: `select("itemID", "price * 2 AS double")`, or `double="price * 2"`."""
-        chosen = [self._column(text) for text in columns]
-        chosen += [(name, self._parse(text, self.schema)) for name, text in named.items()]
+        chosen: list[tuple[str, Expression]] = []
+        for text in texts_of(columns, self.schema, "select(...)"):
+            every = self.schema.names if text.strip() == "*" else None
+            chosen += self._named(every) if every is not None else [self._column(text)]
+        for name, value in named.items():
+            text = text_of(value, self.schema, f"select({name}=...)")
+            chosen.append((name, self._parse(text, self.schema)))
         return self._with(Map(input=self.node, columns=tuple(chosen)))
 
-    def window(
-        self: S, size: Span, slide: Span | None = None, *, columns: Columns | None = None
-    ) -> S:
+    def window(self: S, size: Span, slide: Span | None = None, *, columns: Bounds = None) -> S:
         """Hold every row for `size`; with `slide` answers change only at every slide.
 
-        With `columns=("window_start", "window_end")` every row has the bounds of its window.
+        With `columns=True` every row has the bounds of its window in columns `window_start` and
+        `window_end`; a pair of names calls them otherwise.
         """
         clock = clock_of(self.node)
         step = CHRONON if slide is None else clock.duration(slide)
         held = clock.duration(size)
-        return self._with(TimeWindow(input=self.node, size=held, slide=step, columns=columns))
+        return self._with(
+            TimeWindow(input=self.node, size=held, slide=step, columns=bound_names(columns))
+        )
 
     def session_window(
-        self: S, gap: Span, *, by: str | Sequence[str] = (), columns: Columns | None = None
+        self: S,
+        gap: Span,
+        *,
+        by: ColumnLike | Sequence[ColumnLike] = (),
+        columns: Bounds = None,
     ) -> S:
         """Hold every row for its session, which ends after `gap` without rows.
 
         Args:
             gap: Rows that are less than this apart are in one session.
             by: Columns or expressions; every group has its own sessions.
-            columns: Names for two columns with the bounds of the session.
+            columns: Names for two columns with the bounds of the session; True: `window_start`
+                and `window_end`.
         """
         node = SessionWindow(
             input=self.node,
             gap=clock_of(self.node).duration(gap),
-            partition_by=tuple(self._column(text) for text in _listed(by)),
-            columns=columns,
+            partition_by=self._keys(by),
+            columns=bound_names(columns),
         )
         return self._with(node)
 
@@ -98,8 +108,8 @@ class Fluent(Retiming):
         rows: int | Literal["unbounded"],
         *,
         slide: int = 1,
-        by: str | Sequence[str] = (),
-        order_by: str | Sequence[str] = (),
+        by: ColumnLike | Sequence[ColumnLike] = (),
+        order_by: ColumnLike | Sequence[ColumnLike] = (),
     ) -> S:
         """Hold the last rows, of all or of each group.
 
@@ -113,31 +123,41 @@ class Fluent(Retiming):
             input=self.node,
             rows=UNBOUNDED if rows == "unbounded" else rows,
             slide=slide,
-            partition_by=tuple(self._column(text) for text in _listed(by)),
-            order_by=tuple(self._parse(text, self.schema) for text in _listed(order_by)),
+            partition_by=self._keys(by),
+            order_by=tuple(
+                self._parse(text, self.schema)
+                for text in listed(order_by, self.schema, "order_by=...")
+            ),
         )
         return self._with(node)
 
-    def top(self: S, k: int, order_by: str | Sequence[str], *, by: str | Sequence[str] = ()) -> S:
+    def top(
+        self: S,
+        k: int,
+        order_by: ColumnLike | Sequence[ColumnLike],
+        *,
+        by: ColumnLike | Sequence[ColumnLike] = (),
+    ) -> S:
         """The first `k` rows of every snapshot, or of each group: `top(3, "price DESC")`."""
         node = TopK(
             input=self.node,
             k=k,
             order_by=tuple(
-                parse_order(text, self.schema, self._parse) for text in _listed(order_by)
+                parse_order(text, self.schema, self._parse)
+                for text in listed(order_by, self.schema, "top(...)")
             ),
-            partition_by=tuple(self._column(text) for text in _listed(by)),
+            partition_by=self._keys(by),
         )
         return self._with(node)
 
-    def group_by(self: S, *keys: str) -> GroupedStream[S]:
+    def group_by(self: S, *keys: ColumnLike | Sequence[ColumnLike]) -> GroupedStream[S]:
         """Columns or expressions (`"price % 10 AS digit"`) that `agg` groups by."""
-        parsed = tuple(self._column(text) for text in keys)
+        parsed = tuple(map(self._column, texts_of(keys, self.schema, "group_by(...)")))
         return GroupedStream(stream=self, keys=parsed)
 
-    def agg(self: S, **aggregates: str | OperatorCall) -> S:
+    def agg(self: S, *given: AggregateLike, **aggregates: AggregateLike) -> S:
         """Aggregate every snapshot as a whole: `agg(n="COUNT(*)", top="MAX(price)")`."""
-        return GroupedStream(stream=self, keys=()).agg(**aggregates)
+        return GroupedStream(stream=self, keys=()).agg(*given, **aggregates)
 
     def union(self: S, *others: S) -> S:
         """Combine streams with the same columns."""
@@ -188,9 +208,9 @@ class Fluent(Retiming):
     def join(
         self: S,
         other: S,
-        on: str | Sequence[str] | None = None,
+        on: ColumnLike | Sequence[str] | None = None,
+        how: str = "inner",
         *,
-        how: JoinKind = "inner",
         suffix: str = "_right",
         broadcast: Side | None = None,
     ) -> S:
@@ -199,21 +219,24 @@ class Fluent(Retiming):
         Args:
             other: The right side: a stream or a relation.
             on: The condition (`"itemID = auction AND price > reserve"`), or the names of columns
-                that both sides have and that must be equal; they appear once in the result.
-                None: all pairs match.
+                that both sides have and that must be equal; they appear once in the result. Of
+                streams with an `alias`, columns can be qualified: `"b.item = o.item"`. None: all
+                pairs match.
             how: `inner`; `left`, `right`, `full` (with NULLs where there is no partner); `semi`
-                (left rows that have a partner), `anti` (those that have none).
+                (left rows that have a partner), `anti` (those that have none). Spark's other
+                names for these, such as `left_outer`, mean the same.
             suffix: Appended to names of the right side that the left side also has.
             broadcast: The side that is small enough to be sent to every shard.
         """
         node = plan_join(
             self.node,
             other.node,
-            on,
-            how,
+            self._condition(other, on),
+            join_kind(how),
             suffix=suffix,
             broadcast=broadcast,
             parse=self._parse,
+            aliases=(self._called, other._called),
         )
         return self._with(node, other)
 
@@ -265,8 +288,35 @@ class Fluent(Retiming):
     def _set_operation(self: S, kind: SetKind, other: S) -> S:
         return self._with(SetOperation(kind=kind, left=self.node, right=other.node), other)
 
+    @property
+    def _called(self) -> str | None:
+        """What columns of the stream are qualified by: its alias, or the name of its source."""
+        named: str | None = getattr(self, "name", None)
+        return named or (self.node.name if isinstance(self.node, Source) else None)
+
+    def _condition(self, other: Fluent, on: Any) -> str | Sequence[str] | None:
+        """What is joined on, as text over both sides; columns of streams are qualified."""
+        if on is None or isinstance(on, str):
+            return on
+        several = list(on) if isinstance(on, list | tuple) else [on]
+        if isinstance(on, list | tuple) and all(isinstance(each, str) for each in several):
+            return several
+        both = pa.schema(
+            [*self.schema, *(f for f in other.schema if f.name not in self.schema.names)]
+        )
+        parts = [
+            each.qualified(self.node, other.node)
+            if isinstance(each, Column)
+            else text_of(each, both, "join(...)")
+            for each in several
+        ]
+        return " AND ".join(f"({part})" for part in parts)
+
     def coalesce(self: S) -> S:
-        """Join lifetimes of equal rows that meet: the canonical form of the stream."""
+        """Join lifetimes of equal rows that meet: the canonical form of the stream.
+
+        (It has nothing to do with `coalesce` of a DataFrame: a stream has no partitions.)
+        """
         return self._with(Coalesce(input=self.node))
 
     def canonical(self: S) -> S:
@@ -279,6 +329,13 @@ class Fluent(Retiming):
     def _column(self, text: str) -> tuple[str, Expression]:
         return parse_column(text, self.schema, self._parse)
 
+    def _keys(self, by: ColumnLike | Sequence[ColumnLike]) -> tuple[tuple[str, Expression], ...]:
+        return tuple(map(self._column, listed(by, self.schema, "by=...")))
+
+    def _named(self, names: Sequence[str]) -> list[tuple[str, Expression]]:
+        """Columns as they are."""
+        return [(name, Expression.column(name, self.schema)) for name in names]
+
     def _with(self: S, node: Node, *others: S) -> S:
         sources = dict(self.sources)
         for other in others:
@@ -289,50 +346,6 @@ class Fluent(Retiming):
                         hint="give every source its own name: engine.stream(..., name='...')",
                     )
         return replace(self, node=node, sources=sources)
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GroupedStream(Generic[S]):
-    """A stream and what it is grouped by, on the way to an aggregation."""
-
-    stream: S
-    keys: tuple[tuple[str, Expression], ...]
-
-    def agg(self, **aggregates: str | OperatorCall) -> S:
-        """Aggregate every group of every snapshot: `agg(highest="MAX(price)")`.
-
-        Aggregates of users can be used beside others: by name, `agg(mid="quantile(price, 0.5)")`,
-        or as `ab.call` makes them.
-        """
-        wanted, modules = aggregates.values(), self.stream.modules
-        if any(not isinstance(each, str) or calls_operator(each, modules) for each in wanted):
-            return self._by_operators(aggregates)
-        schema, parse = self.stream.schema, self.stream._parse
-        calls = tuple(
-            (name, parse_aggregate(str(text), schema, parse)) for name, text in aggregates.items()
-        )
-        node = Aggregation(input=self.stream.node, group_by=self.keys, aggregates=calls)
-        return self.stream._with(node)
-
-    def _by_operators(self, aggregates: Mapping[str, str | OperatorCall]) -> S:
-        """Between two changes of a group its snapshots are all the same: these are asked about."""
-        windows = self.stream.snapshot_windows(open_windows=True)
-        windows = replace(windows, options={**windows.options, "group_by": self.keys})
-        made = windows.agg(**aggregates)
-        assert isinstance(made.node, ApplyOperator)
-        seeing = [call.operator.name for call in made.node.calls if call.operator.time_sensitive]
-        if seeing:
-            raise PlanError(
-                f"{seeing[0]} reads times, and there is no window",
-                where="agg",
-                hint="apply it to windows: stream.hopping('10 minutes', '1 minute', by=...)",
-            )
-        return made
-
-
-def _listed(texts: str | Sequence[str]) -> Sequence[str]:
-    return [texts] if isinstance(texts, str) else texts
 
 
 def merge(first: S, *others: S, **options: Any) -> S:

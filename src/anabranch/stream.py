@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-import pyarrow as pa
-
 from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.modules.user_operator import Template
 from anabranch.algebra.node import clock_of
+from anabranch.display.plan_text import PlanText
+from anabranch.display.result_table import SHOWN, ResultTable
 from anabranch.errors import PlanError
-from anabranch.fluent import Fluent
+from anabranch.frame_methods import FrameMethods
 from anabranch.host import Host
 from anabranch.kernels.plan.compile import Emission
 from anabranch.launch import QueryOutput, planned_frame, start_planned
@@ -37,15 +37,15 @@ from anabranch.windowed import Span
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Stream(Fluent):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Stream(FrameMethods):
     """A stream, or a query over streams: every method returns a new one.
 
-    Expressions are SQL strings over the columns of the stream.
+    Expressions are SQL strings over the columns of the stream, columns of it (`stream["price"]`)
+    or columns of Spark, which are translated. Many methods have the names that they have in Spark.
     """
 
     host: Host
-    name: str | None = None
     remarks: tuple[str, ...] = ()
     uses: frozenset[str] = frozenset()
 
@@ -73,14 +73,14 @@ class Stream(Fluent):
         emit: Emission = "speculative",
         plan: PlanChoice = "optimized",
         share: bool = True,
-    ) -> str:
+    ) -> PlanText:
         """The plan, the rules applied to it, the stages it runs in, what Spark does itself.
 
         With the same options it is the plan that `start` runs, were it to begin now. A query that
         resumes keeps the lookup tables that it began with.
         """
         check_run("explain", emit=emit, plan=plan, share=share)
-        return self._planned(emit, plan, share=share).explanation().text()
+        return PlanText(self._planned(emit, plan, share=share).explanation().text())
 
     def explain_json(
         self,
@@ -284,7 +284,26 @@ class Stream(Fluent):
         query = self.between(first, last)
         return query.run_local(to, emit=emit, plan=plan, allow_unbounded=True)
 
-    def snapshot(self, at: Any) -> pa.Table:
+    @property
+    def sparkSession(self) -> Any:  # noqa: N802  # the name that Spark has for it
+        """The Spark session of the engine; it is started when it is first asked for."""
+        return self.host.spark
+
+    def show(self, n: int = SHOWN, *, at: Any = None) -> None:
+        """Print the answer at an instant, or without one the events with their lifetimes.
+
+        It is computed in this process, over the present content of the sources.
+
+        Args:
+            n: The largest number of rows.
+            at: A number, an ISO timestamp or a datetime.
+        """
+        if at is None:
+            self.run_local("memory", allow_unbounded=True).show(n=n)
+        else:
+            self.snapshot(at).show(n)
+
+    def snapshot(self, at: Any) -> ResultTable:
         """The answer at an instant, computed in this process from what that needs."""
         instant = clock_of(self.node).instant(at)
         return self.backfill(instant, Time(int(instant) + 1), "memory").snapshot(at)

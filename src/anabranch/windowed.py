@@ -8,6 +8,8 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, Generic, TypeAlias, TypeVar, final
 
+import pyarrow as pa
+
 from anabranch.algebra.modules.apply_operator import ApplyOperator, Call
 from anabranch.algebra.modules.axis_window import (
     AxisWindow,
@@ -24,6 +26,9 @@ from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.window_columns import Columns
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
+from anabranch.frames.column_like import ColumnLike, listed, text_of, texts_of
+from anabranch.language.bind.axis_windows import BOUNDS
+from anabranch.language.fragments.aggregates import Result, calls_in, computed, named_aggregate
 from anabranch.language.fragments.operator_call import parse_operator_call
 from anabranch.language.text.aggregate_text import parse_column
 from anabranch.userops.bases import operator_of
@@ -31,7 +36,21 @@ from anabranch.userops.bases import operator_of
 Span: TypeAlias = str | int | timedelta
 """A duration: `"10 minutes"`, a timedelta, or for whole numbers as times a number of chronons."""
 
+Bounds: TypeAlias = Columns | bool | None
+"""Whether rows have columns with the bounds of their window, or how those are called."""
+
 W = TypeVar("W", bound="Windowing")
+
+
+def bound_names(columns: Bounds) -> Columns | None:
+    """The names of two columns with bounds; None: there are none.
+
+    >>> bound_names(True), bound_names(("low", "high")), bound_names(None)
+    (('window_start', 'window_end'), ('low', 'high'), None)
+    """
+    if isinstance(columns, bool):
+        return BOUNDS if columns else None
+    return columns
 
 
 class Windowing:
@@ -83,8 +102,8 @@ class Windowing:
         self: W,
         window: AxisWindow,
         *,
-        by: str | Sequence[str] = (),
-        columns: Columns | None = None,
+        by: ColumnLike | Sequence[ColumnLike] = (),
+        columns: Bounds = None,
         clip: Clip = "none",
         timestamps: Timestamps = "align",
         empty: bool = False,
@@ -96,7 +115,8 @@ class Windowing:
         Args:
             window: The kind of windows.
             by: Columns or expressions; every group has its own windows.
-            columns: Names for two columns with the bounds of the window.
+            columns: Names for two columns with the bounds of the window; True: `window_start` and
+                `window_end`.
             clip: The part of lifetimes that is hidden from modules: before the window (`left`),
                 after it (`right`), both (`full`) or nothing (`none`).
             timestamps: The lifetimes of results: that of the window (`align`); what the module
@@ -106,11 +126,11 @@ class Windowing:
             open_windows: Windows that have not ended have results, too.
             errors: If a module fails: `fail`, `skip` the window, or `quarantine` its events.
         """
-        keys = [by] if isinstance(by, str) else by
+        keys = listed(by, self.node.schema, "by=...")
         options = {
             "window": window,
-            "group_by": tuple(parse_column(text, self.node.schema) for text in keys),
-            "columns": columns,
+            "group_by": tuple(parse_column(text, self.node.schema, self._parse) for text in keys),
+            "columns": bound_names(columns),
             "clip": clip,
             "timestamps": timestamps,
             "empty": empty,
@@ -121,6 +141,10 @@ class Windowing:
 
     def _with(self: W, node: Node) -> W:
         raise NotImplementedError
+
+    def _parse(self, text: str, schema: pa.Schema) -> Expression:
+        """An expression over some columns."""
+        return Expression.parse(text, schema)
 
 
 @final
@@ -172,16 +196,39 @@ class WindowedStream(Generic[W]):
         given = [name] if isinstance(name, str) else name
         return self._applied([Call(bound, values, tuple(given or bound.gives.names))])
 
-    def agg(self, **aggregates: str | OperatorCall) -> W:
-        """Several aggregates, one row per window: `agg(n="COUNT(*)", mid="median(price)")`."""
+    def agg(self, *given: Any, **aggregates: Any) -> W:
+        """Several aggregates, one row per window: `agg(n="COUNT(*)", mid="median(price)")`.
+
+        Without a name, `agg("COUNT(*) AS n")`, or a column is called as its aggregate is written.
+        Expressions may be used: `MAX(price) - MIN(price)`.
+        """
+        node = self.stream.node
+        wanted: list[tuple[str, Any]] = [
+            named_aggregate(text) for text in texts_of(given, node.schema, "agg(...)")
+        ]
+        wanted += [
+            (
+                name,
+                each if isinstance(each, OperatorCall) else text_of(each, node.schema, "agg(...)"),
+            )
+            for name, each in aggregates.items()
+        ]
         calls: list[Call] = []
-        for name, wanted in aggregates.items():
-            if isinstance(wanted, str):
-                bound, values = parse_operator_call(wanted, self.stream.node, self.stream.modules)
+        results: list[Result] = []
+        for name, each in wanted:
+            if isinstance(each, OperatorCall):
+                own, result = [(name, self._bound(each))], Result.alone(name)
             else:
-                bound, values = self._bound(wanted)
-            calls.append(Call(bound, values, (name,)))
-        return self._applied(calls)
+                own, result = calls_in(name, each, self._read)
+            calls += [Call(*bound, (column,)) for column, bound in own]
+            results.append(result)
+        made = self._applied(calls)
+        if all(result.is_alone for result in results):
+            return made
+        return made._with(computed(made.node, results, made._parse))
+
+    def _read(self, text: str) -> tuple[UserOperator, tuple[Expression, ...]]:
+        return parse_operator_call(text, self.stream.node, self.stream.modules)
 
     def __getattr__(self, name: str) -> Callable[..., W]:
         if name.startswith("_") or name in ("stream", "options"):

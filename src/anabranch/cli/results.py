@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from anabranch.cli.tables import cells, show_table
+from anabranch.cli.tables import show_table
+from anabranch.display.aligned import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +23,7 @@ def show_history(
 
     All events that end at `since` or later are there, where that is not the beginning.
     """
+    from anabranch.display.text_table import cells, numeric
     from anabranch.model.time import BEGINNING
 
     shown = limit or len(history)
@@ -49,25 +51,9 @@ def show_history(
 
 def show_snapshot(rows: pa.RecordBatch, at: int, *, clock: Clock, limit: int = 0) -> None:
     """Print payloads that hold at an instant, at most so many."""
+    from anabranch.display.text_table import cells, numeric
+
     shown = rows.slice(0, limit or rows.num_rows)
     show_table(rows.schema.names, cells(shown), numeric(rows.schema))
     when = clock.format(at)
     typer.echo(f"{counted(rows.num_rows, shown.num_rows, 'payload')} at {when}", err=True)
-
-
-def numeric(schema: pa.Schema) -> set[int]:
-    """The indexes of the columns with numbers."""
-    import pyarrow as pa
-
-    def is_number(kind: pa.DataType) -> bool:
-        return bool(
-            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-        )
-
-    return {index for index, field in enumerate(schema) if is_number(field.type)}
-
-
-def counted(total: int, shown: int, what: str) -> str:
-    """How many there are, and how many of them are shown."""
-    plural = what if total == 1 else f"{what}s"
-    return f"{total:,} {plural}" if shown >= total else f"{shown:,} of {total:,} {plural}"

@@ -18,8 +18,7 @@ from rich.text import Text
 from anabranch.cli.queries.live_answer import Instant
 from anabranch.cli.queries.live_query import LiveQuery
 from anabranch.cli.queries.running import Totals, noted_signals
-from anabranch.cli.results import numeric
-from anabranch.cli.tables import cells
+from anabranch.display.text_table import cells, numeric
 from anabranch.model.time import BEGINNING, Time
 
 _LOOK: Final = 0.25

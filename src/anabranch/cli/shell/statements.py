@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import typer
 
-from anabranch.cli.results import numeric
 from anabranch.cli.shell.names import quoted
-from anabranch.cli.tables import cells, show_table
+from anabranch.cli.tables import show_table
+from anabranch.display.text_table import cells, numeric
 from anabranch.language.text.read_statements import read_script
 from anabranch.language.text.script import Script
 from anabranch.language.text.statements import (

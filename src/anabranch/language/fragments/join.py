@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from anabranch.algebra.join import Join, JoinKind, Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression, ParseScalar
+from anabranch.expressions.spark_text import Written
 from anabranch.language.bind.as_of import holds_one_instant, latest
+
+LEFT: Final = "__left"
+RIGHT: Final = "__right"
+"""What the sides of a join are called in conditions over columns of streams."""
+
+_KINDS: Final[dict[str, JoinKind]] = {
+    **dict.fromkeys(("inner", "cross"), "inner"),
+    **dict.fromkeys(("left", "leftouter"), "left"),
+    **dict.fromkeys(("right", "rightouter"), "right"),
+    **dict.fromkeys(("full", "outer", "fullouter"), "full"),
+    **dict.fromkeys(("semi", "leftsemi"), "semi"),
+    **dict.fromkeys(("anti", "leftanti"), "anti"),
+}
+
+
+def join_kind(how: str) -> JoinKind:
+    """The kind of a join by any of the names that Spark has for it.
+
+    >>> join_kind("left_outer"), join_kind("leftanti")
+    ('left', 'anti')
+
+    Raises:
+        PlanError: There is no such kind.
+    """
+    found = _KINDS.get(str(how).lower().replace("_", ""))
+    if found is None:
+        raise PlanError(
+            f"there is no join of kind {how!r}",
+            where="join(how=...)",
+            hint="kinds are: inner, left, right, full, semi, anti",
+        )
+    return found
 
 
 def plan_join(
@@ -23,8 +60,11 @@ def plan_join(
     suffix: str,
     broadcast: Side | None,
     parse: ParseScalar = Expression.parse,
+    aliases: tuple[str | None, str | None] = (None, None),
 ) -> Node:
     """A join on a condition, or on columns that both sides have.
+
+    `aliases` are the names of the sides, by which columns in the condition can be qualified.
 
     Raises:
         PlanError: A column is not on both sides, or names clash.
@@ -49,11 +89,52 @@ def plan_join(
     text: str | None = on if isinstance(on, str) else None
     if shared:
         text = " AND ".join(f"{_quoted(name)} = {_quoted(taken[name])}" for name in shared)
+    elif text is not None:
+        text = _unqualified(text, aliases, left.schema.names, taken)
     predicate = None if text is None else parse(text, both)
     join = Join(kind=kind, left=left, right=renamed, predicate=predicate, broadcast=broadcast)
     if not shared or kind in ("semi", "anti"):
         return join
     return _once(join, {name: taken[name] for name in shared})
+
+
+def _unqualified(
+    text: str,
+    aliases: tuple[str | None, str | None],
+    left: Sequence[str],
+    right: Mapping[str, str],
+) -> str:
+    """A condition with `b.item` as the column that it is of both sides together."""
+    one = {LEFT, (aliases[0] or LEFT).lower()}
+    other = {RIGHT, (aliases[1] or RIGHT).lower()}
+    try:
+        tree = sqlglot.parse_one(text, dialect=Written)
+    except SqlglotError:
+        # Who reads the condition says best what is wrong.
+        return text
+    changed = False
+
+    def swap(part: exp.Expr) -> exp.Expr:
+        nonlocal changed
+        if not isinstance(part, exp.Column):
+            return part
+        owner = str(part.table).lower()
+        if owner not in one | other:
+            return part
+        changed = True
+        if owner in one and part.name in left:
+            return exp.column(part.name, quoted=True)
+        if owner in other and part.name in right:
+            return exp.column(right[part.name], quoted=True)
+        columns = left if owner in one else list(right)
+        raise PlanError(
+            f"'{part.table}' has no column '{part.name}'",
+            where=f"join on {text!r}",
+            hint=f"its columns are: {', '.join(columns)}",
+        )
+
+    swapped = tree.transform(swap)
+    return swapped.sql(dialect=Written) if changed else text
 
 
 def plan_asof_join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from typing import Any, Final, final
 import pyarrow as pa
 
 from anabranch.algebra.node import Node
+from anabranch.display.result_table import ResultTable
 from anabranch.errors import PlanError
 from anabranch.kernels.contract.kernel import with_copy
 from anabranch.kernels.contract.packed_events import pack_events
@@ -23,17 +25,17 @@ from anabranch.kernels.plan.late_rows import LateRows
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
-from anabranch.model.logical import LogicalStream
-from anabranch.model.payload import rows_of
 from anabranch.model.record import OMITTED, plain
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.messages.counters import failed_windows_in
 from anabranch.runtime.messages.heads import OutputHead, OutputSummary
+from anabranch.runtime.query.answers import Answers
 from anabranch.runtime.query.metrics import RowTotals
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import reported_windows
+from anabranch.runtime.query.run_text import RunFacts
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.revisions.in_process import ReviserInProcess
 from anabranch.runtime.revisions.replayer import Replayer
@@ -73,7 +75,7 @@ class LocalMetrics:
 
 
 @final
-class LocalRun:
+class LocalRun(Answers):
     """A query that has run to the end of what its sources had."""
 
     def __init__(
@@ -82,12 +84,14 @@ class LocalRun:
         sink: Sink,
         metrics: list[LocalMetrics],
         clock: Clock = INTEGERS,
+        seconds: float = 0.0,
     ) -> None:
-        """Wrap what came out."""
+        """Wrap what came out, and how long that took."""
         self._schema = schema
         self._sink = sink
         self._metrics = metrics
         self._clock = clock
+        self._seconds = seconds
 
     @property
     def status(self) -> str:
@@ -124,12 +128,24 @@ class LocalRun:
         """All elements in order, with stable points."""
         return element_table(self._sink.parts(), self._schema)
 
-    def snapshot(self, at: Any, *, known: int | None = None) -> pa.Table:
+    def snapshot(self, at: Any, *, known: int | None = None) -> ResultTable:
         """The answer at an instant; `known`: as it was after the revision of this number."""
-        batches = self._sink.batches(known)
-        counts = LogicalStream.of_batches(batches).snapshot(self._clock.instant(at))
-        rows = rows_of(sorted(counts.elements(), key=repr), self._schema)
-        return pa.Table.from_batches([rows])
+        return self._at(at, known)
+
+    def _facts(self) -> RunFacts:
+        rows = sum(batch.rows_in for batch in self._metrics)
+        return RunFacts(
+            name="",
+            status=self.status,
+            batches=len(self._metrics),
+            rows_in=rows,
+            rows_out=sum(batch.rows_out for batch in self._metrics),
+            late=sum(batch.late for batch in self._metrics),
+            stable=self._progress(),
+            seconds=self._seconds,
+            timed_rows=rows,
+            columns=self._schema,
+        )
 
 
 def run_locally(
@@ -161,6 +177,7 @@ def run_locally(
         PlanError: A source is not in files.
         StreamError: There is no such file or folder.
     """
+    began = time.monotonic()
     sources = {source.name: source for source in files}
     missing = [name for name in plan.sources if name not in sources]
     if missing:
@@ -233,7 +250,7 @@ def run_locally(
                 sink.commit(number, output.stable, [result], found)
                 metrics.append(_metrics(number, output, {}, runner, revisions=len(found)))
     sink.close()
-    return LocalRun(plan.schema, sink, metrics, clock)
+    return LocalRun(plan.schema, sink, metrics, clock, time.monotonic() - began)
 
 
 def _kept_clean(sink: Sink) -> AbstractContextManager[object]:

@@ -14,8 +14,10 @@ from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.record import plain
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.elements.elements import element_table
+from anabranch.runtime.query.answers import Answers
 from anabranch.runtime.query.metrics import BatchMetrics, RunTotals
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
+from anabranch.runtime.query.run_text import RunFacts, facts_of_run
 from anabranch.runtime.revisions.correction_lines import Corrections
 from anabranch.runtime.revisions.handing_in import hand_in
 from anabranch.runtime.revisions.overview import correction_notes
@@ -108,7 +110,7 @@ class Execution:
 
 
 @final
-class Run:
+class Run(Answers):
     """A query on its way: watch it, ask it, stop it.
 
     `name` is what the catalog of queries calls it, `uses` the streams it was written over. As a
@@ -335,6 +337,19 @@ class Run:
     def table(self) -> pa.Table:
         """All committed elements in order, with stable points."""
         return element_table(self._sink.parts(), self._schema)
+
+    def _get_spark(self) -> Any:
+        return self._execution.spark
+
+    def _facts(self) -> RunFacts:
+        with self._committed.lock:
+            totals, recent = self._committed.totals, list(self._committed.metrics[-20:])
+        try:
+            status: str = self.status
+            spent = self._execution.milliseconds([batch.batch for batch in recent])
+        except Exception:  # noqa: BLE001  # Spark has been stopped, and cannot be asked
+            status, spent = "ended", [{} for _ in recent]
+        return facts_of_run(self.name, status, totals, recent, spent, self._progress(), self.schema)
 
     def __enter__(self) -> Run:
         return self

@@ -1,0 +1,1 @@
+"""How rows, plans and progress look to people: on a terminal, and in a notebook."""

@@ -1,0 +1,126 @@
+"""Attributes that a DataFrame has and a stream does not: what to write in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+_SNAPSHOT: Final = "stream.snapshot(at) for one instant, or stream.run_local().to_pandas() for all"
+_NO_PARTITIONS: Final = "nothing: Engine(shards=...) sets how many tasks share the work"
+_NO_CACHE: Final = "nothing: a run keeps its state, and start(to='folder') keeps its answers"
+_SQL_NAME: Final = (
+    "engine.stream(..., name='Bid') for a source, or engine.sql('CREATE VIEW name AS SELECT ...')"
+)
+_BY_SNAPSHOT: Final = "the pandas DataFrame of a run: stream.run_local().to_pandas()"
+_MODULE: Final = (
+    "stream.tumbling('10 minutes').apply(module) with a module made by @ab.udo or @ab.uda"
+)
+
+INSTEAD: Final[Mapping[str, str]] = {
+    "approxQuantile": "stream.agg(q='PERCENTILE(price, 0.9)')",
+    "asTable": "the stream itself: joins and unions take streams",
+    "cache": _NO_CACHE,
+    "checkpoint": "stream.start(to=..., checkpoint='folder'): a run stores its state there",
+    "colRegex": "stream.select(*[name for name in stream.columns if ...])",
+    "collect": _SNAPSHOT,
+    "corr": _BY_SNAPSHOT,
+    "count": "stream.agg(n='COUNT(*)'): a stream has a number of rows at every instant",
+    "cov": _BY_SNAPSHOT,
+    "createGlobalTempView": _SQL_NAME,
+    "createOrReplaceGlobalTempView": _SQL_NAME,
+    "createOrReplaceTempView": _SQL_NAME,
+    "createTempView": _SQL_NAME,
+    "crosstab": _BY_SNAPSHOT,
+    "cube": "one group_by(...).agg(...) for each set of columns",
+    "describe": "stream.agg(n='COUNT(*)', low='MIN(price)', high='MAX(price)', mean='AVG(price)')",
+    "dropDuplicatesWithinWatermark": "stream.window('10 minutes').distinct(), which removes rows "
+    "that were already there within ten minutes",
+    "executionInfo": "run.metrics()",
+    "exists": "stream.join(other, on, 'semi')",
+    "first": _SNAPSHOT,
+    "foreach": "stream.start(foreach=function), called with the elements of each batch",
+    "foreachPartition": "stream.start(foreach=function), called with the elements of each batch",
+    "freqItems": "stream.group_by('item').agg(n='COUNT(*)').top(10, 'n DESC')",
+    "groupingSets": "one group_by(...).agg(...) for each set of columns",
+    "head": "stream.show(n=5), stream.show(at=...), or stream.top(k, 'price DESC')",
+    "hint": "stream.join(other, on, broadcast='right')",
+    "inputFiles": "stream.explain(), which names the sources",
+    "isEmpty": "stream.agg(n='COUNT(*)'): a stream is empty at some instants only",
+    "isLocal": "stream.run_local(): every query over files also runs in this process",
+    "lateralJoin": "stream.join(other, on)",
+    "localCheckpoint": _NO_CACHE,
+    "mapInArrow": _MODULE,
+    "mapInPandas": _MODULE,
+    "melt": "stream.select(...) once per column, and union",
+    "mergeInto": "stream.start(to='delta:path')",
+    "metadataColumn": "nothing: files have no hidden columns here",
+    "na": "stream.dropna() or stream.fillna(value)",
+    "nearestByJoin": "stream.asof_join(other, on), for the latest row up to each instant",
+    "observe": "run.metrics(), or a query of its own over the same source",
+    "offset": "stream.top(k, 'price DESC')",
+    "orderBy": "stream.top(k, 'price DESC'): a stream has no order, its snapshots have first rows",
+    "pandas_api": _BY_SNAPSHOT,
+    "persist": _NO_CACHE,
+    "plot": "stream.run_local().plot()",
+    "randomSplit": "stream.where('hash(item) % 10 < 8'), which is the same at every run",
+    "rdd": "stream.to_df(), a streaming DataFrame of elements",
+    "registerTempTable": _SQL_NAME,
+    "repartition": _NO_PARTITIONS,
+    "repartitionById": _NO_PARTITIONS,
+    "repartitionByRange": _NO_PARTITIONS,
+    "replace": "stream.withColumn('item', 'CASE WHEN item = 1 THEN 2 ELSE item END')",
+    "rollup": "one group_by(...).agg(...) for each set of columns",
+    "sameSemantics": "stream.explain(), and anabranch diff for two answers",
+    "sample": "stream.where('hash(item) % 10 = 0'), which is the same at every run",
+    "sampleBy": "stream.where('hash(item) % 10 = 0'), which is the same at every run",
+    "scalar": "stream.join(other), where other has one row",
+    "semanticHash": "stream.explain()",
+    "sort": "stream.top(k, 'price DESC'): a stream has no order, its snapshots have first rows",
+    "sortWithinPartitions": "stream.top(k, 'price DESC')",
+    "sql_ctx": "engine.sql(...)",
+    "stat": _BY_SNAPSHOT,
+    "storageLevel": _NO_CACHE,
+    "summary": "stream.agg(n='COUNT(*)', low='MIN(price)', high='MAX(price)', mean='AVG(price)')",
+    "tail": "stream.rows_window(5), which holds the last five rows",
+    "take": "stream.show(n=5), stream.show(at=...), or stream.top(k, 'price DESC')",
+    "to": "stream.select('CAST(price AS DOUBLE) AS price')",
+    "toArrow": "stream.snapshot(at).to_arrow(), or stream.run_local().events().to_arrow()",
+    "toJSON": "stream.select('to_json(struct(...)) AS value'), or start(to='answer.jsonl')",
+    "toLocalIterator": _SNAPSHOT,
+    "toPandas": "stream.snapshot(at).to_pandas(), or stream.run_local().to_pandas()",
+    "transpose": _BY_SNAPSHOT,
+    "unpersist": _NO_CACHE,
+    "unpivot": "stream.select(...) once per column, and union",
+    "withMetadata": "nothing: columns have no metadata here",
+    "withWatermark": "engine.stream(source, start='at', delay='10 minutes')",
+    "write": "stream.start(to='folder'), 'answer.jsonl', 'delta:path' or 'postgresql://...'",
+    "writeStream": "stream.start(to='folder'), 'answer.jsonl', 'delta:path' or 'postgresql://...'",
+    "writeTo": "stream.start(to='delta:path')",
+    "zip": "stream.join(other, on)",
+    "zipWithIndex": "a column of your own that tells rows apart",
+}
+"""Attributes of `pyspark.sql.DataFrame` that streams do not have, and what serves their purpose."""
+
+GROUPED_INSTEAD: Final[Mapping[str, str]] = {
+    "apply": _MODULE,
+    "applyInArrow": _MODULE,
+    "applyInPandas": _MODULE,
+    "applyInPandasWithState": "a module with state: ab.IncrementalOperator",
+    "cogroup": "stream.join(other, on)",
+    "pivot": "agg(a=\"SUM(price) FILTER (WHERE kind = 'a')\", b=...)",
+    "transformWithState": "a module with state: ab.IncrementalOperator",
+    "transformWithStateInPandas": "a module with state: ab.IncrementalOperator",
+}
+"""The same for `pyspark.sql.GroupedData`."""
+
+
+def missing_attribute(
+    owner: str, name: str, instead: Mapping[str, str], there: Iterable[str], obj: object
+) -> AttributeError:
+    """The error for an attribute that does not exist, with what to write, or with a near one."""
+    if name in instead:
+        return AttributeError(f"{owner} has no '{name}'; write {instead[name]}", name=name, obj=obj)
+    near = get_close_matches(name, list(there), 1)
+    guess = f"; did you mean '{near[0]}'?" if near else ""
+    return AttributeError(f"{owner} has no '{name}'{guess}", name=name, obj=obj)
