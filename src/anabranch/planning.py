@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from anabranch.algebra.node import Node, clock_of
@@ -16,11 +17,13 @@ from anabranch.kernels.plan.compile import Emission, PhysicalPlan, compile_plan
 from anabranch.model.clock import Clock
 from anabranch.optimizer.common_parts import optimize_all
 from anabranch.optimizer.driver import Optimized
+from anabranch.optimizer.meaning.unify import unify
 from anabranch.optimizer.normalizer import Step
 from anabranch.runtime.query.bounded import find_unbounded
 from anabranch.runtime.query.explanation import Explanation, spark_plan
 from anabranch.runtime.query.notes import notes_of
 from anabranch.runtime.query.options import PlanChoice
+from anabranch.runtime.query.resuming import resumes_better
 from anabranch.runtime.query.revision_plan import revised_sources
 from anabranch.runtime.query.tables import lookup_tables
 from anabranch.runtime.query.unrevisable import changes_state, find_unrevisable
@@ -175,6 +178,7 @@ def plan_queries(
     plan: PlanChoice = "optimized",
     checkpoint: str | None = None,
     published: Sequence[Published] = (),
+    by_meaning: bool = True,
 ) -> PlannedQueries:
     """Plan queries that run together; nothing is started, and no query is refused.
 
@@ -185,15 +189,19 @@ def plan_queries(
             what a plan needs to be right is still done when it is compiled.
         checkpoint: The folder of a query that may resume: it keeps its lookup tables.
         published: Results of other queries that may be read in place of sub-plans.
+        by_meaning: Share what means the same; else only what is written alike. Where the state in
+            the checkpoint was written by queries that shared less, so do these.
 
     Raises:
         PlanError: There is no way to run them.
     """
-    over = [_over_published(query, published) for query in queries]
+    by_meaning = by_meaning and plan != "as-written"
+    over = [_over_published(query, published, by_meaning) for query in queries]
     shared = [node for node, _ in over]
+    common = unify(shared) if by_meaning and len(shared) > 1 else shared
     sources = {name: source for _, each in over for name, source in each.items()}
     files = {name: each for name, each in sources.items() if isinstance(each, FileSource)}
-    optimized = _optimized(shared, plan)
+    optimized = _optimized(common, plan)
     workers, frames = _pushed_down(
         [each.node for each in optimized],
         {name: each for name, each in sources.items() if name not in files},
@@ -205,12 +213,12 @@ def plan_queries(
     # Where state is exchanged, late rows enter it as they came.
     cut: frozenset[str] = frozenset() if swaps else late
     physical = compile_plan(*workers, emit=emit, tables=tables, guarded=swaps, late=cut)
-    return PlannedQueries(
+    planned = PlannedQueries(
         queries=tuple(
             PlannedQuery(
                 written=query.node,
                 shared=node,
-                optimized=_with_sharing(best, query.node, node),
+                optimized=_with_sharing(best, query.node, node, one),
                 notes=(*query.remarks, *map(str, notes_of(node, own, emit))),
                 source_notes=_source_notes(own),
                 leaves=query.node.properties.emitted(emit).label,
@@ -223,8 +231,8 @@ def plan_queries(
                 ),
                 unrevisable=find_unrevisable(rest, {**own, **frames}),
             )
-            for query, (node, own), best, rest in zip(
-                queries, over, optimized, workers, strict=True
+            for query, (node, own), one, best, rest in zip(
+                queries, over, common, optimized, workers, strict=True
             )
         ),
         emit=emit,
@@ -235,15 +243,31 @@ def plan_queries(
         tables={name: files[name] for name in tables},
         swaps=swaps,
     )
+    if not by_meaning or (common == shared and not published):
+        return planned
+    apart = cache(
+        lambda: plan_queries(
+            queries,
+            emit=emit,
+            plan=plan,
+            checkpoint=checkpoint,
+            published=published,
+            by_meaning=False,
+        )
+    )
+    mine = (planned.physical, planned.older)
+    if resumes_better(checkpoint, mine, lambda: (apart().physical, apart().older)):
+        return apart()
+    return planned
 
 
 def _over_published(
-    query: AskedQuery, published: Sequence[Published]
+    query: AskedQuery, published: Sequence[Published], by_meaning: bool
 ) -> tuple[Node, Mapping[str, Any]]:
     """A query over what others publish, and its sources; as it is where that is nothing."""
     if not published:
         return query.node, query.sources
-    node, sources = reuse(query.node, query.sources, published)
+    node, sources = reuse(query.node, query.sources, published, by_meaning=by_meaning)
     return (query.node, query.sources) if node == query.node else (node, sources)
 
 
@@ -307,9 +331,11 @@ def _pushed_down(
     return push_down(nodes, frames)
 
 
-def _with_sharing(found: Optimized, written: Node, shared: Node) -> Optimized:
-    """That results of another query are read is a step, the first."""
-    if written == shared:
-        return found
-    step = Step("read_published_results", written.label, shared.label)
-    return Optimized(found.node, (step, *found.steps))
+def _with_sharing(found: Optimized, written: Node, shared: Node, one: Node) -> Optimized:
+    """That results or parts of another query are used is a step, the first."""
+    steps = found.steps
+    if one != shared:
+        steps = (Step("share_equal_parts", shared.label, one.label), *steps)
+    if written != shared:
+        steps = (Step("read_published_results", written.label, shared.label), *steps)
+    return Optimized(found.node, steps)

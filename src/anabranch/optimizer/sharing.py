@@ -37,10 +37,11 @@ def common_subplans(plans: Sequence[Node]) -> list[Node]:
     found = [
         node
         for key, node in nodes.items()
-        if key in common and key in outside and _worthwhile(interner.below(node).values())
+        if key in common and key in outside and is_worthwhile(interner.below(node).values())
     ]
     return sorted(found, key=lambda node: len(interner.below(node)), reverse=True)
 
 
-def _worthwhile(nodes: Iterable[Node]) -> bool:
+def is_worthwhile(nodes: Iterable[Node]) -> bool:
+    """Whether a plan of these nodes holds rows, or says for how long others do."""
     return any(not isinstance(node, _CHEAP) for node in nodes)

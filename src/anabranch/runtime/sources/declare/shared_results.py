@@ -9,6 +9,7 @@ from typing import Any, final
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.optimizer.leaves import cut_off, leaf_for
+from anabranch.optimizer.meaning.unify import put_in_place
 from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.declare.describe import describe_files
 from anabranch.runtime.sources.spec import FileSource
@@ -31,15 +32,23 @@ def publish(node: Node, name: str, folder: str) -> Published:
 
 
 def reuse(
-    node: Node, sources: Mapping[str, Any], published: Sequence[Published]
+    node: Node,
+    sources: Mapping[str, Any],
+    published: Sequence[Published],
+    *,
+    by_meaning: bool = True,
 ) -> tuple[Node, dict[str, Any]]:
     """A plan that reads published results wherever it would compute the same, and its sources.
 
     Results over a source with an archive are computed anew: whoever reads a log gets no rows to
     keep, and nothing says what revisions in that log lead to.
+
+    With `by_meaning` the same is what means the same, else what is written alike.
     """
     archived = {name for name, each in sources.items() if getattr(each, "archive", None)}
     usable = [each for each in published if archived.isdisjoint(_leaves(each.node))]
+    if by_meaning:
+        node = put_in_place(node, [(each.node, each.leaf) for each in usable])
     found = cut_off(node, {each.node: each.leaf for each in usable})
     every = {**sources, **{each.leaf.name: each.source for each in usable}}
     return found, {name: every[name] for name in dict.fromkeys(_leaves(found))}

@@ -1,0 +1,1 @@
+"""Plans that mean the same, whatever their text."""
