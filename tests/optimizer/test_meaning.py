@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
@@ -232,8 +233,9 @@ def test_any_plan_written_differently_has_the_same_form(data: st.DataObject) -> 
     plan = data.draw(plans())
     other = shuffled(plan, data)
     forms = NormalForms()
-    if not has_modules(plan):
-        assert forms.of(plan).key == forms.of(other).key
+    if not has_modules(plan) and not joins_itself(plan, forms):
+        shown = f"{explain_tree(plan)}\n{explain_tree(other)}"
+        assert forms.of(plan).key == forms.of(other).key, shown
     assert_same(plan, other, streams := data.draw(inputs(plan)))
     _, found = unify([plan, other])
     assert_same(plan, found, streams)
@@ -245,6 +247,23 @@ def test_plans_that_are_unified_mean_what_they_did(data: st.DataObject) -> None:
     for plan, found in zip(several, unify(several)):
         assert columns_of(found.schema) == columns_of(plan.schema)
         assert_same(plan, found, data.draw(inputs(plan)))
+
+
+def joins_itself(plan: Node, forms: NormalForms) -> bool:
+    """Whether equal streams are joined: which is which may be told by the order of columns alone.
+
+    Operators that count on this order then have other forms over S ⋈ T and T ⋈ S, where both are
+    the same stream. That shares less than it could, and is right.
+    """
+    inner = [node for node in plan.walk() if isinstance(node, Join) and node.kind == "inner"]
+    leaves = [[forms.of(leaf).base for leaf in _leaves(node)] for node in inner]
+    return any(len(set(own)) < len(own) for own in leaves)
+
+
+def _leaves(node: Node) -> list[Node]:
+    if isinstance(node, Join | Filter | Map):
+        return [leaf for each in node.inputs for leaf in _leaves(each)]
+    return [node]
 
 
 def shuffled(node: Node, data: st.DataObject) -> Node:
