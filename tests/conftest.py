@@ -19,8 +19,9 @@ RUNTIME = ROOT / "src" / "anabranch" / "runtime"
 LONG = ("test_kill_driver.py", "test_campaign.py", "test_kill_workers.py")
 """What takes longest starts first, so that no process is left with it alone at the end."""
 
-# Tests have few rows, which are shared out among tasks all the same; also by what they start.
-EVERY_ROW = "-Dspark.anabranch.rowsPerTask=1"
+# Tests have few rows, which are shared out among tasks all the same, and never run in the driver;
+# also by what they start. `test_driver_share.py` compares both ways.
+EVERY_ROW = "-Dspark.anabranch.rowsPerTask=1 -Dspark.anabranch.driverRows=0"
 os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {EVERY_ROW}".strip()
 
 # A shared machine stalls now and then, so the time of one example says nothing.

@@ -24,7 +24,7 @@ from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.messages.heads import OutputHead
 from anabranch.runtime.query.rescale import Rescale, rescaled
 from anabranch.runtime.sinks.sinks import ShardResult
-from anabranch.runtime.sources.files.planner import CLOCK, CONTROL
+from anabranch.runtime.sources.files.planned_parts import CLOCK, CONTROL
 from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home, StateLayout

@@ -18,7 +18,8 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Insert, Stable, batch_of
 from anabranch.model.time import BEGINNING, Duration
 from anabranch.runtime.elements.exchange import unpack
-from anabranch.runtime.sources.files.planner import CONTROL, FilePlanner
+from anabranch.runtime.sources.files.planned_parts import CONTROL
+from anabranch.runtime.sources.files.planner import FilePlanner
 from anabranch.runtime.sources.spec import FileSource, Promise, Shape
 from anabranch.runtime.store.control import Control, ControlFolder, command_of
 from anabranch.runtime.store.folder import Folder

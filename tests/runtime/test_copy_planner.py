@@ -14,7 +14,8 @@ from tests.runtime.copies import append_lines, append_log, copies_source, point
 
 from anabranch.kernels.contract.command import Command
 from anabranch.model.elements import Stable
-from anabranch.runtime.sources.files.planner import CopyNews, FilePlanner
+from anabranch.runtime.sources.files.planned_parts import CopyNews
+from anabranch.runtime.sources.files.planner import FilePlanner
 from anabranch.runtime.sources.files.reader import read_split
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.folder import Folder

@@ -26,12 +26,8 @@ from anabranch.runtime.revisions.handing_in import hand_in
 from anabranch.runtime.revisions.overview import correction_notes
 from anabranch.runtime.revisions.submissions import SubmissionFolder
 from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece
-from anabranch.runtime.sources.files.planner import (
-    HANDED_IN,
-    HANDED_IN_FOLDER,
-    FilePlanner,
-    SourcePart,
-)
+from anabranch.runtime.sources.files.planned_parts import HANDED_IN, SourcePart
+from anabranch.runtime.sources.files.planner import HANDED_IN_FOLDER, FilePlanner
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit, read_split
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, Promise, Shape
 from anabranch.runtime.store.control import ControlFolder

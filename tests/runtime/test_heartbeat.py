@@ -17,7 +17,8 @@ from anabranch.model import clock as clocks
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Insert, batch_of
 from anabranch.model.time import SECOND, Duration
-from anabranch.runtime.sources.files.planner import CLOCK, FilePlanner
+from anabranch.runtime.sources.files.planned_parts import CLOCK
+from anabranch.runtime.sources.files.planner import FilePlanner
 from anabranch.runtime.sources.files.reader import read_split
 from anabranch.runtime.sources.spec import ARRIVAL, FileSource, Promise, Shape
 from anabranch.runtime.store.folder import Folder

@@ -44,7 +44,8 @@ from anabranch.runtime.sinks.sinks import Begin, ShardResult, Sink
 from anabranch.runtime.sources.files.listing import demand_files
 from anabranch.runtime.sources.files.log_folder import write_part
 from anabranch.runtime.sources.files.lost_copies import LostCopies
-from anabranch.runtime.sources.files.planner import FilePlanner, SourcePart
+from anabranch.runtime.sources.files.planned_parts import SourcePart
+from anabranch.runtime.sources.files.planner import FilePlanner
 from anabranch.runtime.sources.late import judge
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.folder import Folder

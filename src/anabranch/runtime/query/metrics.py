@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Literal, final
 
 from anabranch.kernels.contract.command import Command
 from anabranch.model.record import OMITTED
 from anabranch.model.time import BEGINNING
 from anabranch.runtime.messages.counters import CopyCounters, SourceCounters, StageCounters
 from anabranch.runtime.sinks.sinks import ShardResult
+
+RanIn = Literal["driver", "tasks"]
+"""Where a batch was computed: in the driver itself, or by tasks of Spark."""
 
 
 @final
@@ -67,6 +70,7 @@ class BatchMetrics:
         stages: What each stage did.
         failed_windows: For how many windows user operators gave no results.
         control: The commands that took effect.
+        ran: Where it was computed.
     """
 
     batch: int
@@ -81,9 +85,12 @@ class BatchMetrics:
     failed_windows: int
     control: tuple[Command, ...]
     revised: int = field(default=0, metadata=OMITTED)
+    ran: RanIn = "tasks"
 
 
-def batch_metrics(batch: int, results: Sequence[ShardResult], output: int = 0) -> BatchMetrics:
+def batch_metrics(
+    batch: int, results: Sequence[ShardResult], output: int = 0, *, ran: RanIn = "tasks"
+) -> BatchMetrics:
     """The counters of all stages and sources in one batch, and of one output."""
     counted = {
         (each.stage, each.shard): each for result in results for each in result.head.counters
@@ -108,6 +115,7 @@ def batch_metrics(batch: int, results: Sequence[ShardResult], output: int = 0) -
         failed_windows=sum(each.failed_windows for each in counted.values()),
         control=next((each.control for each in counted.values() if each.control), ()),
         revised=sum(each.revised for each in sources.values()),
+        ran=ran,
     )
 
 

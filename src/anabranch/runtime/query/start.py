@@ -21,6 +21,7 @@ from anabranch.model.revision import Revision
 from anabranch.model.time import Time
 from anabranch.runtime.elements.elements import element_schema
 from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
+from anabranch.runtime.query.driver_share import DriverShare, ShareLimits, driver_share
 from anabranch.runtime.query.metrics import batch_metrics
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
@@ -34,6 +35,7 @@ from anabranch.runtime.sources.files.planned_batch import copy_names
 from anabranch.runtime.sources.spec import FileSource, Promise
 from anabranch.runtime.spark.file_source import read_files
 from anabranch.runtime.spark.frame_source import FrameSource, as_files, send_frame
+from anabranch.runtime.spark.session import driver_limits
 from anabranch.runtime.spark.stages import chain_stages, observed, settle
 from anabranch.runtime.store.control import Control, ControlFolder, source_clocks
 from anabranch.runtime.store.folder import Folder
@@ -150,7 +152,10 @@ def start_query(
             reviser = start_reviser(
                 opened, job, archives, work.nodes, paths, work.replay, run_large
             )
-        results = _parcels(spark, work, files, job, opened, control=opened.control)
+        file_job = _file_job(work, files, job, opened, opened.control)
+        results = _parcels(spark, work, file_job, job, opened)
+        limits = ShareLimits(**driver_limits(spark))
+        share = driver_share(job, file_job, work.nodes, f"{opened.spark}/offsets", limits)
         if not job.is_delivered_by_senders:
             results = observed(chain_stages(results, job))
         committed = [Committed() for _ in sinks]
@@ -160,7 +165,7 @@ def start_query(
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
         quarantine = Quarantine(opened.path)
-        writer = writer.foreachBatch(_committer(job, sinks, committed, quarantine, reviser))
+        writer = writer.foreachBatch(_committer(job, sinks, committed, quarantine, reviser, share))
 
         def close() -> None:
             if reviser is not None:
@@ -225,7 +230,8 @@ def stream_rows(
         # Spark's query is not known yet, and somebody may start two of them.
         state = f"{opened.state}/{QUERY}"
         job = _job(work, opened, ("rows",), files, state=state)
-        return chain_stages(_parcels(spark, work, files, job, opened), job, rows), opened
+        parcels = _parcels(spark, work, _file_job(work, files, job, opened, None), job, opened)
+        return chain_stages(parcels, job, rows), opened
     except BaseException:
         opened.close()
         raise
@@ -279,36 +285,42 @@ def _promises(work: Work) -> dict[str, Promise]:
     return {promise.source: promise for promise in promises}
 
 
-def _parcels(
-    spark: SparkSession,
+def _file_job(
     work: Work,
     files: tuple[FileSource, ...],
     job: Job,
     opened: Checkpoint,
-    *,
-    control: str | None = None,
-) -> DataFrame:
-    """What all sources send, in one DataFrame; commands come with what is in files."""
-    fronts = [send_frame(frame, job) for frame in work.frames if frame.frame.isStreaming]
+    control: str | None,
+) -> FileJob | None:
+    """What reads all sources in files, and brings commands; None where there is nothing of it."""
     in_files = {source.name for source in files}
     heartbeats = {
         name: int(promise.heartbeat)
         for name, promise in job.promises.items()
         if promise.heartbeat is not None
     }
-    if files or heartbeats or control is not None:
-        file_job = FileJob(
-            sources=files,
-            plan_folder=opened.plans,
-            parts=work.parts,
-            least=work.least,
-            job=seal(job),
-            heartbeats=heartbeats,
-            control=control,
-            others=tuple(name for name in job.promises if name not in in_files),
-            inputs=merge_inputs(job.plan),
-            revisions=None if job.past is None else job.past.folder,
-        )
+    if not files and not heartbeats and control is None:
+        return None
+    return FileJob(
+        sources=files,
+        plan_folder=opened.plans,
+        parts=work.parts,
+        least=work.least,
+        job=seal(job),
+        heartbeats=heartbeats,
+        control=control,
+        others=tuple(name for name in job.promises if name not in in_files),
+        inputs=merge_inputs(job.plan),
+        revisions=None if job.past is None else job.past.folder,
+    )
+
+
+def _parcels(
+    spark: SparkSession, work: Work, file_job: FileJob | None, job: Job, opened: Checkpoint
+) -> DataFrame:
+    """What all sources send, in one DataFrame; commands come with what is in files."""
+    fronts = [send_frame(frame, job) for frame in work.frames if frame.frame.isStreaming]
+    if file_job is not None:
         fronts.append(read_files(spark, file_job, opened.path))
     return reduce(DataFrame.union, fronts)
 
@@ -329,18 +341,27 @@ def _committer(
     committed: Sequence[Committed],
     quarantine: Quarantine,
     reviser: Reviser | None,
+    share: DriverShare | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """Brings a batch to all sinks; one that has it already takes it again without harm."""
     only_settle = job.is_delivered_by_senders
 
+    def computed(frame: DataFrame, batch: int) -> pa.Table:
+        """What all shards give: computed right here, or by a job of Spark."""
+        rows = None if share is None else share.run(batch)
+        if rows is None:
+            rows = frame.toArrow()
+            rows = settle(rows, job, batch) if only_settle else rows
+        if share is not None:
+            share.learn()
+        return rows
+
     def commit(frame: DataFrame, batch: int) -> None:
         try:
-            rows = frame.toArrow()
-            if only_settle:
-                rows = settle(rows, job, batch)
-            results = ShardResult.of_table(rows)
+            results = ShardResult.of_table(computed(frame, batch))
             reached("collected", batch)
-            metrics = [batch_metrics(batch, results, output=n) for n in range(len(sinks))]
+            ran = "tasks" if share is None else share.ran
+            metrics = [batch_metrics(batch, results, n, ran=ran) for n in range(len(sinks))]
             quarantine.note(batch, [*failed_windows(metrics[0])])
             commands = metrics[0].control
             revisions: list[list[Revision]] = [[] for _ in sinks]

@@ -24,7 +24,7 @@ def find_spark_only(
         move += "; a DataFrame with an archive is read as it is: compute the column before it "
         move += "becomes a stream"
     for each in node.walk():
-        for expression in _expressions(each):
+        for expression in expressions_of(each):
             if expression.spark_only:
                 return PlanError(
                     f"{expression.sql} is evaluated by Spark only",
@@ -35,7 +35,7 @@ def find_spark_only(
     return None
 
 
-def _expressions(value: object) -> Iterator[Expression]:
+def expressions_of(value: object) -> Iterator[Expression]:
     """All expressions of a node, but not those of its inputs."""
     parts = [getattr(value, field.name) for field in fields(value)] if is_dataclass(value) else []
     for part in parts:
@@ -49,4 +49,4 @@ def _inside(part: object) -> Iterator[Expression]:
         for each in part:
             yield from _inside(each)
     elif is_dataclass(part) and not isinstance(part, Node | type):
-        yield from _expressions(part)
+        yield from expressions_of(part)

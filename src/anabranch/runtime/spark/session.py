@@ -17,6 +17,14 @@ ROWS_PER_TASK: Final = "spark.anabranch.rowsPerTask"
 TASK_ROWS: Final = 100_000
 """The setting, unless somebody sets it."""
 
+DRIVER_ROWS: Final = "spark.anabranch.driverRows"
+DRIVER_BYTES: Final = "spark.anabranch.driverBytes"
+DRIVER_MS: Final = "spark.anabranch.driverMilliseconds"
+
+_LOCAL_SHARE: Final = {DRIVER_ROWS: 2_000_000, DRIVER_BYTES: 512 << 20, DRIVER_MS: 1_000}
+_CLUSTER_SHARE: Final = {DRIVER_ROWS: 50_000, DRIVER_BYTES: 64 << 20, DRIVER_MS: 100}
+"""What a driver computes itself at the most: on a cluster it has to stay free for others."""
+
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 _FAST: Final[Mapping[str, str]] = {
     # The default manager costs 60-80 ms per batch on a local disk.
@@ -74,11 +82,36 @@ def rows_per_task(spark: SparkSession) -> int:
     Raises:
         PlanError: The setting is no positive number.
     """
-    text = spark.conf.get(ROWS_PER_TASK, str(TASK_ROWS)) or ""
-    if not text.isdigit() or int(text) < 1:
+    return _number(spark, ROWS_PER_TASK, TASK_ROWS, least=1, what="rows")
+
+
+def driver_limits(spark: SparkSession) -> dict[str, int]:
+    """How many rows, bytes and milliseconds of a batch the driver computes itself at the most.
+
+    Raises:
+        PlanError: A setting is not a number.
+    """
+    usual = _LOCAL_SHARE if _is_local(spark) else _CLUSTER_SHARE
+    return {
+        word: _number(spark, name, usual[name], least=0, what=word)
+        for word, name in (
+            ("rows", DRIVER_ROWS),
+            ("bytes", DRIVER_BYTES),
+            ("milliseconds", DRIVER_MS),
+        )
+    }
+
+
+def _is_local(spark: SparkSession) -> bool:
+    return (spark.conf.get("spark.master", "") or "").startswith("local")
+
+
+def _number(spark: SparkSession, name: str, usual: int, *, least: int, what: str) -> int:
+    text = spark.conf.get(name, str(usual)) or ""
+    if not text.isdigit() or int(text) < least:
         raise PlanError(
-            f"'{text}' is not a number of rows",
-            where=f"the setting {ROWS_PER_TASK}",
-            hint="set a whole number, 1 or more, or leave it out",
+            f"'{text}' is not a number of {what}",
+            where=f"the setting {name}",
+            hint=f"set a whole number, {least} or more, or leave it out",
         )
     return int(text)

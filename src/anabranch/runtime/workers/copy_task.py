@@ -16,7 +16,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.messages.heads import CopyReport
 from anabranch.runtime.sources.files.lost_copies import LostCopies
-from anabranch.runtime.sources.files.planner import SourcePart
+from anabranch.runtime.sources.files.planned_parts import SourcePart
 from anabranch.runtime.sources.late import judge
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.workers.job import Job

@@ -11,7 +11,8 @@ import pyarrow as pa
 from anabranch.model.time import BEGINNING
 from anabranch.runtime.sources.files.earlier_parts import PartPromises
 from anabranch.runtime.sources.files.lost_copies import LostCopies
-from anabranch.runtime.sources.files.planner import HANDED_IN_FOLDER, FilePlanner, SourcePart
+from anabranch.runtime.sources.files.planned_parts import SourcePart
+from anabranch.runtime.sources.files.planner import HANDED_IN_FOLDER, FilePlanner
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.busy import BusyMark
 from anabranch.runtime.store.control import ControlFolder

@@ -35,6 +35,7 @@ class PlannedBatch:
         restarts: The numbers of the copies that are read again from their beginning, by source.
         announced: Commands for merges of copies that begin.
         passed: How many microseconds have gone by since the entry before, by source.
+        rows: About how many rows it has; None where nobody has counted them.
     """
 
     parts: Mapping[str, tuple[tuple[FileSplit, ...], ...]]
@@ -46,6 +47,7 @@ class PlannedBatch:
     restarts: Mapping[str, tuple[int, ...]] = field(default_factory=dict, metadata=OMITTED)
     announced: tuple[Command, ...] = field(default=(), metadata=OMITTED)
     passed: Mapping[str, int] = field(default_factory=dict, metadata=OMITTED)
+    rows: int | None = field(default=None, metadata=OMITTED)
 
 
 @final
@@ -85,6 +87,7 @@ class BatchDraft:
     inputs: dict[str, Mapping[str, PlannedCopy]] = field(default_factory=dict)
     restarts: dict[str, tuple[int, ...]] = field(default_factory=dict)
     announced: list[Command] = field(default_factory=list)
+    rows: int = 0
 
     @property
     def is_quiet(self) -> bool:
@@ -103,6 +106,7 @@ class BatchDraft:
             restarts=self.restarts,
             announced=tuple(self.announced),
             passed=passed,
+            rows=self.rows,
         )
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import monotonic_ns, sleep, time_ns
-from typing import Final, final
+from typing import Final
 
-from anabranch.errors import EngineError, StreamError
+from anabranch.errors import StreamError
 from anabranch.kernels.contract.command import FEED, Command
 from anabranch.model.record import plain
 from anabranch.runtime.sources.files.copy_book import CopyBook, PlannedCopy
-from anabranch.runtime.sources.files.earlier_parts import Earlier, PartPromises
+from anabranch.runtime.sources.files.earlier_parts import PartPromises
 from anabranch.runtime.sources.files.lost_copies import LostCopies
 from anabranch.runtime.sources.files.next_units import (
     Listing,
@@ -26,6 +25,12 @@ from anabranch.runtime.sources.files.planned_batch import (
     PlannedBatch,
     read_base,
     read_entry,
+)
+from anabranch.runtime.sources.files.planned_parts import (
+    CopyNews,
+    SourcePart,
+    planned_entries,
+    planned_parts,
 )
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit
 from anabranch.runtime.sources.files.units import (
@@ -43,15 +48,6 @@ _COMPACT: Final = 20
 _LOOK_AGAIN: Final = 0.005
 """Seconds between two looks for revisions that another process computes."""
 
-CLOCK: Final = 1 << 20
-"""The number of the part that tells how time passes; no other part is called so."""
-
-CONTROL: Final = CLOCK + 1
-"""The number of the part that brings commands."""
-
-HANDED_IN: Final = CONTROL + 1
-"""The number of the first part with corrections that were handed in; others follow."""
-
 HANDED_IN_FOLDER: Final = "handed_in"
 """The folder in `revisions` with what was handed in."""
 
@@ -63,43 +59,6 @@ def corrections_file(number: int) -> str:
 
 def _now() -> int:
     return time_ns() // 1000
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class CopyNews:
-    """What has become of a copy with this batch.
-
-    `problem` is why nothing of it is read at the moment, empty if all is well again, None if that
-    has not changed; with `restart` it is read again from its beginning.
-    """
-
-    name: str
-    problem: str | None = None
-    restart: bool = False
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class SourcePart:
-    """The work of one task: some splits of a source, and whether the source ends in this batch.
-
-    Where `passed` is said there are no splits: so many microseconds have gone by. `commands` are
-    for all stages, whatever they read. With `handed_in` the splits are corrections, of a source in
-    files or not, and tell nothing of its progress. `copies` says of which copies of the source
-    there is something, or something to say, by number. `earlier` is what comes first in the batch
-    and the source.
-    """
-
-    source: str
-    number: int
-    splits: tuple[FileSplit, ...]
-    ends: bool
-    passed: int | None = None
-    commands: tuple[Command, ...] = ()
-    copies: Mapping[int, CopyNews] = field(default_factory=dict)
-    earlier: Earlier = field(default_factory=Earlier)
-    handed_in: bool = False
 
 
 class FilePlanner:
@@ -204,48 +163,11 @@ class FilePlanner:
 
     def parts(self, start: int, end: int) -> list[SourcePart]:
         """The work between two offsets."""
-        work: list[SourcePart] = []
-        numbers: Counter[str] = Counter()
-        sources = {source.name: source for source in self._sources}
-        earlier: dict[str, Earlier] = {}
-        passed: Counter[str] = Counter()
-        commands: list[Command] = []
-        handed_in = 0
-        for number in range(start + 1, end + 1):
-            entry = read_entry(self._folder, number)
-            if entry is None:
-                raise EngineError(
-                    f"batch entry {number} of the source log is missing",
-                    where=self._folder.path,
-                    hint="the checkpoint is damaged: restore it, or start with a new one",
-                )
-            for name, parts in entry.parts.items():
-                for index, splits in enumerate(parts):
-                    if any(split.change == "corrections" for split in splits):
-                        at = HANDED_IN + handed_in
-                        work.append(SourcePart(name, at, splits, ends=False, handed_in=True))
-                        handed_in += 1
-                        continue
-                    copies = self._copies_of(name, splits, entry, first=index == 0)
-                    ends = name in entry.ended
-                    before = earlier.get(name, Earlier())
-                    work.append(
-                        SourcePart(name, numbers[name], splits, ends, copies=copies, earlier=before)
-                    )
-                    numbers[name] += 1
-                    if name in sources:
-                        earlier[name] = before.then(sources[name], number, index, splits)
-            passed.update(entry.passed)
-            commands += [*entry.control.values(), *entry.announced]
-        if commands:
-            work.append(SourcePart("", CONTROL, (), ends=False, commands=tuple(commands)))
-        work += [
-            SourcePart(name, CLOCK, (), ends=False, passed=time) for name, time in passed.items()
-        ]
-        return work
+        entries = planned_entries(self._folder, start, end)
+        return planned_parts(entries, self._sources, self._copies_of)
 
     def _copies_of(
-        self, name: str, splits: Iterable[FileSplit], entry: PlannedBatch, *, first: bool
+        self, name: str, splits: Iterable[FileSplit], entry: PlannedBatch, first: bool
     ) -> dict[int, CopyNews]:
         """The copies that a part is about; what has become of the others is told by the first."""
         if name not in self._books:
@@ -395,6 +317,7 @@ class FilePlanner:
                 parts = [[replace(split, stamp=stamp) for split in part] for part in parts]
             draft.parts[source.name] = tuple(map(tuple, parts))
             draft.after[source.name] = {unit.file: unit.after for unit in units}
+            draft.rows += sum(unit.rows for unit in units)
             if ends:
                 draft.ended.append(source.name)
         for command in draft.control.values():
@@ -425,6 +348,7 @@ class FilePlanner:
         parts = share_units(taken.units, self._parts, by_file=True, least=self._least) or [[]]
         draft.parts[name] = tuple(map(tuple, parts))
         draft.after[name] = taken.after
+        draft.rows += sum(unit.rows for unit in taken.units)
         if taken.changed:
             draft.inputs[name] = taken.changed
         if taken.restarts:

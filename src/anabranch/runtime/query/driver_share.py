@@ -1,0 +1,229 @@
+"""Small batches run in the driver, without a job of Spark.
+
+A job of Spark costs about 120 ms before its first row: two exchanges, a round of Python tasks each.
+The planner knows about how many rows a batch has before anybody reads them. Where their work is
+estimated to take less time than the job would, the driver reads the pieces and runs all shards of
+all stages itself, in `foreachBatch`: the same functions that tasks call, over the same store, with
+the same commit. So the result is the same, and a batch that is run again after a crash may run at
+the other place.
+
+Code of users stays in tasks, where it can do no harm to the driver, and so do batches of copies and
+of DataFrames, which the driver cannot read by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final, final
+
+import pyarrow as pa
+
+from anabranch.algebra.modules.apply_operator import ApplyOperator
+from anabranch.algebra.node import Node
+from anabranch.kernels.columns.grouped import load_beside
+from anabranch.runtime.query.metrics import RanIn
+from anabranch.runtime.query.workers_can import expressions_of
+from anabranch.runtime.sources.files.planned_parts import planned_entries, planned_parts
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.phases import reached
+from anabranch.runtime.thresholds import take_thresholds
+from anabranch.runtime.workers.file_task import FileJob
+from anabranch.runtime.workers.job import Job
+from anabranch.runtime.workers.stage_task import RESULTS, run_level
+
+JOB_MS: Final = 120.0
+"""What a job costs before its first row: measured, two cores, one exchange."""
+
+DRIVER_MS_PER_ROW: Final = 0.0001
+"""The first guess of what a row costs in the driver: a count per key and window, measured."""
+
+_LEARN: Final = 0.2
+"""How much of an estimate the newest batch makes up."""
+
+_WARM_UP: Final = 3
+"""The first batches import modules and compile loops, and say nothing about the others."""
+
+_FORGET: Final = 0.05
+"""How fast the driver's estimate returns to the first guess while batches run in tasks."""
+
+_TELLING_ROWS: Final = 1_000
+"""Batches with fewer rows say nothing about the cost of a row."""
+
+_WIDTH: Final = 64
+"""The assumed bytes of a value whose type does not tell."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareLimits:
+    """What the driver takes on at the most; `rows` 0: nothing.
+
+    Attributes:
+        rows: The rows of a batch.
+        bytes: About so many bytes of rows in memory.
+        milliseconds: The estimated time of a batch.
+    """
+
+    rows: int
+    bytes: int
+    milliseconds: int
+
+
+@final
+@dataclass(slots=True)
+class ShareCosts:
+    """What rows cost at either place, learned from the batches of a run.
+
+    A batch goes to the driver if that is estimated to end first: `r * d <= JOB_MS + r * t`, with r
+    rows, d and t milliseconds per row. Example: d = 0.0001 and t = 0 give 1.2M rows; a query with
+    an expensive join, d = 0.002, goes to tasks from 60,000 rows on.
+    """
+
+    driver: float = DRIVER_MS_PER_ROW
+    tasks: float = 0.0
+    cold: int = _WARM_UP
+
+    def learn(self, ran: RanIn, rows: int, milliseconds: float) -> None:
+        """Take in what a batch has cost."""
+        if ran == "driver" and self.cold:
+            self.cold -= 1
+            return
+        if rows < _TELLING_ROWS:
+            return
+        if ran == "driver":
+            self.driver += _LEARN * (milliseconds / rows - self.driver)
+            return
+        work = max(0.0, milliseconds - JOB_MS)
+        self.tasks += _LEARN * (work / rows - self.tasks)
+        # One slow batch, say while loops were compiled, shall not keep the driver out for good.
+        self.driver += _FORGET * (DRIVER_MS_PER_ROW - self.driver)
+
+    def prefers_driver(self, rows: int, limits: ShareLimits) -> bool:
+        """Whether the driver is estimated to be faster, within its limits."""
+        own = rows * self.driver
+        return own <= limits.milliseconds and own <= JOB_MS + rows * self.tasks
+
+
+@final
+@dataclass(slots=True)
+class DriverShare:
+    """The driver's share of the batches of a query.
+
+    Attributes:
+        job: The query.
+        files: Its sources.
+        offsets: Spark's log of offsets, which says which entries of the plan a batch has.
+        limits: What the driver takes on at the most.
+        row_bytes: About how many bytes a row has in memory.
+        costs: What rows cost.
+        ran: Where the last batch ran.
+    """
+
+    job: Job
+    files: FileJob
+    offsets: Folder
+    limits: ShareLimits
+    row_bytes: int
+    costs: ShareCosts = field(default_factory=ShareCosts)
+    ran: RanIn = "tasks"
+    _rows: int = 0
+    _began: float = 0.0
+
+    def run(self, batch: int) -> pa.Table | None:
+        """The results of a batch that is small enough; None for one that tasks shall run."""
+        self._began = time.perf_counter()
+        self.ran, self._rows = "tasks", 0
+        found = self._planned(batch)
+        if found is None:
+            return None
+        start, end = found
+        entries = planned_entries(Folder.at(self.files.plan_folder), start, end)
+        counts = [entry.rows for entry in entries.values()]
+        if not entries or None in counts:
+            return None
+        self._rows = rows = sum(count for count in counts if count is not None)
+        if rows > self.limits.rows or rows * self.row_bytes > self.limits.bytes:
+            return None
+        if not self.costs.prefers_driver(rows, self.limits):
+            return None
+        load_beside()
+        take_thresholds()
+        self.ran = "driver"
+        parts = planned_parts(entries, self.files.sources)
+        parcels: Iterable[pa.RecordBatch] = chain.from_iterable(
+            self.files.send(part, batch, "") for part in parts
+        )
+        levels = self.job.levels()
+        for level in levels:
+            shards = range(self.job.most_shards(level))
+            parcels = list(run_level(self.job, level, shards, batch, iter(parcels)))
+            if level == levels[0]:
+                reached("read", batch)
+        return pa.Table.from_batches(parcels, RESULTS)
+
+    def learn(self) -> None:
+        """Note what the batch has cost, which has just been computed."""
+        milliseconds = (time.perf_counter() - self._began) * 1000
+        self.costs.learn(self.ran, self._rows, milliseconds)
+
+    def _planned(self, batch: int) -> tuple[int, int] | None:
+        """The entries of the plan that a batch has: after the first, up to the second."""
+        before = 0 if batch == 0 else _entry(self.offsets.read(str(batch - 1)))
+        now = _entry(self.offsets.read(str(batch)))
+        return None if before is None or now is None else (before, now)
+
+
+def driver_share(
+    job: Job, files: FileJob | None, nodes: Sequence[Node], offsets: str, limits: ShareLimits
+) -> DriverShare | None:
+    """The driver's share of a query; None for one whose batches all go to tasks."""
+    if limits.rows == 0 or files is None or not _reads_all(job, files) or calls_users(nodes):
+        return None
+    widths = [
+        sum(_width(job.plan.sources[source.name].schema.field(name).type) for name in columns)
+        for source in files.sources
+        for columns in [job.columns(source.name)]
+    ]
+    # Beside its payload a row has a start, an end and a new end.
+    return DriverShare(job, files, Folder.at(offsets), limits, max(widths, default=0) + 24)
+
+
+def calls_users(nodes: Iterable[Node]) -> bool:
+    """Whether plans call code of users."""
+    every = [each for node in nodes for each in node.walk()]
+    return any(
+        isinstance(each, ApplyOperator) or any(one.functions for one in expressions_of(each))
+        for each in every
+    )
+
+
+def _reads_all(job: Job, files: FileJob) -> bool:
+    """Whether all rows come from files that anybody can read by what the plan says."""
+    names = {source.name for source in files.sources if not source.copies}
+    return set(job.promises) <= names
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return _WIDTH
+
+
+def _entry(logged: bytes | None) -> int | None:
+    """The entry in a file of Spark's log: a version, a line about the batch, one per source."""
+    if logged is None:
+        return None
+    lines = logged.decode(errors="replace").splitlines()
+    if len(lines) != 3 or lines[0] != "v1":
+        return None
+    try:
+        offset = json.loads(lines[2])
+    except ValueError:
+        return None
+    entry = offset.get("entry") if isinstance(offset, dict) else None
+    return entry if isinstance(entry, int) else None
