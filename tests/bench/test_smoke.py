@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FIGURES: Mapping[str, tuple[str, ...]] = {
-    "tumbling": ("vs_spark", "vs_python_state", "with_corrections"),
-    "latency": ("floor_vs_spark",),
+    "tumbling": ("vs_spark", "vs_spark_tasks", "vs_python_state", "with_corrections"),
+    "latency": ("floor_vs_spark", "floor_vs_spark_tasks"),
     "endtoend": ("p50_vs_spark", "p99_vs_spark"),
     "operators": ("aggregate_events_per_s", "worst_vs_anchor", "state_growth"),
     "growth": ("t10m_over_t10k",),

@@ -12,7 +12,7 @@ from typing import Final
 from anabranch.bench.checkout import spark_peers
 from anabranch.bench.report import Form, Report, floor
 from anabranch.bench.rows import write_rows
-from anabranch.bench.spark_times import batch_times
+from anabranch.bench.spark_times import batch_times, without_driver
 from anabranch.engine import Engine
 
 SIZES: Final[Mapping[Form, tuple[int, int]]] = {"full": (100, 5), "quick": (20, 2), "smoke": (3, 1)}
@@ -20,12 +20,15 @@ SIZES: Final[Mapping[Form, tuple[int, int]]] = {"full": (100, 5), "quick": (20, 
 
 
 def latency(report: Report) -> None:
-    """Tiny files, one per batch, the same session; figure `floor_vs_spark`."""
+    """Tiny files, one per batch, the same session.
+
+    Figures: `floor_vs_spark` and, with all batches as jobs of Spark, `floor_vs_spark_tasks`.
+    """
     files, repeats = SIZES[report.form]
     peers = spark_peers("latency")
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     write_rows(root / "rows", files=files, rows_per_file=10, keys=5, per_second=10)
-    floors: dict[str, list[float]] = {"spark": [], "anabranch": []}
+    floors: dict[str, list[float]] = {"spark": [], "anabranch": [], "tasks": []}
     try:
         with Engine(report.spark) as engine:
             for repeat in range(repeats):
@@ -33,6 +36,8 @@ def latency(report: Report) -> None:
                 query = peers.native_count(engine.spark, root / "rows", work / "spark", 1)
                 times = {"spark": batch_times(query)}
                 times["anabranch"] = _anabranch(engine, root / "rows", work)
+                with without_driver(engine.spark):
+                    times["tasks"] = _anabranch(engine, root / "rows", work / "tasks")
                 for name, batches in times.items():
                     floors[name].append(floor(batches))
                     report.measured(
@@ -47,6 +52,7 @@ def latency(report: Report) -> None:
     for name, value in median.items():
         report.figure(f"{name}_floor_ms", value * 1000)
     report.figure("floor_vs_spark", median["anabranch"] / median["spark"])
+    report.figure("floor_vs_spark_tasks", median["tasks"] / median["spark"])
 
 
 def _anabranch(engine: Engine, folder: Path, work: Path) -> list[dict[str, float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
@@ -13,40 +13,50 @@ from typing import Final, final
 from anabranch.bench.checkout import spark_peers
 from anabranch.bench.report import Form, Report, speed
 from anabranch.bench.rows import write_elements, write_rows
-from anabranch.bench.spark_times import batch_times
+from anabranch.bench.spark_times import batch_times, without_driver
 from anabranch.engine import Engine
 
 KEYS = 1_000
 RATE = 20_000
+_FASTER: Final = 1.03
+"""A run that is not faster than the best by so much says that it is warm."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TumblingSize:
-    """How much is measured. The first batch of each run is warm-up."""
+    """How much is measured. The first batch of each run is warm-up.
+
+    Before anything counts, Spark and we run up to `warm_ups` times, until that is no faster than
+    the time before: Spark's compiler needs several runs.
+    """
 
     files: int
     rows_per_file: int
     files_per_batch: int
     slow_files: int
     repeats: int
+    warm_ups: int
 
 
 SIZES: Final[Mapping[Form, TumblingSize]] = {
     "full": TumblingSize(
-        files=28, rows_per_file=250_000, files_per_batch=4, slow_files=8, repeats=3
+        files=28, rows_per_file=250_000, files_per_batch=4, slow_files=8, repeats=3, warm_ups=6
     ),
     "quick": TumblingSize(
-        files=8, rows_per_file=100_000, files_per_batch=2, slow_files=2, repeats=1
+        files=8, rows_per_file=100_000, files_per_batch=2, slow_files=2, repeats=1, warm_ups=2
     ),
-    "smoke": TumblingSize(files=2, rows_per_file=1_000, files_per_batch=1, slow_files=1, repeats=1),
+    "smoke": TumblingSize(
+        files=2, rows_per_file=1_000, files_per_batch=1, slow_files=1, repeats=1, warm_ups=0
+    ),
 }
 
 
 def tumbling(report: Report) -> None:
     """Measure all on one Parquet input.
 
-    Figures: `vs_spark`, `vs_python_state`, `with_corrections`.
+    Figures: `vs_spark` and, with all batches as jobs of Spark and none in the driver,
+    `vs_spark_tasks`; `vs_python_state`, `with_corrections`.
     """
     size = SIZES[report.form]
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
@@ -83,11 +93,22 @@ def _measure(engine: Engine, root: Path, size: TumblingSize, report: Report) -> 
             name, repeat=repeat, rows_per_s=round(speeds[name][-1]), batches=list(batches)
         )
 
+    def native(work: Path) -> list[dict[str, float]]:
+        path = work / "native"
+        return batch_times(peers.native_tumbling(engine.spark, rows, path, size.files_per_batch))
+
+    def own(work: Path) -> list[dict[str, float]]:
+        return _anabranch(engine, rows, work / "own", size, ordered=True)
+
+    for name, run in (("spark", native), ("anabranch", own)):
+        for count, rate in enumerate(_warm(run, root / f"warm-{name}", size.warm_ups)):
+            report.measured(name, warm_up=count, rows_per_s=round(rate))
     for repeat in range(size.repeats):
         work = root / f"repeat-{repeat}"
-        native = peers.native_tumbling(engine.spark, rows, work / "native", size.files_per_batch)
-        note("spark", repeat, batch_times(native))
-        note("anabranch", repeat, _anabranch(engine, rows, work / "own", size, ordered=True))
+        note("spark", repeat, native(work))
+        note("anabranch", repeat, own(work))
+        with without_driver(engine.spark):
+            note("tasks", repeat, own(work / "tasks"))
         note("elements", repeat, _anabranch(engine, plain, work / "plain", size, ordered=False))
         note("corrected", repeat, _anabranch(engine, corrected, work / "10%", size, ordered=False))
     state = peers.python_state_tumbling(
@@ -98,8 +119,22 @@ def _measure(engine: Engine, root: Path, size: TumblingSize, report: Report) -> 
     for name, value in median.items():
         report.figure(f"{name}_rows_per_s", value)
     report.figure("vs_spark", median["anabranch"] / median["spark"])
+    report.figure("vs_spark_tasks", median["tasks"] / median["spark"])
     report.figure("vs_python_state", median["anabranch"] / median["python_state"])
     report.figure("with_corrections", median["corrected"] / median["elements"])
+
+
+def _warm(
+    run: Callable[[Path], Sequence[Mapping[str, float]]], root: Path, most: int
+) -> Iterator[float]:
+    """Run until that is no faster than before; rows per second of each time."""
+    best = 0.0
+    for count in range(most):
+        rate = speed(run(root / str(count)))
+        yield rate
+        if rate < best * _FASTER:
+            return
+        best = max(best, rate)
 
 
 def _anabranch(
