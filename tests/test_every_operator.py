@@ -55,6 +55,8 @@ QUERIES: Final = {
     "SetOperation": "SELECT itemID FROM Bid EXCEPT ALL SELECT itemID FROM OpenAuction",
     "Aggregation": "SELECT MAX(bid_price) FROM Bid WINDOW(RANGE 10 MINUTES)",
     "TopK": "SELECT itemID FROM Bid WINDOW(RANGE 1 HOUR) ORDER BY bid_price LIMIT 3",
+    "Ranking": "SELECT itemID, RANK() OVER (ORDER BY bid_price) AS r FROM Bid WINDOW(RANGE 1 HOUR)",
+    "Explode": "SELECT explode(array(itemID, 1)) AS item FROM Bid",
     "TimeWindow": "SELECT itemID FROM Bid WINDOW(RANGE 10 MINUTES)",
     "CountWindow": "SELECT itemID FROM Bid WINDOW(ROWS 10)",
     "SessionWindow": "SELECT itemID FROM SESSION(Bid, DESCRIPTOR(timestamp), INTERVAL '9' MINUTES)",

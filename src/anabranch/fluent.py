@@ -17,6 +17,7 @@ from anabranch.algebra.join import Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.node import Node, clock_of
+from anabranch.algebra.ranking import Ranking
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.source import Source
@@ -29,9 +30,11 @@ from anabranch.expressions.scalar_function import Functions
 from anabranch.frames.column import Column
 from anabranch.frames.column_like import ColumnLike, listed, text_of, texts_of
 from anabranch.grouped import AggregateLike, GroupedStream
+from anabranch.language.fragments.explode import parse_explode
 from anabranch.language.fragments.join import join_kind, plan_asof_join, plan_join
 from anabranch.language.fragments.order import parse_order
 from anabranch.language.text.aggregate_text import parse_column
+from anabranch.language.text.rank_text import parse_rank
 from anabranch.retiming import Retiming
 from anabranch.windowed import Bounds, Span, bound_names
 
@@ -149,6 +152,47 @@ class Fluent(Retiming):
             partition_by=self._keys(by),
         )
         return self._with(node)
+
+    def rank(
+        self: S,
+        order_by: ColumnLike | Sequence[ColumnLike],
+        *,
+        by: ColumnLike | Sequence[ColumnLike] = (),
+        **columns: str,
+    ) -> S:
+        """Number the rows of every snapshot, and look at the rows before and after each.
+
+        Args:
+            order_by: Expressions, with `DESC` if you like; as for `top`.
+            by: Columns or expressions; every group has its own numbers.
+            **columns: New columns: `n="ROW_NUMBER()"`, `"RANK()"`, `"DENSE_RANK()"`,
+                `before="LAG(price)"`, `after="LEAD(price, 1, 0.0)"`.
+        """
+        node = Ranking(
+            input=self.node,
+            columns=tuple(
+                (name, parse_rank(text, self.schema, self._parse)) for name, text in columns.items()
+            ),
+            order_by=tuple(
+                parse_order(text, self.schema, self._parse)
+                for text in listed(order_by, self.schema, "rank(...)")
+            ),
+            partition_by=self._keys(by),
+        )
+        return self._with(node)
+
+    def explode(
+        self: S, column: ColumnLike, *, position: str | None = None, outer: bool = False
+    ) -> S:
+        """A row per item of an array: `explode("items AS item")`.
+
+        Args:
+            column: The array, and a name for its items; without one it is `items_item`.
+            position: The name of a column with the position of each item, from 0 on.
+            outer: A row without items is kept, with NULL.
+        """
+        text = text_of(column, self.schema, "explode(...)")
+        return self._with(parse_explode(text, self.node, self._parse, position, outer))
 
     def group_by(self: S, *keys: ColumnLike | Sequence[ColumnLike]) -> GroupedStream[S]:
         """Columns or expressions (`"price % 10 AS digit"`) that `agg` groups by."""

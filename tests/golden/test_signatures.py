@@ -24,6 +24,7 @@ from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.explode import Explode
 from anabranch.algebra.forms.from_signed import FromSigned
 from anabranch.algebra.forms.split import Split
 from anabranch.algebra.forms.to_signed import ToSigned
@@ -43,6 +44,7 @@ from anabranch.algebra.modules.axis_window import (
 from anabranch.algebra.modules.call import Call
 from anabranch.algebra.modules.user_operator import UserOperator
 from anabranch.algebra.node import Node
+from anabranch.algebra.ranking import RankCall, Ranking
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift
@@ -194,6 +196,18 @@ PLANS: Final[Mapping[str, Node]] = {
         k=2,
         order_by=((of("price", ASKS), True, False),),
         partition_by=keys(ASKS, "item"),
+    ),
+    "places of each item": Ranking(
+        input=ASKS,
+        columns=(
+            ("place", RankCall(function="rank")),
+            ("before", RankCall(function="lag", argument=of("price", ASKS), offset=2)),
+        ),
+        order_by=((of("price", ASKS), True, False),),
+        partition_by=keys(ASKS, "item"),
+    ),
+    "items of arrays": Explode(
+        input=ASKS, argument=of("array(price, price)", ASKS), name="one", position="at"
     ),
     "the best of what is only inserted": TopK(
         input=BIDS, k=2, order_by=((of("price", BIDS), False, True),)

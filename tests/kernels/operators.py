@@ -15,6 +15,7 @@ from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.explode import Explode
 from anabranch.algebra.forms.from_signed import FromSigned
 from anabranch.algebra.forms.split import Split
 from anabranch.algebra.forms.to_signed import ToSigned
@@ -22,6 +23,7 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.ranking import RankCall, Ranking
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.shift import Shift
@@ -129,6 +131,29 @@ OPERATORS: Final[Mapping[str, st.SearchStrategy[Node]]] = {
         k=st.integers(1, 3),
         order_by=st.tuples(st.tuples(orders, st.booleans(), st.booleans())),
         partition_by=keys,
+    ),
+    "ranking": over(
+        Ranking,
+        columns=st.sampled_from(
+            [
+                (("n", RankCall(function="row_number")),),
+                (
+                    ("r", RankCall(function="dense_rank")),
+                    ("b", RankCall(function="lag", argument=Expression.parse("v", SCHEMA))),
+                ),
+            ]
+        ),
+        order_by=st.tuples(st.tuples(orders, st.booleans(), st.booleans())),
+        partition_by=keys,
+    ),
+    "explode": over(
+        Explode,
+        argument=st.sampled_from(["array(v, -1)", "array(v)", "slice(array(v, v), 1, 0)"]).map(
+            lambda text: Expression.parse(text, SCHEMA)
+        ),
+        name=st.just("item"),
+        position=st.sampled_from([None, "at"]),
+        outer=st.booleans(),
     ),
     "granularity": over(Granularity, granule=sizes),
     "split": over(Split, length=sizes),

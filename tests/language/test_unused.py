@@ -150,6 +150,8 @@ SELECT itemID FROM Bid INTERSECT SELECT itemID FROM OpenAuction
 WITH x AS (SELECT 5 AS c FROM Bid) SELECT itemID FROM Bid INTERSECT ALL SELECT c FROM x
 SELECT itemID, COUNT(*) FROM Bid WHERE itemID > 1 GROUP BY itemID HAVING COUNT(*) > 2
 SELECT itemID, COUNT(*) FROM Bid GROUP BY ALL
+SELECT itemID, LAG(itemID, 2, 5) OVER (ORDER BY bid_price) AS b FROM Bid
+SELECT itemID, LEAD(itemID, 2, 5) OVER (ORDER BY bid_price) AS b FROM Bid
 SELECT itemID FROM Bid QUALIFY ROW_NUMBER() OVER (PARTITION BY itemID ORDER BY bid_price) <= 3
 SELECT itemID FROM Bid ORDER BY bid_price DESC NULLS FIRST LIMIT 3
 SELECT itemID FROM Bid ORDER BY bid_price FETCH FIRST 5 ROWS ONLY
@@ -186,7 +188,7 @@ SELECT place COLLATE UTF8_LCASE, DATE '2020-01-01' + INTERVAL '1 2' DAY TO HOUR 
 """
 
 EXAMPLES = [
-    re.sub(r"\bx\b", column, f"SELECT {own.example} FROM sensor")
+    re.sub(r"\by\b", "id", re.sub(r"\bx\b", column, f"SELECT {own.example} FROM sensor"))
     for own in FUNCTIONS.values()
     for column in ["id" if own.takes(pa.int64()) else "place"]
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -99,7 +99,10 @@ class TopK(Unary):
         (rows,) = inputs
         payloads = list(rows.steps)
         keys = images([key for _, key in self.partition_by], payloads, self.schema)
-        ranks = {payload: rank for rank, payload in enumerate(self._in_order(payloads))}
+        ranks = {
+            payload: rank
+            for rank, payload in enumerate(in_order(payloads, self.order_by, self.schema))
+        }
 
         def best() -> Iterator[tuple[Payload, int, int]]:
             for part in rows.group(keys.__getitem__).values():
@@ -109,17 +112,20 @@ class TopK(Unary):
 
         return LogicalStream.of(best())
 
-    def _in_order(self, payloads: list[Payload]) -> list[Payload]:
-        """Sorted by one key after the other, the most important one last: sorting is stable."""
-        ties = _tie_keys(payloads, self.schema)
-        values = images([expression for expression, _, _ in self.order_by], payloads, self.schema)
-        ordered = sorted(payloads, key=ties.__getitem__)
-        for index, (_, descending, nulls_first) in reversed(list(enumerate(self.order_by))):
-            nulls = [payload for payload in ordered if values[payload][index] is None]
-            others = [payload for payload in ordered if values[payload][index] is not None]
-            others.sort(key=lambda each: order_key(values[each][index]), reverse=descending)
-            ordered = nulls + others if nulls_first else others + nulls
-        return ordered
+
+def in_order(
+    payloads: list[Payload], order_by: Sequence[Ordering], schema: pa.Schema
+) -> list[Payload]:
+    """Sorted by one key after the other, the most important one last: sorting is stable."""
+    ties = _tie_keys(payloads, schema)
+    values = images([expression for expression, _, _ in order_by], payloads, schema)
+    ordered = sorted(payloads, key=ties.__getitem__)
+    for index, (_, descending, nulls_first) in reversed(list(enumerate(order_by))):
+        nulls = [payload for payload in ordered if values[payload][index] is None]
+        others = [payload for payload in ordered if values[payload][index] is not None]
+        others.sort(key=lambda each: order_key(values[each][index]), reverse=descending)
+        ordered = nulls + others if nulls_first else others + nulls
+    return ordered
 
 
 def show_ordering(ordering: Ordering) -> str:

@@ -17,6 +17,7 @@ from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.explode import Explode
 from anabranch.algebra.forms.from_signed import FromSigned
 from anabranch.algebra.forms.split import Split
 from anabranch.algebra.forms.to_signed import ToSigned
@@ -29,6 +30,7 @@ from anabranch.algebra.modules.axis_window import Hopping
 from anabranch.algebra.modules.builtin import builtin_operator
 from anabranch.algebra.modules.call import Call
 from anabranch.algebra.node import Node
+from anabranch.algebra.ranking import RankCall, Ranking
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetKind, SetOperation
 from anabranch.algebra.shift import Shift
@@ -131,6 +133,13 @@ def _top_k(given: Inputs) -> Node:
     order = (_expression("x", given.e), True, False)
     by = (("k", _expression("k", given.e)),)
     return TopK(input=given.e, k=3, order_by=(order,), partition_by=by)
+
+
+def _ranking(given: Inputs) -> Node:
+    order = (_expression("x", given.e), False, True)
+    by = (("k", _expression("k", given.e)),)
+    before = RankCall(function="lag", argument=_expression("x", given.e))
+    return Ranking(input=given.e, columns=(("before", before),), order_by=(order,), partition_by=by)
 
 
 def _session_window(given: Inputs) -> Node:
@@ -279,6 +288,14 @@ CASES: Final[Mapping[str, OperatorCase]] = {
         anchor="""SELECT k, v, x, start, lead(start, 10) OVER
                   (PARTITION BY k ORDER BY start, v, x) AS "end" FROM e""",
         points=True,
+    ),
+    "ranking": OperatorCase(plan=_ranking, share=0.05),
+    "explode": OperatorCase(
+        plan=lambda given: Explode(
+            input=given.e, argument=_expression("array(k, v)", given.e), name="item"
+        ),
+        anchor="""SELECT k, v, x, start, "end", unnest([k, v]) AS item FROM e""",
+        stateful=False,
     ),
     "top_k": OperatorCase(plan=_top_k, anchor=_SEGMENTS.format("max(x, 3)"), share=0.5),
     "istream": OperatorCase(

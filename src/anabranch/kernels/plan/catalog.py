@@ -16,6 +16,7 @@ from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.explode import Explode
 from anabranch.algebra.forms.from_signed import FromSigned
 from anabranch.algebra.forms.split import Split
 from anabranch.algebra.forms.to_signed import ToSigned
@@ -25,6 +26,7 @@ from anabranch.algebra.map import Map
 from anabranch.algebra.merge import Merge
 from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
+from anabranch.algebra.ranking import Ranking
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift
@@ -34,6 +36,7 @@ from anabranch.algebra.top_k import TopK
 from anabranch.algebra.weighted_window import WeightedWindow
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
+from anabranch.expressions.rewriting import rebind
 from anabranch.kernels.aggregate.aggregate import AggregateKernel
 from anabranch.kernels.contract.kernel import Stateful, Stateless
 from anabranch.kernels.contract.routing import Route
@@ -47,8 +50,10 @@ from anabranch.kernels.lifetimes.to_stream import ToStreamKernel
 from anabranch.kernels.merge.merge import MergeKernel
 from anabranch.kernels.modules.apply_operator import ApplyOperatorKernel
 from anabranch.kernels.multiplicity.multiplicity import MultiplicityKernel
+from anabranch.kernels.ranking.ranking import RankingKernel
 from anabranch.kernels.row_windows.count_window import CountWindowKernel
 from anabranch.kernels.row_windows.session_window import SessionWindowKernel
+from anabranch.kernels.stateless.explode import ExplodeKernel
 from anabranch.kernels.stateless.filter import FilterKernel
 from anabranch.kernels.stateless.map import MapKernel
 from anabranch.kernels.stateless.retime import RetimeKernel
@@ -93,6 +98,8 @@ def kernel_of(node: Node) -> Stateless | Placement:
             return FilterKernel(node)
         case Map():
             return MapKernel(node)
+        case Explode():
+            return ExplodeKernel(node)
         case TimeWindow():
             return TimeWindowKernel(node)
         case WeightedWindow():
@@ -130,6 +137,16 @@ def kernel_of(node: Node) -> Stateless | Placement:
                 colocated_by=frozenset().union(*parts),
                 keys=dict(node.partition_by),
                 route=Route(tuple(key for _, key in node.partition_by)),
+            )
+        case Ranking():
+            parts = [key.columns for _, key in node.partition_by]
+            return Placement(
+                kernel=RankingKernel(node),
+                kind="ranking",
+                colocated_by=frozenset().union(*parts),
+                keys=dict(node.partition_by),
+                route=Route(tuple(rebind(key, node.schema) for _, key in node.partition_by)),
+                names={name: name for name in node.input.schema.names},
             )
         case Coalesce() | Distinct():
             return _by_payload(MultiplicityKernel(node), node.identity.name.lower())

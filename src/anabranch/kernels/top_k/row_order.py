@@ -31,13 +31,7 @@ def rank_rows(concat: LazyConcat, owner: Ints, order_by: Sequence[Ordering]) -> 
     tell.
     """
     length = len(owner)
-    expressions = [expression for expression, _, _ in order_by]
-    needed = frozenset[str]().union(*(expression.columns for expression in expressions))
-    values = evaluate_all(expressions, concat.columns(needed), length)
-    keys = [
-        _codes(column, descending, nulls_first)
-        for column, (_, descending, nulls_first) in zip(values, order_by, strict=True)
-    ]
+    keys = order_codes(concat, order_by)
     order = _sort([owner, *keys])
     first = is_first(owner[order], *(key[order] for key in keys))
     for index, field in enumerate(concat.schema):
@@ -54,6 +48,17 @@ def rank_rows(concat: LazyConcat, owner: Ints, order_by: Sequence[Ordering]) -> 
     ranks = np.empty(length, np.int64)
     ranks[order] = np.cumsum(first) - 1
     return ranks
+
+
+def order_codes(concat: LazyConcat, order_by: Sequence[Ordering]) -> list[Ints]:
+    """What is ordered by, as whole numbers that sort the same way."""
+    expressions = [expression for expression, _, _ in order_by]
+    needed = frozenset[str]().union(*(expression.columns for expression in expressions))
+    values = evaluate_all(expressions, concat.columns(needed), len(concat))
+    return [
+        _codes(column, descending, nulls_first)
+        for column, (_, descending, nulls_first) in zip(values, order_by, strict=True)
+    ]
 
 
 def _sort(keys: Sequence[Ints]) -> Ints:

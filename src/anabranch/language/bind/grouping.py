@@ -67,7 +67,14 @@ def text_of(tree: exp.Expr) -> str:
 
 def find_aggregates(tree: exp.Expr) -> Iterator[exp.Expr]:
     """The outermost aggregates of an expression, with their FILTER."""
-    if isinstance(tree, exp.Window | exp.Query):
+    if isinstance(tree, exp.Query):
+        return
+    if isinstance(tree, exp.Window):
+        # The function before OVER is none; what it, PARTITION BY and ORDER BY look at may be.
+        order = tree.args.get("order")
+        inside = [*tree.this.iter_expressions(), *(tree.args.get("partition_by") or ())]
+        for part in [*inside, *([order] if order is not None else [])]:
+            yield from find_aggregates(part)
         return
     if is_aggregate(tree):
         yield tree

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -23,6 +23,7 @@ from anabranch.language.bind.operator_calls import (
     refuse_unknown,
     snapshots_of,
 )
+from anabranch.language.bind.ranks import explode_columns, rank_columns
 from anabranch.language.bind.result_names import (
     keys_of,
     needs_input,
@@ -267,9 +268,10 @@ def _finish(
             )
     if top is not None:
         stage = replace(stage, node=apply_top(top, stage.node, context, stage.value))
+    columns, stage = rank_columns(columns, stage)
+    columns, stage = explode_columns(columns, stage)
     values: list[tuple[str, exp.Expr]] = []
     for column in columns:
-        _refuse_windows(column.tree, context)
         tree, stage = lift(column.tree, stage, _bind_around)
         value = stage.value(tree)
         if has_outer(value):
@@ -318,25 +320,3 @@ def _extras(
 
     rewritten = [condition.transform(swap) for condition in conditions]
     return list(extras.values()), rewritten
-
-
-def _outside_queries(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """The parts of an expression, without those of nested queries."""
-    return tree.walk(prune=lambda part: isinstance(part, exp.Query))
-
-
-def _refuse_windows(tree: exp.Expr, context: Context) -> None:
-    window = next((each for each in _outside_queries(tree) if isinstance(each, exp.Window)), None)
-    if window is None:
-        return
-    if isinstance(window.this, exp.RowNumber):
-        raise context.wrong(
-            "ROW_NUMBER needs a bound",
-            window,
-            "put it into a nested query and keep the first rows: WHERE n <= 10",
-        )
-    raise context.wrong(
-        "functions with OVER are not supported",
-        window,
-        "write windows in FROM: WINDOW(PARTITION BY a ROWS 10); aggregate with GROUP BY",
-    )

@@ -78,39 +78,50 @@ def bound_rank(select: exp.Select, context: Context) -> exp.Select:
         ]
         if len(ranks) != 1:
             continue
-        return bound_rank(_apply(select, table, inner, ranks[0], context), context)
+        if _is_first_rows(select, table, ranks[0]):
+            return bound_rank(_apply(select, table, inner, ranks[0]), context)
     return select
 
 
-def _apply(
-    select: exp.Select,
-    table: exp.Expr,
-    inner: exp.Select,
-    rank: exp.Alias,
-    context: Context,
-) -> exp.Select:
+def _bounds(select: exp.Select, table: exp.Expr, rank: exp.Alias) -> list[tuple[exp.Expr, int]]:
     where = select.args.get("where")
     parts = conjuncts(where.this) if where is not None else []
-    bounds = [(part, k) for part in parts if (k := _bound(part, rank.alias, table.alias))]
+    return [(part, k) for part in parts if (k := _bound(part, rank.alias, table.alias))]
+
+
+def _is_first_rows(select: exp.Select, table: exp.Expr, rank: exp.Alias) -> bool:
+    """Whether a number of rows is only compared with one bound: the rows need not be numbered."""
+    bounds = _bounds(select, table, rank)
     if not bounds:
-        raise context.wrong(
-            f"'{rank.alias}' numbers all rows and needs a bound",
-            rank,
-            f"keep the first ones: WHERE {rank.alias} <= 10",
-        )
+        return False
     part, k = bounds[0]
+    uses = [
+        column
+        for column in select.find_all(exp.Column)
+        if column.name.lower() == rank.alias.lower()
+        and column.find_ancestor(exp.Select) is select
+        and not _is_inside(column, part)
+    ]
+    return k == 1 or not uses
+
+
+def _is_inside(node: exp.Expr, whole: exp.Expr) -> bool:
+    above: exp.Expr | None = node
+    while above is not None and above is not whole:
+        above = above.parent
+    return above is not None
+
+
+def _apply(select: exp.Select, table: exp.Expr, inner: exp.Select, rank: exp.Alias) -> exp.Select:
+    where = select.args.get("where")
+    parts = conjuncts(where.this) if where is not None else []
+    part, k = _bounds(select, table, rank)[0]
     inner.meta["top"] = top_of(rank.this, k)
     rank.pop()
     rest = [each for each in parts if each is not part]
     select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
     for column in list(select.find_all(exp.Column)):
         if column.name.lower() == rank.alias.lower() and column.find_ancestor(exp.Select) is select:
-            if k != 1:
-                raise context.wrong(
-                    f"'{rank.alias}' can only be compared with a bound",
-                    column,
-                    "leave it out: the columns of the order show the rank of a row",
-                )
             column.replace(exp.Literal.number(1))
     return select
 

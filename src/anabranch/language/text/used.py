@@ -135,6 +135,10 @@ _AGGREGATES: Final[Mapping[type[exp.Expr], frozenset[str]]] = {
     **{tree: frozenset(form.parts + form.checked) for tree, (_, form) in FORMS.items()},
     exp.CountIf: _UNARY,
     exp.RowNumber: frozenset(),
+    exp.Rank: frozenset(),
+    exp.DenseRank: frozenset(),
+    exp.Lag: _names("this offset default"),
+    exp.Lead: _names("this offset default"),
     exp.Filter: _BINARY,
     exp.WithinGroup: _BINARY,
 }
@@ -185,7 +189,7 @@ REFUSED: Final[Mapping[str | tuple[type[exp.Expr], str], Refusal]] = {
     ),
     "windows": Refusal("a named window is not supported", _WINDOWS, ("WINDOW",)),
     "laterals": Refusal(
-        "LATERAL is not supported", "expand the rows before they become a stream", ("LATERAL",)
+        "LATERAL is not supported", "write SELECT explode(items) AS item", ("LATERAL",)
     ),
     "pivots": Refusal(
         "PIVOT is not supported",
@@ -297,7 +301,7 @@ REFUSED_TYPES: Final[Mapping[type[exp.Expr], Refusal]] = {
         "LATERAL is not supported", "expand the rows before they become a stream", ("LATERAL",)
     ),
     exp.Unnest: Refusal(
-        "UNNEST is not supported", "expand the rows before they become a stream", ("UNNEST",)
+        "UNNEST is not supported", "write SELECT explode(items) AS item", ("UNNEST",)
     ),
     exp.Aliases: Refusal("one column has several names", "write one name after AS"),
     exp.Parameter: Refusal("a parameter has no value here", "write the value itself", ("@", "$")),

@@ -1,0 +1,1 @@
+"""Positions of rows in an order, at every instant."""
