@@ -23,6 +23,7 @@ from typing import Final, TypeAlias, TypeVar, final
 from anabranch.errors import EngineError
 from anabranch.kernels.contract.command import Command
 from anabranch.model.record import OMITTED, REPORT, plain, record
+from anabranch.model.time import BEGINNING
 from anabranch.runtime.messages.counters import StageCounters
 from anabranch.runtime.messages.measured import EdgeCounters, SourceSample
 
@@ -96,6 +97,7 @@ class SourceHead:
         delivered: What of it is in the output already, where the sender delivers.
         sample: What the rows are like; None where no event begins.
         sent: What goes through the edge that this head is for, counted step by step.
+        last_end: The greatest end of an event among the rows; BEGINNING: there are none.
     """
 
     source: str
@@ -111,6 +113,7 @@ class SourceHead:
     delivered: DeliveredRows | None = field(default=None, metadata=OMITTED)
     sample: SourceSample | None = field(default=None, metadata=OMITTED)
     sent: EdgeCounters | None = field(default=None, metadata=OMITTED)
+    last_end: int = field(default=BEGINNING, metadata=OMITTED)
 
 
 @final

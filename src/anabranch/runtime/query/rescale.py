@@ -168,7 +168,13 @@ def _manifest(
         copies=before[0].copies,
         interest=max(each.interest for each in before),
         counters=counters,
+        ends={name: max(each.ends[name] for each in before) for name in _told(before)},
     )
+
+
+def _told(before: Sequence[Manifest]) -> set[str]:
+    """The sources whose greatest end all shards know."""
+    return set[str].intersection(*(set(each.ends) for each in before))
 
 
 def _store(state: Folder, home: Home, shard: int) -> ShardStore:

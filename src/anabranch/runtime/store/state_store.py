@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from anabranch.errors import EngineError
 from anabranch.kernels.contract.kernel import SortedRun, Trace
-from anabranch.model.record import plain, record
+from anabranch.model.record import OMITTED, plain, record
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.messages.counters import StageCounters
 from anabranch.runtime.store.folder import PARTIAL, Folder
@@ -78,6 +78,7 @@ class Manifest:
         copies: For sources with copies, what was known of each copy, by its number.
         interest: Of the output of the query, what ends before this was of no interest.
         counters: What was counted in this batch, for metrics.
+        ends: The greatest end of all events that have come of each source.
     """
 
     format: int = FORMAT
@@ -88,6 +89,7 @@ class Manifest:
     copies: Mapping[str, Mapping[int, CopyState]] = field(default_factory=dict)
     interest: int = BEGINNING
     counters: StageCounters | None = None
+    ends: Mapping[str, int] = field(default_factory=dict, metadata=OMITTED)
 
     @property
     def stable(self) -> int:
@@ -202,6 +204,7 @@ class ShardStore:
         silent: Mapping[str, int] | None = None,
         copies: Mapping[str, Mapping[int, CopyState]] | None = None,
         interest: int = BEGINNING,
+        ends: Mapping[str, int] | None = None,
     ) -> Manifest:
         """Write the runs that are new, then the manifest, whose appearance is the commit."""
         files = {file.name: file for file in before.files()} if before else {}
@@ -229,6 +232,7 @@ class ShardStore:
             silent=silent or {},
             copies=copies or {},
             interest=int(interest),
+            ends=ends or {},
             counters=counters,
         )
         reached("runs written", batch)

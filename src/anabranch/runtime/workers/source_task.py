@@ -70,6 +70,7 @@ class Outbox:
         self._waiting: list[EventBatch] = []
         self._late: list[LateRows] = []
         self._message = 0
+        self._last_end = int(BEGINNING)
         # Nothing was said yet, or a piece has come since; it may hold a promise and no rows.
         self.has_to_speak = True
 
@@ -78,6 +79,7 @@ class Outbox:
         self.has_to_speak = True
         if len(rows):
             self._waiting.append(rows)
+            self._last_end = max(self._last_end, _last_end(rows))
         return sum(map(len, self._waiting)) >= PREPARE_FROM_ROWS
 
     def put_late(self, rows: LateRows) -> None:
@@ -103,6 +105,7 @@ class Outbox:
             ordered=counts.ordered,
             copies=counts.copies,
             sample=self._sample(rows),
+            last_end=self._last_end,
         )
         yield from pack(
             self._job.parcels(
@@ -130,6 +133,12 @@ class Outbox:
     def _deliver(self, output: EventBatch, route: Outlet, number: int) -> DeliveredRows:
         sender = (route.edge, self._part, number)
         return deliver_part(self._job, route.target, self._batch, sender, output)
+
+
+def _last_end(rows: EventBatch) -> int:
+    """The greatest end that rows move, from or to."""
+    last = int(rows.new_end.max())
+    return last if rows.end is rows.start else max(last, int(rows.end.max()))
 
 
 def send_source(

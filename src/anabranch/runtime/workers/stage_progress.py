@@ -25,12 +25,15 @@ class SourceProgress:
         silent: For how many microseconds those with a heartbeat have been silent.
         copies: What is known of the copies of a source, by number.
         interest: What of the output ends before this is of no interest.
+        ends: The greatest end of all events that have come of each source; FOREVER where a version
+            of before has not kept it.
     """
 
     sources: dict[str, int]
     silent: dict[str, int]
     copies: dict[str, dict[int, CopyState]]
     interest: int
+    ends: dict[str, int]
 
 
 def source_progress(
@@ -44,6 +47,8 @@ def source_progress(
     reads = job.plan.stages[stage_index].reads
     progress = {name: sources_seen.get(name, int(BEGINNING)) for name in reads}
     silent = dict(before.silent) if before else {}
+    unknown = int(BEGINNING if before is None else FOREVER)
+    ends = {name: before.ends.get(name, unknown) if before else unknown for name in reads}
     speaking: set[str] = set()
     passed: dict[str, int] = {}
     for parcel in parcels:
@@ -52,6 +57,7 @@ def source_progress(
             passed[head.source] = head.passed
         elif isinstance(head, SourceHead):
             progress[head.source] = max(progress[head.source], head.reached)
+            ends[head.source] = max(ends[head.source], head.last_end)
             if head.rows:
                 speaking.add(head.source)
     for command in commands_in(parcels):
@@ -78,7 +84,7 @@ def source_progress(
     interest_before = before.interest if before else int(BEGINNING)
     feedback = [each.value for each in commands_in(parcels) if each.verb == "feedback"]
     given = [value for value in feedback if value is not None]
-    return SourceProgress(progress, silent, copies, max([interest_before, *given]))
+    return SourceProgress(progress, silent, copies, max([interest_before, *given]), ends)
 
 
 def _copies(

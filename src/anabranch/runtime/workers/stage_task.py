@@ -129,6 +129,7 @@ def _step(
         silent=source_state.silent,
         copies=source_state.copies,
         interest=source_state.interest,
+        ends=source_state.ends,
         counters=counters,
     )
     reached("manifest written", batch)

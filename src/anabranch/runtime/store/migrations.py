@@ -1,0 +1,160 @@
+"""Changes of a running query, in the folder `migrations` of its checkpoint.
+
+`<number>.json` has the record of a change. `plan-<hash>.pickle` is what the query computes since a
+change: `query.json` names the one that is in force, and that alone decides after a crash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeAlias, final
+
+from anabranch.errors import EngineError
+from anabranch.model.record import OMITTED, plain, record
+from anabranch.runtime.store.folder import Folder
+
+How: TypeAlias = Literal["auto", "clip", "replay"]
+"""How a query changes: by clip, by replay, or by the one of the two that is sooner done."""
+
+MigrationState: TypeAlias = Literal["requested", "switched", "finished", "refused"]
+
+_HINT: Final = "remove the file: the query does not need it to resume"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationRecord:
+    """A change of a running query, and what became of it.
+
+    Attributes:
+        number: Counts the changes of a checkpoint, from 1.
+        state: `requested`: nothing has changed yet; `switched`: both plans run; `finished`: only
+            the new one does; `refused`: the query stays as it was.
+        how: By clip or by replay; `auto` until that is decided.
+        output: The number of the output that changes; None: queries were added or dropped.
+        text: The changed query as SQL, where it was handed in so.
+        script: Where that text comes from.
+        not_before: The earliest instant that was asked for.
+        reoptimize: Whether the same query gets the plan that the optimizer chooses now.
+        at: The instant from which on the new answer counts.
+        batch: The first batch of the new plan.
+        finished: The first batch without the old plan.
+        reason: Why this way was chosen, or why the change was refused.
+        what: What changes, in words.
+        kept: Stages that go on with their state.
+        added: Stages that begin.
+        requested_at: When it was asked for, in seconds since 1970.
+    """
+
+    number: int
+    state: MigrationState = "requested"
+    how: How = "auto"
+    output: int | None = 0
+    text: str | None = None
+    script: str | None = None
+    not_before: int | None = None
+    reoptimize: bool = field(default=False, metadata=OMITTED)
+    at: int | None = None
+    batch: int | None = None
+    finished: int | None = None
+    reason: str = ""
+    what: str = ""
+    kept: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    added: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    requested_at: float = 0.0
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanInForce:
+    """The plan of a query that has changed while it ran, as `query.json` names it.
+
+    Attributes:
+        migration: The number of the last change.
+        file: The file with the plan.
+        asked: The fingerprints of the plans that a user may start the query with.
+    """
+
+    migration: int
+    file: str
+    asked: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MigrationFolder:
+    """The changes of one checkpoint."""
+
+    folder: Folder
+
+    @staticmethod
+    def of(checkpoint: str) -> MigrationFolder:
+        """Those of the checkpoint in a folder."""
+        return MigrationFolder(Folder.at(checkpoint).child("migrations"))
+
+    def numbers(self) -> list[int]:
+        """The numbers of all changes, in order."""
+        stems = [name.removesuffix(".json") for name in self.folder.names()]
+        return sorted(int(stem) for stem in stems if stem.isdigit())
+
+    def read(self, number: int) -> MigrationRecord | None:
+        """A change; None if there is none of this number."""
+        content = self.folder.read_json(f"{number}.json")
+        if content is None:
+            return None
+        where = f"{self.folder.path}/{number}.json"
+        return record(MigrationRecord, content, where=where, hint=_HINT)
+
+    def records(self) -> list[MigrationRecord]:
+        """All changes, oldest first."""
+        found = [self.read(number) for number in self.numbers()]
+        return [each for each in found if each is not None]
+
+    def add(self, wanted: MigrationRecord) -> MigrationRecord:
+        """Write down a change under the next number."""
+        number = max(self.numbers(), default=0) + 1
+        return self.write(replace(wanted, number=number))
+
+    def write(self, changed: MigrationRecord) -> MigrationRecord:
+        """Write down what has become of a change."""
+        self.folder.write_json(f"{changed.number}.json", plain(changed))
+        return changed
+
+    def waiting(self) -> list[MigrationRecord]:
+        """The changes that were asked for and have not begun."""
+        return [each for each in self.records() if each.state == "requested"]
+
+    def in_progress(self) -> MigrationRecord | None:
+        """The change during which both plans run, if there is one."""
+        found = [each for each in self.records() if each.state == "switched"]
+        return found[-1] if found else None
+
+    def write_plan(self, data: bytes) -> str:
+        """Keep what a query computes from now on; its name says what is in it."""
+        name = f"plan-{hashlib.sha256(data).hexdigest()}.pickle"
+        self.folder.write(name, data)
+        return name
+
+    def read_plan(self, name: str) -> bytes:
+        """What a query computes.
+
+        Raises:
+            EngineError: It is missing or damaged.
+        """
+        data = self.folder.read(name)
+        # Nothing is unpickled but what the driver has written: its name says what is in it.
+        if data is None or name != f"plan-{hashlib.sha256(data).hexdigest()}.pickle":
+            raise EngineError(
+                "the plan of a query that was changed while it ran is missing or damaged",
+                where=f"{self.folder.path}/{name}",
+                hint="restore the checkpoint from a copy, or start the query with a new checkpoint",
+            )
+        return data
+
+    def remove_plans(self, but: Sequence[str]) -> None:
+        """Remove the plans that are not in force any more."""
+        for name in self.folder.names():
+            if name.startswith("plan-") and name not in but:
+                self.folder.remove(name)
