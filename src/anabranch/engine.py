@@ -102,6 +102,7 @@ class Engine(Declares):
         self._registry = Registry(modules)
         self._host = Host(
             start_spark=self._start_spark,
+            sql=self.sql,
             modules=self._registry.modules,
             session=spark,
             shards=shards,
@@ -336,6 +337,8 @@ class Engine(Declares):
             revisions=revisions,
             replay=replay,
             caller="start_all",
+            asked=queries,
+            plan_all=lambda asked: plan_queries(asked, emit=emit, plan=plan, checkpoint=home),
         )
 
     def explain_all(

@@ -7,8 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from anabranch.algebra.modules.user_operator import Template
+from anabranch.errors import PlanError
 from anabranch.runs import Runs
 from anabranch.runtime.store.state_store import KEEP
+
+
+def _no_sql(text: str) -> Any:
+    """A host without an engine binds no text."""
+    raise PlanError(
+        "there is no engine to read a query by", where=text[:80], hint="pass a Stream instead"
+    )
 
 
 @final
@@ -21,6 +29,7 @@ class Host:
         session: The Spark session, once there is one; its owner sets it to one that was given.
         shards: The number of shards that was set; None: one per core.
         versions: How many versions of its state a query keeps.
+        sql: Runs the statements of a script in the engine.
         modules: The user operators that queries can call, by name.
         runs: The queries that were started.
         closing: What is closed when the engine stops, in this order.
@@ -28,6 +37,7 @@ class Host:
 
     start_spark: Callable[[], Any]
     modules: Mapping[str, Template]
+    sql: Callable[[str], Any] = _no_sql
     session: Any = None
     shards: int | None = None
     versions: int = KEEP

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
+from anabranch.changing import let_change
 from anabranch.errors import PlanError
 from anabranch.host import Host
+from anabranch.migrate.migrator import PlanAll
 from anabranch.model.clock import MICROSECONDS
-from anabranch.planning import PlannedQueries
+from anabranch.planning import AskedQuery, PlannedQueries, plan_queries
 from anabranch.runtime.query.notes import say
 from anabranch.runtime.query.options import (
     ReplayChoice,
@@ -48,6 +50,8 @@ def start_planned(
     revisions: RevisionResponse = "emit",
     replay: ReplayChoice = "auto",
     caller: str = "start",
+    asked: Sequence[AskedQuery] = (),
+    plan_all: PlanAll = plan_queries,
 ) -> list[Run]:
     """Run queries, each with its output, as one query of Spark; options as for `start_all`."""
     from anabranch.runtime.query.start import start_query
@@ -69,10 +73,13 @@ def start_planned(
         revisions=revisions,
         replay=replay,
     )
-    return [
+    found = [
         host.runs.add(run, output.name, query.shared, output.uses)
         for run, output, query in zip(runs, outputs, planned.queries, strict=True)
     ]
+    if asked:
+        let_change(host, found, planned, asked, plan_all, allow_unbounded=allow_unbounded)
+    return found
 
 
 def planned_frame(

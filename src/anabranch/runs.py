@@ -45,6 +45,10 @@ class Runs:
             self._published.append((run, publish(node, run.name, folder)))
         return run
 
+    def withdraw(self, run: Run) -> None:
+        """What a run publishes is no longer the answer of the plan that it began with."""
+        self._published = [(each, what) for each, what in self._published if each is not run]
+
     def published(self) -> list[Published]:
         """What running queries write into log folders."""
         return [each for run, each in self._published if run.status == "running"]

@@ -176,6 +176,8 @@ class Stream(FrameMethods):
             allow_unbounded=allow_unbounded,
             revisions=revisions,
             replay=replay,
+            asked=[self],
+            plan_all=lambda asked: plan_queries(asked, emit=emit, plan=plan, checkpoint=home),
         )
         return run
 

@@ -28,10 +28,11 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Element, Insert, Stable
 from anabranch.model.record import plain
 from anabranch.model.time import BEGINNING, FOREVER
+from anabranch.runtime.query.committing import Committed
 from anabranch.runtime.query.local import run_locally
 from anabranch.runtime.query.metrics import BatchMetrics, batch_metrics
 from anabranch.runtime.query.prometheus import QueryCollector
-from anabranch.runtime.query.run import Committed, Run
+from anabranch.runtime.query.run import Run
 from anabranch.runtime.sinks.sinks import MemorySink, ShardResult
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.sources.files.planned_batch import copy_names

@@ -18,12 +18,16 @@ Verb: TypeAlias = Literal[
     "feedback",
     "revise",
     "feed",
+    "migrate",
 ]
 REVISE: Final = "revise"
 FEED: Final = "feed"
-"""These two are commands of the engine to itself; nobody else has a reason to give them."""
+MIGRATE: Final = "migrate"
+"""These are commands of the engine to itself; nobody else has a reason to give them."""
 
-VERBS: Final[tuple[str, ...]] = tuple(v for v in get_args(Verb) if v not in (REVISE, FEED))
+VERBS: Final[tuple[str, ...]] = tuple(
+    verb for verb in get_args(Verb) if verb not in (REVISE, FEED, MIGRATE)
+)
 
 
 @final
@@ -38,11 +42,12 @@ class Command:
             vouches for events that end at or after an instant, or for all; `rejoin`: take one in
             again that was detached. `feedback`: of the output only what ends at an instant or
             later is of interest any more. `revise`: the batch brings a computed revision. `feed`:
-            it brings corrections of the source that somebody has handed in.
+            it brings corrections of the source that somebody has handed in. `migrate`: the plan
+            is about to change; all that it does is that there is a batch.
         source: The name of a source; empty for feedback and revisions, which are for the whole
             query.
-        value: The instant, the number of rows, the serial number of the revision, or the number
-            under which the corrections were handed in.
+        value: The instant, the number of rows, the serial number of the revision, the number
+            under which the corrections were handed in, or that of the change.
         copy: The name of a copy of the source, where the source has copies.
     """
 

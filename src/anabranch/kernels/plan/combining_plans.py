@@ -37,7 +37,7 @@ class Way:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OutputChange:
     """One output of a plan in change.
 
     Attributes:
@@ -117,7 +117,7 @@ def combined(
     )
 
 
-def in_change(both: CombinedPlans, answers: Sequence[Answer]) -> PhysicalPlan:
+def in_change(both: CombinedPlans, answers: Sequence[OutputChange]) -> PhysicalPlan:
     """The plan while both answers are computed: each output is old before T and new from T on."""
     stages = list(both.plan.stages)
     outputs: list[str] = []
@@ -140,7 +140,7 @@ def in_change(both: CombinedPlans, answers: Sequence[Answer]) -> PhysicalPlan:
     return needed_stages(PhysicalPlan(tuple(stages), (), both.plan.sources), outputs)
 
 
-def after_change(both: CombinedPlans, answers: Sequence[Answer]) -> PhysicalPlan:
+def after_change(both: CombinedPlans, answers: Sequence[OutputChange]) -> PhysicalPlan:
     """The plan without the old answers of outputs that have a new one.
 
     The clip at T stays. Results of the new plan that hold at T have left as events that begin

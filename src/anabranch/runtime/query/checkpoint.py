@@ -21,11 +21,13 @@ from anabranch.runtime.query.rescale import Rescale, refuse_unfinished, rescaled
 from anabranch.runtime.store.control import source_clocks
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import (
+    StateLayout,
     changed_layout,
     first_layout,
     refuse_other_forms,
     same_layout,
 )
+from anabranch.runtime.store.migrations import PlanInForce
 from anabranch.runtime.store.phases import reached
 from anabranch.runtime.store.query_record import (
     FORMAT,
@@ -189,22 +191,8 @@ class Checkpoint:
         """
         plan = self.plan
         sources = {name: name not in frames for name in plan.sources}
-        query = uuid.uuid4().hex if stored is None else stored.query
-        now = QueryRecord(
-            plan=plan_fingerprint(plan),
-            timestamps=any(source.timestamps for source in plan.sources.values()),
-            clocks={name: log_of_clock(clock) for name, clock in source_clocks(plan).items()},
-            operators={stage.name: _remembering(stage) for stage in plan.stages},
-            tables=tuple(sorted(tables_of(plan))),
-            sources=sources if stored is None else {**stored.sources, **sources},
-            copies=tuple(name for name, source in plan.sources.items() if source.copies),
-            inputs=merge_inputs(plan),
-            query=query,
-            shards=shards if stored is None else stored.shards,
-            routed=True if stored is None else stored.routed,
-            epoch=0 if stored is None else stored.epoch,
-            left=() if stored is None else stored.left,
-        )
+        now = self._record(stored, plan, shards, frames)
+        query = now.query
         if stored is None:
             return replace(now, layout=first_layout(plan, query))
         if stored.plan == now.plan:
@@ -213,6 +201,13 @@ class Checkpoint:
             if stored.layout is not None:
                 layout = same_layout(stored.layout, plan)
         elif changed and stored.layout is not None and stored.format >= SIGNED:
+            if stored.in_force is not None:
+                raise PlanError(
+                    "a query that was changed while it ran cannot be changed at a start",
+                    where=f"{self.path}: change {stored.in_force.migration}",
+                    hint="start the queries as they are, and change them while they run: "
+                    "run.migrate, anabranch migrate, or ALTER QUERY",
+                )
             self._refuse_other_frames(stored.sources, sources)
             layout = changed_layout(
                 stored.layout, plan, query, sources_before=stored.sources, batch=self.next_batch
@@ -221,6 +216,28 @@ class Checkpoint:
             raise self._other_query(stored)
         refuse_other_forms(layout, plan, where=self.path)
         return replace(now, layout=layout)
+
+    def _record(
+        self, stored: QueryRecord | None, plan: PhysicalPlan, shards: int, frames: Collection[str]
+    ) -> QueryRecord:
+        """What is to be said of a plan, without its layout."""
+        sources = {name: name not in frames for name in plan.sources}
+        return QueryRecord(
+            plan=plan_fingerprint(plan),
+            timestamps=any(source.timestamps for source in plan.sources.values()),
+            clocks={name: log_of_clock(clock) for name, clock in source_clocks(plan).items()},
+            operators={stage.name: _remembering(stage) for stage in plan.stages},
+            tables=tuple(sorted(tables_of(plan))),
+            sources=sources if stored is None else {**stored.sources, **sources},
+            copies=tuple(name for name, source in plan.sources.items() if source.copies),
+            inputs=merge_inputs(plan),
+            query=uuid.uuid4().hex if stored is None else stored.query,
+            shards=shards if stored is None else stored.shards,
+            routed=True if stored is None else stored.routed,
+            epoch=0 if stored is None else stored.epoch,
+            left=() if stored is None else stored.left,
+            in_force=None if stored is None else stored.in_force,
+        )
 
     def _other_query(self, stored: QueryRecord) -> PlanError:
         if stored.format < SIGNED:
@@ -269,6 +286,31 @@ class Checkpoint:
                 where=f"then {', '.join(was) or 'none'}, now {', '.join(is_) or 'none'}",
                 hint="start the changed query with a new checkpoint, or read files",
             )
+
+    def adopt(
+        self,
+        plan: PhysicalPlan,
+        layout: StateLayout,
+        in_force: PlanInForce,
+        frames: Collection[str],
+    ) -> None:
+        """Make another plan the one in force: from here on a start resumes with it."""
+        stored = read_query_record(self.path)
+        assert stored is not None
+        now = self._record(stored, plan, stored.shards, frames)
+        left = _state_folders(stored) - {home.folder for home in layout.stages.values()}
+        about = replace(now, layout=layout, in_force=in_force, left=tuple(sorted(left)))
+        write_query_record(Folder.at(self.path), about)
+        self.plan, self.layout = plan, layout
+        for each in self.outs:
+            each.sweep()
+
+    def drop_left(self) -> None:
+        """Remove the state that nobody needs any more."""
+        about = read_query_record(self.path)
+        assert about is not None
+        for name in about.left:
+            Folder.at(self.state).drop(name)
 
     @property
     def next_batch(self) -> int:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, final
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, final
 
 import pyarrow as pa
 
-from anabranch.errors import AnabranchError
-from anabranch.model.clock import INTEGERS, Clock
+from anabranch.errors import AnabranchError, PlanError
 from anabranch.model.record import plain
-from anabranch.model.time import BEGINNING, Time
+from anabranch.model.time import Time
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.query.answers import Answers
-from anabranch.runtime.query.metrics import BatchMetrics, RunTotals
-from anabranch.runtime.query.quarantine import Quarantine, failed_windows
+from anabranch.runtime.query.quarantine import failed_windows
 from anabranch.runtime.query.run_text import RunFacts, facts_of_run
 from anabranch.runtime.revisions.correction_lines import Corrections
 from anabranch.runtime.revisions.handing_in import hand_in
 from anabranch.runtime.revisions.overview import correction_notes
 from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.revisions.submissions import Submission
-from anabranch.runtime.sinks.sinks import LogSink, Sink, known_parts
+from anabranch.runtime.sinks.sinks import LogSink, known_parts
 from anabranch.runtime.spark.failures import original_error
 from anabranch.runtime.store.control import Control
 
@@ -31,72 +30,94 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from anabranch.runtime.query.assembly import Assembly
+    from anabranch.runtime.query.committing import Output
+    from anabranch.runtime.store.migrations import How
+
 _RETRIES: Final = 3
 _TOO_BUSY: Final = "Python worker failed to connect back"
 
 Status = Literal["running", "ended", "failed"]
 
 
-@final
-class Committed:
-    """What the driver knows of the batches it has committed; shared with Spark's callback."""
+class Changer(Protocol):
+    """Who changes a running query: the layer that knows how queries are planned."""
 
-    def __init__(self) -> None:
-        """Nothing yet."""
-        self.lock = threading.Lock()
-        self.metrics: list[BatchMetrics] = []
-        self.stable: Time = BEGINNING
-        self.failure: AnabranchError | None = None
-        self.totals = RunTotals()
-
-    def add(self, metrics: BatchMetrics, most: int = 1000) -> None:
-        """Note a batch."""
-        with self.lock:
-            self.totals = self.totals.plus(metrics)
-            self.stable = Time(metrics.stable)
-            self.metrics.append(metrics)
-            del self.metrics[:-most]
+    def __call__(self, query: Any, *, how: How, at: Any) -> Any:
+        """Change the query; see `Run.migrate`."""
 
 
 class Execution:
     """A query of Spark, which one run or several have in common."""
 
     def __init__(
-        self,
-        spark: SparkSession,
-        begin: Callable[[], StreamingQuery],
-        close: Callable[[], None],
-        control: Control,
-        reviser: Reviser | None = None,
-        checkpoint: str = "",
+        self, spark: SparkSession, begin: Callable[[], StreamingQuery], assembly: Assembly
     ) -> None:
         """Start it; `begin` can be called again after a failure."""
         self.spark = spark
-        self.reviser = reviser
-        self.checkpoint = checkpoint
-        self.control = control
-        self.close = close
+        self.assembly = assembly
         self.query = begin()
         self._begin = begin
         self._retries = _RETRIES
         self._restart = threading.Lock()
+        self._stopped = False
         self._spent: dict[int, dict[str, int]] = {}
 
-    def started_again(self, failed: StreamingQuery, problem: Exception) -> bool:
-        """Go on from the checkpoint where the machine was only too busy.
+    @property
+    def reviser(self) -> Reviser | None:
+        """Who corrects the past of the query, if somebody does."""
+        return self.assembly.reviser
+
+    @property
+    def checkpoint(self) -> str:
+        """The folder of its checkpoint."""
+        return self.assembly.opened.path
+
+    def close(self) -> None:
+        """Let go of everything, once the query has ended."""
+        self.assembly.close()
+
+    def stop(self) -> None:
+        """End the query; a change of its plan that is under way does not start it again."""
+        with self._restart:
+            self._stopped = True
+            self.query.stop()
+
+    def started_again(self, ended: StreamingQuery) -> bool:
+        """Go on from the checkpoint: with another plan, or where the machine was only too busy.
 
         Spark gives a new Python process ten seconds to call back, and gives up the query if that
         is not enough.
         """
         with self._restart:
-            if self.query is not failed:
+            if self.query is not ended:
                 # Somebody else has noticed, too.
                 return True
-            if self._retries == 0 or _TOO_BUSY not in str(problem):
+            problem = ended.exception()
+            if problem is None or self._stopped:
                 return False
-            self._retries -= 1
+            new = self.assembly.switcher.take()
+            if new is not None:
+                self._begin = self.assembly.changed(new)
+            elif self._retries == 0 or _TOO_BUSY not in str(problem):
+                return False
+            else:
+                self._retries -= 1
             self.query = self._begin()
             return True
+
+    def follow(self) -> None:
+        """Start the query with its new plan when a batch begins with one, in the background."""
+        query = self.query
+
+        def wait() -> None:
+            # A query that changes its plan ends with an error, which is not for anybody.
+            with suppress(Exception):
+                query.awaitTermination()
+            with suppress(Exception):
+                self.started_again(query)
+
+        threading.Thread(target=wait, name="anabranch-switch", daemon=True).start()
 
     def milliseconds(self, batches: Sequence[int]) -> list[dict[str, int]]:
         """What Spark measured of these batches, as far as it is known."""
@@ -118,24 +139,23 @@ class Run(Answers):
     are one query of Spark: they fail and stop together.
     """
 
-    def __init__(
-        self,
-        execution: Execution,
-        sink: Sink,
-        schema: pa.Schema,
-        committed: Committed,
-        quarantine: Quarantine,
-        clock: Clock = INTEGERS,
-    ) -> None:
+    def __init__(self, execution: Execution, output: Output) -> None:
         """One output of what Spark executes."""
         self.name = ""
         self.uses: frozenset[str] = frozenset()
+        self.changer: Changer | None = None
         self._execution = execution
-        self._clock = clock
-        self._sink = sink
-        self._schema = schema
-        self._committed = committed
-        self._quarantine = quarantine
+        self._output = output
+        self._clock = output.clock
+        self._sink = output.sink
+        self._schema = output.schema
+        self._committed = output.committed
+        self._quarantine = execution.assembly.quarantine
+
+    @property
+    def execution(self) -> Execution:
+        """What Spark executes of it."""
+        return self._execution
 
     @property
     def schema(self) -> pa.Schema:
@@ -153,10 +173,9 @@ class Run(Answers):
         query = self._query
         if query.isActive:
             return "running"
-        problem = query.exception()
-        if problem is None:
+        if query.exception() is None:
             return "ended"
-        return "running" if self._execution.started_again(query, problem) else "failed"
+        return "running" if self._execution.started_again(query) else "failed"
 
     @property
     def is_busy(self) -> bool:
@@ -170,7 +189,7 @@ class Run(Answers):
         Advance, pause, resume or limit a source; attach, detach or rejoin an input of a merge; give
         feedback on what of the output is still of interest.
         """
-        return self._execution.control
+        return self._execution.assembly.control
 
     @property
     def clock(self) -> Clock:
@@ -197,7 +216,7 @@ class Run(Answers):
                 # Spark counts whole seconds and refuses none.
                 ended = bool(query.awaitTermination(max(1, round(timeout))))
         except Exception as problem:
-            if self._execution.started_again(query, problem):
+            if self._execution.started_again(query):
                 return self.await_end(timeout)
             self._execution.close()
             raise self._failure(problem) from problem
@@ -223,13 +242,13 @@ class Run(Answers):
                 reviser.wait()
                 query.processAllAvailable()
         except Exception as problem:
-            if self._execution.started_again(query, problem):
+            if self._execution.started_again(query):
                 return self.drain()
             raise self._failure(problem) from problem
 
     def stop(self) -> None:
         """End the query; it can go on later from its checkpoint."""
-        self._query.stop()
+        self._execution.stop()
         self._execution.close()
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -301,6 +320,34 @@ class Run(Answers):
         As `anabranch revisions --json` has them; see `CorrectionNote`.
         """
         return [plain(each) for each in correction_notes(self._execution.checkpoint)]
+
+    def migrate(self, query: Any = None, *, how: How = "auto", at: Any = None) -> Any:
+        """Change the query while it runs: from an instant T on the answer is that of another one.
+
+        Before T it is the answer of the old query, at every instant, and nothing is lost or
+        doubled. The columns must have the same names and types; their order does not matter.
+
+        Args:
+            query: The new query: a `Stream`, or SQL. None: the same query, by the plan that the
+                optimizer chooses now.
+            how: `clip`: both plans run until no row that was read before matters any more, so T
+                lies behind the windows of now. `replay`: the new plan first reads again what it
+                needs, and T is the stable point. `auto` takes what is sooner done.
+            at: T is not before this instant (a number, an ISO timestamp or a datetime).
+
+        Returns:
+            A `Migration`: `await_switched()`, `await_finished()`, `at`, `how`, `reason`.
+
+        Raises:
+            PlanError: The query cannot change to this one, or not in this way.
+        """
+        if self.changer is None:
+            raise PlanError(
+                "this query cannot be changed while it runs",
+                where=self.name,
+                hint="only queries that were started by an engine can",
+            )
+        return self.changer(query, how=how, at=at)
 
     def snapshot(self, at: Any, *, known: int | None = None) -> DataFrame:
         """The answer at an instant (a number, an ISO timestamp or a datetime), as known by now.

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Final, final
 
 from anabranch.errors import PlanError
-from anabranch.kernels.contract.command import FEED, REVISE, VERBS, Command
+from anabranch.kernels.contract.command import FEED, MIGRATE, REVISE, VERBS, Command
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.model.clock import MICROSECONDS, Clock
 from anabranch.model.record import OMITTED, plain, record
@@ -50,8 +50,8 @@ def command_of(
     if not isinstance(content, dict) or not {"verb"} <= content.keys():
         raise _wrong("not a command", "a command has a verb, a source and possibly a value")
     verb, value = content["verb"], content.get("value")
-    if verb == REVISE and isinstance(value, int):
-        return Command(verb=REVISE, value=value)
+    if verb in (REVISE, MIGRATE) and isinstance(value, int):
+        return Command(verb=verb, value=value)
     source: Any = content.get("source")
     if verb == FEED and isinstance(value, int) and source in sources:
         return Command(verb=FEED, source=source, value=value)

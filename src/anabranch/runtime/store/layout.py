@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from anabranch.errors import PlanError
 from anabranch.kernels.plan.address import Address
+from anabranch.kernels.plan.combining_plans import same_stages
 from anabranch.kernels.plan.identity import (
     StateForm,
     stage_fingerprints,
@@ -150,6 +151,48 @@ def changed_layout(
             waiting.remove(home)
         outputs.append(home)
     return StateLayout(stages, tuple(outputs))
+
+
+def migrated_layout(
+    old: StateLayout,
+    before: PhysicalPlan,
+    after: PhysicalPlan,
+    *,
+    query: str,
+    batch: int,
+    outputs: Sequence[int | None],
+) -> StateLayout:
+    """The layout of a running query that changes its plan with a batch.
+
+    Stages whose state is made in the same way keep it. What is new begins with what is put there.
+
+    Args:
+        old: The layout until now.
+        before: The plan until now.
+        after: The plan from the batch on.
+        query: The identity of the query.
+        batch: The first batch of the plan.
+        outputs: For each output of the plan the number that it had; None for a new one.
+    """
+    same = same_stages(before, after)
+    prints = stage_fingerprints(after)
+    stages: dict[str, Home] = {}
+    for stage in after.stages:
+        name = stage.name
+        if name in same:
+            stages[name] = replace(old.stages[same[name]], fingerprint=prints[name])
+        else:
+            folder = f"{name}.{uuid.uuid4().hex[:8]}"
+            stages[name] = Home(folder, prints[name], batch, forms=state_forms(stage))
+    homes = []
+    for index, number in zip(after.outputs, outputs, strict=True):
+        fingerprint = prints[after.stages[index].name]
+        if number is not None:
+            homes.append(replace(old.outputs[number], fingerprint=fingerprint))
+        else:
+            own = uuid.uuid4().hex[:8]
+            homes.append(Home(f"out/{own}", fingerprint, batch, f"{query}-{own}"))
+    return StateLayout(stages, tuple(homes))
 
 
 def _refuse_history(plan: PhysicalPlan, upstream: Address) -> None:

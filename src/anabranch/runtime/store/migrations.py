@@ -74,11 +74,13 @@ class PlanInForce:
     Attributes:
         migration: The number of the last change.
         file: The file with the plan.
+        then: The file with the plan behind the change; empty once that is the one in force.
         asked: The fingerprints of the plans that a user may start the query with.
     """
 
     migration: int
     file: str
+    then: str = ""
     asked: tuple[str, ...]
 
 

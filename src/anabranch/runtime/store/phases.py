@@ -34,6 +34,14 @@ REVISING: Final = (
 HANDING_IN: Final = ("rows handed in", "submission noted", "submission handed in")
 """Steps of whoever hands in corrections, by the number of the submission."""
 
+MIGRATING: Final = (
+    "migration planned",
+    "migration seeded",
+    "migration switched",
+    "migration finished",
+)
+"""Steps of a change of the plan, at the beginning of a batch."""
+
 STARTING: Final = ("state rewritten", "written down")
 """Steps before the first batch of a run, when the number of shards changes."""
 

@@ -11,6 +11,7 @@ from anabranch.model.clock import Clock, clock_of_log
 from anabranch.model.record import OMITTED, plain, record
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import StateLayout
+from anabranch.runtime.store.migrations import PlanInForce
 
 FORMAT: Final = 5
 """Since 4, sums of floats are kept in exact digits; since 5, plans are known by signatures."""
@@ -42,6 +43,7 @@ class QueryRecord:
         routed: Whether state tells its shard, so that their number can change.
         epoch: How often that number has changed.
         left: Folders of state that nobody needs any more, and that are still to be removed.
+        in_force: The plan, where it has changed while the query ran.
     """
 
     format: int = FORMAT
@@ -59,6 +61,7 @@ class QueryRecord:
     routed: bool = False
     epoch: int = 0
     left: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    in_force: PlanInForce | None = field(default=None, metadata=OMITTED)
 
     def source_clocks(self) -> dict[str, Clock]:
         """How the sources count time; a checkpoint of before says it of all at once."""

@@ -24,7 +24,7 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 
 @final
 @dataclass(frozen=True, slots=True)
-class History:
+class ReadHistory:
     """What a running query has read, and which of its operators another plan takes over.
 
     Attributes:

@@ -1,0 +1,1 @@
+"""Swap the plan of a running query without losing or repeating output."""

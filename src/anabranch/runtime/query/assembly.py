@@ -1,0 +1,170 @@
+"""A query on Spark as it is put together: when it begins, and whenever its plan changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, final
+
+from anabranch.kernels.plan.compile import PhysicalPlan, with_tables
+from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
+from anabranch.runtime.query.committing import Committed, Output, committer
+from anabranch.runtime.query.driver_share import ShareLimits, driver_share
+from anabranch.runtime.query.quarantine import Quarantine
+from anabranch.runtime.query.revising import note_sources, open_archives, past_of, start_reviser
+from anabranch.runtime.query.run import Execution, Run
+from anabranch.runtime.query.spark_replay import replay_on_spark
+from anabranch.runtime.query.switching import NextPlan, Switcher
+from anabranch.runtime.query.tables import store_tables
+from anabranch.runtime.query.work import Work, all_files, file_job_of, job_of, parcels_of
+from anabranch.runtime.revisions.reviser import Reviser
+from anabranch.runtime.sinks.sinks import Begin, Sink
+from anabranch.runtime.sources.files.planned_batch import copy_names
+from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.spark.session import driver_limits
+from anabranch.runtime.spark.stages import chain_stages, observed
+from anabranch.runtime.store.control import Control, ControlFolder, source_clocks
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.workers.job import Job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+@final
+class Assembly:
+    """The parts of a query on Spark that are made anew when its plan changes.
+
+    Attributes:
+        opened: Its checkpoint.
+        work: What it computes at present.
+        job: The same, as workers know it.
+        outputs: Where its results go.
+        reviser: Who corrects its past, if somebody does.
+        switcher: Who exchanges its plan.
+    """
+
+    work: Work
+    job: Job
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        opened: Checkpoint,
+        *,
+        trigger: str | None = None,
+        available_now: bool = False,
+    ) -> None:
+        """Nothing is put together yet."""
+        self.spark = spark
+        self.opened = opened
+        self.outputs: tuple[Output, ...] = ()
+        self.reviser: Reviser | None = None
+        self.switcher = Switcher()
+        self.quarantine = Quarantine(opened.path)
+        self._trigger = trigger
+        self._available_now = available_now
+
+    def open_output(self, work: Work, number: int, sink: Sink) -> Output:
+        """Get a sink ready for an output of the plan."""
+        opened, home = self.opened, self.opened.layout.outputs[number]
+        schema = work.plan.stages[work.plan.outputs[number]].schema
+        clock = work.clocks[number]
+        fresh = opened.fresh or home.since >= opened.next_batch
+        begin = Begin(schema, home.identity, clock, fresh, home.since, opened.path)
+        sink.open(replace(begin, revisable=work.is_revisable))
+        return Output(sink=sink, schema=schema, clock=clock, committed=Committed())
+
+    def assembled(self, work: Work, outputs: Sequence[Output]) -> Callable[[], StreamingQuery]:
+        """Put the query together; what is returned starts it, and can be called again."""
+        opened, spark = self.opened, self.spark
+        paths = store_tables(work.plan, work.tables, opened.tables)
+        work = replace(work, plan=with_tables(work.plan, paths))
+        files = all_files(work, opened)
+        sinks = [output.sink for output in outputs]
+        deliveries = tuple(sink.delivery for sink in sinks)
+        job = job_of(work, opened, deliveries, files, outs=tuple(sink.out for sink in sinks))
+        streams = [frame for frame in work.frames if frame.frame.isStreaming]
+        past = past_of(opened, files, streams, work.revisions)
+        reviser: Reviser | None = None
+        if past is not None:
+            job = replace(job, past=replace(past, swaps=work.swaps, lineage=work.replay == "RM"))
+            archives = open_archives(opened, past, files, streams)
+            note_sources(past, job, files, streams)
+            run_large = partial(
+                replay_on_spark,
+                sources={source.name: source for source in files},
+                parts=work.parts,
+                run=partial(_run_planned, spark, work, opened.shards),
+            )
+            reviser = start_reviser(
+                opened, job, archives, work.nodes, paths, work.replay, run_large
+            )
+        file_job = file_job_of(work, files, job, opened, opened.control)
+        results = parcels_of(spark, work, file_job, job, opened)
+        limits = ShareLimits(**driver_limits(spark))
+        share = driver_share(job, file_job, work.nodes, f"{opened.spark}/offsets", limits)
+        if not job.is_delivered_by_senders:
+            results = observed(chain_stages(results, job))
+        writer = results.writeStream.option("checkpointLocation", opened.spark)
+        if self._available_now:
+            writer = writer.trigger(availableNow=True)
+        elif self._trigger is not None:
+            writer = writer.trigger(processingTime=self._trigger)
+        writer = writer.foreachBatch(
+            committer(job, outputs, self.quarantine, reviser, self.switcher, share)
+        )
+        self.work, self.job, self.outputs, self.reviser = work, job, tuple(outputs), reviser
+        return writer.start
+
+    def changed(self, new: NextPlan) -> Callable[[], StreamingQuery]:
+        """The same with another plan, which is in force already."""
+        if self.reviser is not None:
+            self.reviser.close()
+        for output in self.outputs:
+            if output not in new.outputs:
+                output.sink.close()
+        return self.assembled(new.work, new.outputs)
+
+    @property
+    def control(self) -> Control:
+        """How to tell the query something."""
+        plan, opened = self.work.plan, self.opened
+        streaming = [frame.name for frame in self.work.frames if frame.frame.isStreaming]
+        in_files = {name: name not in streaming for name in plan.sources}
+        several = [name for name, source in plan.sources.items() if source.copies]
+        copies = partial(copy_names, Folder.at(opened.plans), several)
+        folder = ControlFolder(Folder.at(opened.control), merge_inputs(plan))
+        return Control(folder, in_files, copies, source_clocks(plan))
+
+    def close(self) -> None:
+        """Let go of everything; others may have the checkpoint."""
+        if self.reviser is not None:
+            self.reviser.close()
+        for output in self.outputs:
+            output.sink.close()
+        self.opened.close()
+
+
+def _run_planned(
+    spark: SparkSession,
+    work: Work,
+    shards: int,
+    plan: PhysicalPlan,
+    files: Sequence[FileSource],
+    sinks: Sequence[Sink],
+    checkpoint: str,
+) -> None:
+    """Run a plan of another query over what is planned, beside it, until it ends."""
+    own = Work(plan=plan, files=tuple(files), parts=work.parts, clocks=work.clocks)
+    opened = Checkpoint(checkpoint, plan, shards)
+    try:
+        assembly = Assembly(spark, opened, available_now=True)
+        outputs = [assembly.open_output(own, n, sink) for n, sink in enumerate(sinks)]
+        execution = Execution(spark, assembly.assembled(own, outputs), assembly)
+    except BaseException:
+        opened.close()
+        raise
+    Run(execution, outputs[0]).await_end()

@@ -1,0 +1,189 @@
+"""The plan of a running query is exchanged between two batches.
+
+A batch that is to begin with another plan is given up at once: Spark has written down what it
+reads, and nothing else has happened. `query.json` already says that the new plan is in force. Then
+Spark's query is started again in the same process, with the new plan over the same checkpoint, and
+does that very batch. A process that dies in between finds the same in the checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, final
+
+from pyspark import cloudpickle
+
+from anabranch.errors import AnabranchError, EngineError, PlanError
+from anabranch.kernels.contract.command import Command
+from anabranch.kernels.plan.identity import plan_fingerprint
+from anabranch.model.time import Time
+from anabranch.runtime.query.work import Work
+from anabranch.runtime.store.migrations import MigrationFolder
+from anabranch.runtime.store.query_record import read_query_record
+
+if TYPE_CHECKING:
+    from anabranch.runtime.query.committing import Output
+
+_LOG: Final = logging.getLogger("anabranch")
+
+
+class SwitchError(Exception):
+    """A batch begins with another plan; nothing of it has been done. Nobody but Spark sees this."""
+
+
+def _is_news(line: logging.LogRecord) -> bool:
+    """Whether a line of py4j's log says more than that a query changes its plan."""
+    return line.exc_info is None or line.exc_info[0] is not SwitchError
+
+
+# py4j logs what a callback raises, with a traceback, though this is how a batch is given up.
+logging.getLogger("py4j.clientserver").addFilter(_is_news)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NextPlan:
+    """What a query computes from a batch on, and where its results go."""
+
+    work: Work
+    outputs: tuple[Output, ...]
+
+
+Decide = Callable[[int], NextPlan | None]
+"""Asked when a batch begins: makes another plan the one in force, or leaves it (None)."""
+
+Watch = Callable[[int, Sequence[Command], Sequence[Time]], None]
+"""Told of every batch that is committed: its number, its commands, the stable points."""
+
+
+@final
+class Switcher:
+    """Holds a change until a batch begins; shared between Spark's callback and everybody else."""
+
+    def __init__(self) -> None:
+        """Nothing is to change."""
+        self.watch: Watch | None = None
+        self._lock = threading.Lock()
+        self._decide: Decide | None = None
+        self._next: NextPlan | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a change waits for a batch to begin, or has just been made."""
+        with self._lock:
+            return self._decide is not None or self._next is not None
+
+    def ask(self, decide: Decide) -> None:
+        """Let the next batch that begins ask whether there is another plan.
+
+        Raises:
+            PlanError: Another change waits for that.
+        """
+        with self._lock:
+            if self._decide is not None or self._next is not None:
+                raise PlanError(
+                    "another change of this query is about to begin",
+                    where="a running query",
+                    hint="wait until it has begun: a query changes once at a time",
+                )
+            self._decide = decide
+
+    def before(self, batch: int) -> None:
+        """A batch begins; it is given up if it is to begin with another plan.
+
+        Raises:
+            SwitchError: It is.
+        """
+        with self._lock:
+            decide, self._decide = self._decide, None
+        if decide is None:
+            return
+        found = decide(batch)
+        if found is not None:
+            with self._lock:
+                self._next = found
+            raise SwitchError
+
+    def after(self, batch: int, commands: Sequence[Command], stables: Sequence[Time]) -> None:
+        """A batch is committed; who watches must not fail it."""
+        if self.watch is None:
+            return
+        try:
+            self.watch(batch, commands, stables)
+        except AnabranchError as problem:
+            _LOG.warning("%s", problem)
+
+    def take(self) -> NextPlan | None:
+        """The plan to go on with, once."""
+        with self._lock:
+            found, self._next = self._next, None
+            return found
+
+
+def seal_work(work: Work) -> bytes:
+    """What a query computes as bytes, without DataFrames, which live in one process only.
+
+    Raises:
+        PlanError: Something that it refers to cannot be written down.
+    """
+    try:
+        bare = replace(work, frames=(), older=None)
+        data: bytes = cloudpickle.dumps(bare)  # type: ignore[no-untyped-call]
+    except (pickle.PicklingError, TypeError, AttributeError) as problem:
+        raise PlanError(
+            "the changed query cannot be written to the checkpoint",
+            where=" ".join(str(problem).split()),
+            hint="a function refers to an object that exists in this process only: a "
+            "connection, a lock, a session; open it inside the function",
+        ) from problem
+    return data
+
+
+def work_in_force(checkpoint: str | None, asked: Work) -> Work:
+    """What a query computes that was changed while it ran; `asked` where it was not.
+
+    Raises:
+        PlanError: The checkpoint is in the middle of a change to another query, or behind it.
+    """
+    stored = None if checkpoint is None else read_query_record(checkpoint)
+    if stored is None or stored.in_force is None:
+        return asked
+    assert checkpoint is not None
+    in_force = stored.in_force
+    if plan_fingerprint(asked.plan) not in in_force.asked:
+        raise PlanError(
+            "the query of this checkpoint was changed while it ran, and this is another query",
+            where=f"{checkpoint}: change {in_force.migration}",
+            hint="start the query as it was changed to; `anabranch migrations` shows the change",
+        )
+    return load_work(MigrationFolder.of(checkpoint), in_force.file, asked)
+
+
+def load_work(folder: MigrationFolder, file: str, asked: Work) -> Work:
+    """What a query computes, as it was written down; with what belongs to this process.
+
+    Raises:
+        EngineError: It cannot be read.
+    """
+    try:
+        work = pickle.loads(folder.read_plan(file))  # noqa: S301 (its name is its hash)
+    except (ImportError, AttributeError, TypeError, pickle.UnpicklingError) as problem:
+        raise EngineError(
+            "the plan of a query that was changed while it ran cannot be read by this version",
+            where=f"{folder.folder.path}/{file}: {problem}",
+            hint="resume the query with the version of Anabranch that wrote the checkpoint",
+        ) from problem
+    assert isinstance(work, Work)
+    return replace(
+        work,
+        frames=asked.frames,
+        parts=asked.parts,
+        least=asked.least,
+        keep=asked.keep,
+        revisions=asked.revisions,
+        replay=asked.replay,
+    )
