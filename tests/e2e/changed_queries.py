@@ -56,7 +56,8 @@ def answers(folder: Path, at: int, size: int, least: int = 0) -> list[tuple[Any,
         duckdb.connect()
         .execute(
             f"SELECT item, count(*), sum(price)::BIGINT FROM '{folder}/in/*.parquet' "
-            f"WHERE t <= {at} AND t + {size} > {at} AND price >= {least} GROUP BY item ORDER BY item"
+            f"WHERE t <= {at} AND t + {size} > {at} AND price >= {least} "
+            "GROUP BY item ORDER BY item"
         )
         .fetchall()
     )

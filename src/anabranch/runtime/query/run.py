@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, final
 import pyarrow as pa
 
 from anabranch.errors import AnabranchError, PlanError
+from anabranch.model.clock import Clock
 from anabranch.model.record import plain
 from anabranch.model.time import Time
 from anabranch.runtime.elements.elements import element_table
