@@ -19,15 +19,15 @@ from anabranch.optimizer.common_parts import optimize_all
 from anabranch.optimizer.driver import Optimized
 from anabranch.optimizer.meaning.unify import unify
 from anabranch.optimizer.normalizer import Step
-from anabranch.runtime.query.bounded import find_unbounded
-from anabranch.runtime.query.explanation import Explanation, spark_plan
+from anabranch.runtime.plans.bounded import find_unbounded
+from anabranch.runtime.plans.explanation import Explanation, spark_plan
+from anabranch.runtime.plans.revision_plan import revised_sources
+from anabranch.runtime.plans.unrevisable import changes_state, find_unrevisable
+from anabranch.runtime.plans.workers_can import find_spark_only
 from anabranch.runtime.query.notes import notes_of
 from anabranch.runtime.query.options import PlanChoice
 from anabranch.runtime.query.resuming import resumes_better
-from anabranch.runtime.query.revision_plan import revised_sources
 from anabranch.runtime.query.tables import lookup_tables
-from anabranch.runtime.query.unrevisable import changes_state, find_unrevisable
-from anabranch.runtime.query.workers_can import find_spark_only
 from anabranch.runtime.sources.archived.about import read_about
 from anabranch.runtime.sources.declare.shared_results import Published, reuse
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, Promise

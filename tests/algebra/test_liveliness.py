@@ -20,7 +20,7 @@ from anabranch.expressions.expression import Expression
 from anabranch.kernels.plan.compile import compile_plan
 from anabranch.model.time import Duration
 from anabranch.optimizer.driver import optimize
-from anabranch.runtime.query.explanation import Explanation
+from anabranch.runtime.plans.explanation import Explanation
 
 SCHEMA = pa.schema([("value", pa.int64())])
 EVENTS = Source(name="s", schema=SCHEMA)

@@ -10,7 +10,7 @@ from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import AxisWindow, Hopping, Session
 from anabranch.algebra.node import Node
 from anabranch.model.time import Duration
-from anabranch.runtime.query.unrevisable import find_unrevisable
+from anabranch.runtime.plans.unrevisable import find_unrevisable
 from tests.kernels.modules import PLAIN
 from tests.kernels.plans import SOURCE
 from tests.kernels.test_apply_operator import POINTS, call

@@ -21,7 +21,7 @@ from anabranch.kernels.plan.stage import PhysicalPlan, Stage
 from anabranch.language.text.types import type_name
 from anabranch.model.record import plain
 from anabranch.optimizer.driver import Optimized
-from anabranch.runtime.query.revision_plan import RevisedSource
+from anabranch.runtime.plans.revision_plan import RevisedSource
 
 
 @final
