@@ -25,8 +25,8 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
 from anabranch.kernels.columns.grouped import load_beside
+from anabranch.runtime.plans.workers_can import expressions_of
 from anabranch.runtime.query.metrics import RanIn
-from anabranch.runtime.query.workers_can import expressions_of
 from anabranch.runtime.sources.files.planned_parts import planned_entries, planned_parts
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.phases import reached
