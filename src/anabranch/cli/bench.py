@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,6 +54,12 @@ def bench(
             "--quick and --smoke exclude each other",
             where=f"anabranch bench {name} --quick --smoke",
             hint="leave out --quick for the form of seconds, or --smoke for the form of a minute",
+        )
+    if find_spec("anabranch.bench.catalog") is None:
+        raise QueryError(
+            "the benchmarks are not part of the installed package",
+            where=f"anabranch bench {name}",
+            hint="run it in a clone of the repository, after `make setup`; the demo is here",
         )
     # The benchmarks load Spark; nobody who asks for help should wait for it.
     from anabranch.bench.catalog import BENCHES
