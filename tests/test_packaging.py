@@ -37,7 +37,14 @@ def command(*words: str | Path, folder: Path, environment: Path | None = None) -
 
 def wheel_of(source: Path, folder: Path) -> Path:
     """A wheel, built from the repository or from a source archive."""
-    built = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder]
+    built: list[str | Path] = [
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        folder,
+    ]
     command(*PIP, *built, source, folder=folder)
     (found,) = folder.glob("*.whl")
     return found
@@ -63,7 +70,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("environment") / "venv"
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
-    install = ["--python", python, "install", "--quiet", "--no-deps", wheel]
+    install: list[str | Path] = ["--python", python, "install", "--quiet", "--no-deps", wheel]
     command(*PIP, *install, folder=folder)
     (site,) = folder.glob("lib/python*/site-packages")
     own = [path for path in sys.path if path.endswith("site-packages")]
@@ -103,7 +110,7 @@ def test_the_example_of_the_readme_runs(environment: Path, tmp_path: Path) -> No
 def test_without_benchmarks_the_command_says_where_they_are(
     environment: Path, tmp_path: Path
 ) -> None:
-    run = [environment / "bin" / "anabranch", "bench", "tumbling"]
+    run: list[str | Path] = [environment / "bin" / "anabranch", "bench", "tumbling"]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "not part of the installed package" in done.stderr
