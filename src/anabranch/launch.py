@@ -125,4 +125,5 @@ def _work(host: Host, planned: PlannedQueries) -> Work:
         swaps=planned.swaps,
         keep=host.versions,
         older=planned.older,
+        priced=planned.priced,
     )

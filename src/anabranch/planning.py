@@ -7,18 +7,21 @@ arguments for the same options. So what is explained is what is started.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from anabranch.algebra.node import Node, clock_of
+from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.kernels.plan.compile import Emission, PhysicalPlan, compile_plan
 from anabranch.model.clock import Clock
 from anabranch.optimizer.common_parts import optimize_all
+from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.driver import Optimized
 from anabranch.optimizer.meaning.unify import unify
 from anabranch.optimizer.normalizer import Step
+from anabranch.optimizer.statistics import UNKNOWN, PlanStatistics, SourceStatistics
 from anabranch.runtime.plans.bounded import find_unbounded
 from anabranch.runtime.plans.explanation import Explanation, spark_plan
 from anabranch.runtime.plans.revision_plan import revised_sources
@@ -32,6 +35,7 @@ from anabranch.runtime.sources.archived.about import read_about
 from anabranch.runtime.sources.declare.shared_results import Published, reuse
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, Promise
 from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.query_statistics import read_priced_with
 
 if TYPE_CHECKING:
     from anabranch.runtime.spark.frame_source import FrameSource
@@ -98,6 +102,7 @@ class PlannedQueries:
         frames: The DataFrames that they read, each with what Spark does itself.
         tables: The relations in files that joins may look up in.
         swaps: Whether corrections of sources change the state, so that it is exchanged.
+        priced: How the sources were expected to be when the plans were chosen.
     """
 
     queries: tuple[PlannedQuery, ...]
@@ -108,6 +113,7 @@ class PlannedQueries:
     frames: Mapping[str, FrameSource] = field(default_factory=dict)
     tables: Mapping[str, FileSource] = field(default_factory=dict)
     swaps: bool = False
+    priced: PlanStatistics = UNKNOWN
 
     @property
     def promises(self) -> tuple[Promise, ...]:
@@ -179,6 +185,7 @@ def plan_queries(
     checkpoint: str | None = None,
     published: Sequence[Published] = (),
     by_meaning: bool = True,
+    statistics: PlanStatistics | None = None,
 ) -> PlannedQueries:
     """Plan queries that run together; nothing is started, and no query is refused.
 
@@ -187,10 +194,12 @@ def plan_queries(
         emit: What leaves, and when.
         plan: `as-written` leaves the optimiser out. Spark still does what it does itself, and
             what a plan needs to be right is still done when it is compiled.
-        checkpoint: The folder of a query that may resume: it keeps its lookup tables.
+        checkpoint: The folder of a query that may resume: it keeps its lookup tables, and the
+            expectations that its plan was chosen by, so that it gets the same plan.
         published: Results of other queries that may be read in place of sub-plans.
         by_meaning: Share what means the same; else only what is written alike. Where the state in
             the checkpoint was written by queries that shared less, so do these.
+        statistics: What plans are priced by instead.
 
     Raises:
         PlanError: There is no way to run them.
@@ -201,7 +210,9 @@ def plan_queries(
     common = unify(shared) if by_meaning and len(shared) > 1 else shared
     sources = {name: source for _, each in over for name, source in each.items()}
     files = {name: each for name, each in sources.items() if isinstance(each, FileSource)}
-    optimized = _optimized(common, plan)
+    if statistics is None and checkpoint is not None:
+        statistics = read_priced_with(checkpoint)
+    optimized = _optimized(common, plan, statistics)
     workers, frames = _pushed_down(
         [each.node for each in optimized],
         {name: each for name, each in sources.items() if name not in files},
@@ -242,6 +253,7 @@ def plan_queries(
         frames=frames,
         tables={name: files[name] for name in tables},
         swaps=swaps,
+        priced=_priced(common, statistics),
     )
     if not by_meaning or (common == shared and not published):
         return planned
@@ -253,12 +265,29 @@ def plan_queries(
             checkpoint=checkpoint,
             published=published,
             by_meaning=False,
+            statistics=statistics,
         )
     )
     mine = (planned.physical, planned.older)
     if resumes_better(checkpoint, mine, lambda: (apart().physical, apart().older)):
         return apart()
     return planned
+
+
+def _priced(nodes: Sequence[Node], statistics: PlanStatistics | None) -> PlanStatistics:
+    """How sources were expected to be: as measured or declared, or a guess."""
+    model = CostModel(statistics)
+    leaves = dict.fromkeys(each for node in nodes for each in node.walk())
+    found: dict[str, SourceStatistics] = {}
+    for leaf in leaves:
+        if isinstance(leaf, Source):
+            expected = model.estimate(leaf)
+            found[leaf.name] = SourceStatistics(
+                rate=expected.stream.rate,
+                lifetime=expected.stream.lifetime,
+                distinct=expected.distinct,
+            )
+    return replace(model.statistics, sources=found)
 
 
 def _over_published(
@@ -314,10 +343,12 @@ def _source_notes(sources: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(note for note in found if note is not None)
 
 
-def _optimized(nodes: Sequence[Node], plan: PlanChoice) -> list[Optimized]:
+def _optimized(
+    nodes: Sequence[Node], plan: PlanChoice, statistics: PlanStatistics | None
+) -> list[Optimized]:
     if plan == "as-written":
         return [Optimized(node, ()) for node in nodes]
-    return optimize_all(nodes)
+    return optimize_all(nodes, statistics)
 
 
 def _pushed_down(

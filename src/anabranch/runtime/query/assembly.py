@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, final
 
 from anabranch.kernels.plan.compile import PhysicalPlan, with_tables
+from anabranch.runtime.measure.measurements import Measurements
 from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
 from anabranch.runtime.query.committing import Committed, Output, committer
 from anabranch.runtime.query.driver_share import ShareLimits, driver_share
@@ -26,6 +27,7 @@ from anabranch.runtime.spark.session import driver_limits
 from anabranch.runtime.spark.stages import chain_stages, observed
 from anabranch.runtime.store.control import Control, ControlFolder, source_clocks
 from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.query_statistics import read_priced_with, write_priced_with
 from anabranch.runtime.workers.job import Job
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class Assembly:
         outputs: Where its results go.
         reviser: Who corrects its past, if somebody does.
         switcher: Who exchanges its plan.
+        measurements: What is measured of it, whatever plan it has.
     """
 
     work: Work
@@ -64,6 +67,7 @@ class Assembly:
         self.reviser: Reviser | None = None
         self.switcher = Switcher()
         self.quarantine = Quarantine(opened.path)
+        self.measurements: Measurements | None = None
         self._trigger = trigger
         self._available_now = available_now
 
@@ -113,11 +117,23 @@ class Assembly:
             writer = writer.trigger(availableNow=True)
         elif self._trigger is not None:
             writer = writer.trigger(processingTime=self._trigger)
+        measured = self._measured(work)
         writer = writer.foreachBatch(
-            committer(job, outputs, self.quarantine, reviser, self.switcher, share)
+            committer(job, outputs, self.quarantine, reviser, self.switcher, share, measured)
         )
         self.work, self.job, self.outputs, self.reviser = work, job, tuple(outputs), reviser
         return writer.start
+
+    def _measured(self, work: Work) -> Measurements:
+        """Measure what runs from now on, and note by what its plan was chosen when it began."""
+        path = self.opened.path
+        if self.measurements is None:
+            if self.opened.fresh or read_priced_with(path) is None:
+                write_priced_with(path, work.priced)
+            self.measurements = Measurements(path, work.plan, work.priced)
+        else:
+            self.measurements.replan(work.plan, work.priced)
+        return self.measurements
 
     def changed(self, new: NextPlan) -> Callable[[], StreamingQuery]:
         """The same with another plan, which is in force already."""
@@ -141,6 +157,8 @@ class Assembly:
 
     def close(self) -> None:
         """Let go of everything; others may have the checkpoint."""
+        if self.measurements is not None:
+            self.measurements.close()
         if self.reviser is not None:
             self.reviser.close()
         for output in self.outputs:

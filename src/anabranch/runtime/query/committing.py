@@ -13,6 +13,7 @@ from anabranch.errors import AnabranchError
 from anabranch.model.clock import Clock
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.measure.measurements import Measurements
 from anabranch.runtime.query.driver_share import DriverShare
 from anabranch.runtime.query.metrics import BatchMetrics, RunTotals, batch_metrics
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
@@ -76,6 +77,7 @@ def committer(
     reviser: Reviser | None,
     switcher: Switcher,
     share: DriverShare | None = None,
+    measurements: Measurements | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """Brings a batch to all sinks; one that has it already takes it again without harm.
 
@@ -115,6 +117,8 @@ def committer(
             for output, metric in zip(outputs, metrics, strict=True):
                 output.committed.add(metric)
             reached("committed", batch)
+            if measurements is not None:
+                measurements.add(batch, [each for one in results for each in one.head.counters])
             switcher.after(batch, commands, [Time(each.stable) for each in metrics])
         except AnabranchError as problem:
             for output in outputs:

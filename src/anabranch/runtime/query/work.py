@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from anabranch.algebra.node import Node
 from anabranch.kernels.plan.compile import PhysicalPlan
 from anabranch.model.clock import INTEGERS, Clock
+from anabranch.optimizer.origins import telling_columns
+from anabranch.optimizer.statistics import UNKNOWN, PlanStatistics
 from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.sources.spec import FileSource, Promise
@@ -41,6 +43,7 @@ class Work:
         older: The stages of a query that began before its state told its shard.
         revisions: What revisions of its sources lead to.
         replay: What is read again for them.
+        priced: How its sources were expected to be when the plan was chosen.
     """
 
     plan: PhysicalPlan
@@ -56,6 +59,7 @@ class Work:
     older: Callable[[], PhysicalPlan] | None = None
     revisions: RevisionResponse = "emit"
     replay: ReplayChoice = "auto"
+    priced: PlanStatistics = UNKNOWN
 
     @property
     def promises(self) -> dict[str, Promise]:
@@ -101,6 +105,7 @@ def job_of(
             [source.name for source in files if not source.ordered]
             + [frame.name for frame in work.frames if frame.frame.isStreaming]
         ),
+        sampled=telling_columns(*work.nodes),
     )
     check_sources(job, list(job.promises))
     return job
