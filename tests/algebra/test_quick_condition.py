@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.expressions.expression import Expression, _compute
+from anabranch.expressions.quick_case import quick_case
 from anabranch.expressions.quick_condition import quick_condition
 
 SCHEMA = pa.schema(
@@ -17,6 +18,9 @@ SCHEMA = pa.schema(
         ("x", pa.float64()),
         ("s", pa.string()),
         ("b", pa.bool_()),
+        ("j", pa.int64()),
+        ("y", pa.float64()),
+        ("t", pa.string()),
     ]
 )
 VALUES = {
@@ -26,6 +30,7 @@ VALUES = {
     "s": st.sampled_from([None, "", "a", "A", "ab", "\u00fc", "\U0001f600", "5"]),
     "b": st.sampled_from([None, True, False]),
 }
+VALUES |= {"j": VALUES["i"], "y": VALUES["x"], "t": VALUES["s"]}
 CONSTANTS = {
     "i": ["0", "5", "-1", "9223372036854775807"],
     "small": ["0", "5", "-128", "127"],
@@ -37,7 +42,10 @@ OPERATORS = ["=", "<>", "<", "<=", ">", ">="]
 
 @st.composite
 def conditions(draw: st.DrawFn, depth: int = 2) -> str:
-    kind = draw(st.integers(0, 5 if depth else 2))
+    kind = draw(st.integers(-1, 5 if depth else 2))
+    if kind < 0:
+        operator = draw(st.sampled_from(OPERATORS))
+        return draw(st.sampled_from(["i {} j", "y {} x", "s {} t"])).format(operator)
     if kind <= 1:
         name = draw(st.sampled_from(sorted(CONSTANTS)))
         constant, operator = (
@@ -75,6 +83,8 @@ def test_the_quick_way_is_the_same(text: str, rows: list[dict[str, object]]) -> 
         ("0.5 < x AND i = 3", True),
         ("b OR s = 'a'", True),
         ("s IS NOT NULL", True),
+        ("x >= y", True),
+        ("s < t", True),
         ("i > 0.5", False),
         ("i = '5'", False),
         ("small < 1000", False),
@@ -85,3 +95,40 @@ def test_the_quick_way_is_the_same(text: str, rows: list[dict[str, object]]) -> 
 )
 def test_only_what_is_certain_is_done_quickly(text: str, quick: bool) -> None:
     assert (quick_condition(Expression.parse(text, SCHEMA).sql, SCHEMA) is not None) is quick
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> str:
+    values = st.sampled_from(draw(st.sampled_from(CASES)))
+    whens = st.lists(conditions(1), min_size=1, max_size=3)
+    text = " ".join(f"WHEN {each} THEN {draw(values)}" for each in draw(whens))
+    otherwise = f" ELSE {draw(values)}" if draw(st.booleans()) else ""
+    return f"CASE {text}{otherwise} END"
+
+
+CASES = (["'BUY'", "'SELL'", "s", "t", "NULL"], ["x", "y", "0.5"], ["i", "j", "7", "x"])
+
+
+@given(cases(), st.lists(st.fixed_dictionaries(VALUES), min_size=1, max_size=20))
+def test_a_quick_case_is_the_same(text: str, rows: list[dict[str, object]]) -> None:
+    expression = Expression.parse(text, SCHEMA)
+    batch = pa.RecordBatch.from_pylist(rows, SCHEMA)
+    (slowly,) = _compute([expression], batch, len(rows))
+    found = expression.evaluate(batch, len(rows))
+    assert found.type == slowly.type
+    assert repr(found.to_pylist()) == repr(slowly.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("text", "quick"),
+    [
+        ("CASE WHEN x > y THEN 'BUY' ELSE 'SELL' END", True),
+        ("CASE WHEN x > 1 THEN s WHEN b THEN 'b' END", True),
+        ("CASE i WHEN 1 THEN 'a' ELSE 'b' END", False),
+        ("CASE WHEN i + 1 > 1 THEN 'a' ELSE 'b' END", False),
+        ("CASE WHEN b THEN upper(s) ELSE s END", False),
+    ],
+)
+def test_only_certain_cases_are_done_quickly(text: str, quick: bool) -> None:
+    found = Expression.parse(text, SCHEMA)
+    assert (quick_case(found.sql, SCHEMA, found.type) is not None) is quick

@@ -13,6 +13,9 @@ def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
     Large batches go through compiled loops, and what a join looks at comes in blocks.
     """
+    if request.param != "few runs, compiled loops":
+        # Also where another test has loaded compiled loops, their twins in numpy are tested.
+        monkeypatch.setattr(columns, "_is_loaded", lambda: False)
     if request.param == "many runs":
         monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", 0)
         monkeypatch.setattr(interval_trace, "BLOCK_ROWS", 2)

@@ -33,7 +33,7 @@ from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece, insi
 from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.declare.describe import describe_files
 from anabranch.runtime.sources.files.planner import FilePlanner
-from anabranch.runtime.sources.files.reader import WHOLE, FileSplit, read_split
+from anabranch.runtime.sources.files.reader import WHOLE, FileSplit, Narrow, read_split
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, KnowledgePoint
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.thresholds import thresholds
@@ -431,6 +431,37 @@ def by_reference(path: Path, source: FileSource, splits: list[FileSplit]) -> Arc
 
 
 @pytest.mark.parametrize("end", [None, "until"])
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+@pytest.mark.parametrize("order", ["in order", "a little late", "in no order"])
+def test_rows_of_a_span_with_values_are_found_in_any_order(
+    tmp_path: Path, trades: Callable[..., FileSource], end: str | None, unit: str, order: str
+) -> None:
+    random = np.random.default_rng(5)
+    late = {"in order": 1, "a little late": 50, "in no order": 5_000}[order]
+    at = 1_000 * (np.arange(2_000) + random.integers(0, late, 2_000))
+    times = [
+        pa.array(each, pa.timestamp("us")).cast(pa.timestamp(unit)) for each in (at, at + 5_000)
+    ]
+    keys = pa.array([None if n % 7 == 0 else f"k{n % 7}" for n in random.integers(0, 50, 2_000)])
+    table = pa.table({"at": times[0], "until": times[1], "k": keys})
+    file = tmp_path / "trades.parquet"
+    pq.write_table(table, file, row_group_size=300)
+    source = trades("trades.parquet", start="at", end=end)
+    archive = by_reference(tmp_path / "archive", source, [FileSplit(str(file), 0, WHOLE)])
+    everything = listed(archive.read())
+    assert len(everything) == 2_000
+    at_key = source.schema.get_field_index("k")
+    for first, last in ((500_000, 700_000), (0, 1), (1_999_000, 9_000_000)):
+        for values in (["k3"], ["k1", None], ["gone"]):
+            found = listed(archive.read((Time(first), Time(last)), keep={"k": pa.array(values)}))
+            assert found == [
+                row
+                for row in everything
+                if row[-3] < last and row[-1] > first and row[at_key] in values
+            ]
+
+
+@pytest.mark.parametrize("end", [None, "until"])
 @pytest.mark.parametrize("step", [1, 10])
 def test_row_groups_outside_a_span_are_not_read(
     tmp_path: Path,
@@ -451,9 +482,11 @@ def test_row_groups_outside_a_span_are_not_read(
     archive = by_reference(tmp_path / "archive", source, [FileSplit(str(file), 0, WHOLE)])
     seen: list[tuple[int, int]] = []
 
-    def counted(source: FileSource, split: FileSplit, columns: list[str]) -> object:
+    def counted(
+        source: FileSource, split: FileSplit, columns: list[str], narrow: Narrow | None
+    ) -> object:
         seen.append((split.first, split.last))
-        return read_split(source, split, columns)
+        return read_split(source, split, columns, narrow)
 
     monkeypatch.setattr("anabranch.runtime.archive.archive.read_split", counted)
     span = (Time(210 // step), Time(230 // step))

@@ -17,6 +17,7 @@ from anabranch.expressions.evaluation import explain_failure, numbered, select, 
 from anabranch.expressions.functions.casts import WRONG_CONSTANT
 from anabranch.expressions.functions.every import FUNCTIONS
 from anabranch.expressions.functions.value import NULL, Value, type_in_duckdb
+from anabranch.expressions.quick_case import quick_case
 from anabranch.expressions.quick_condition import quick_condition
 from anabranch.expressions.scalar_function import ScalarFunction
 from anabranch.expressions.scalar_sql import IN_WORKERS, ScalarSql, bind
@@ -142,6 +143,9 @@ def _easily(each: Expression, rows: pa.RecordBatch, length: int) -> pa.Array | N
     if length and each.type == pa.bool_():
         condition = quick_condition(each.sql, each.schema)
         return None if condition is None else condition(rows)
+    if length and each.columns:
+        values = quick_case(each.sql, each.schema, each.type)
+        return None if values is None else values(rows)
     return None
 
 

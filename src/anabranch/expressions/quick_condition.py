@@ -42,21 +42,22 @@ def quick_condition(sql: str, schema: pa.Schema) -> Condition | None:
     >>> dear(pa.record_batch({"item": ["a", None], "price": [81.0, 99.0]})).to_pylist()
     [True, False]
     """
-    return _condition(sqlglot.parse_one(sql, dialect=DIALECT), schema)
+    return condition_of(sqlglot.parse_one(sql, dialect=DIALECT), schema)
 
 
-def _condition(tree: exp.Expr, schema: pa.Schema) -> Condition | None:
+def condition_of(tree: exp.Expr, schema: pa.Schema) -> Condition | None:
+    """The same of a parsed condition."""
     match tree:
         case exp.Paren():
-            return _condition(tree.this, schema)
+            return condition_of(tree.this, schema)
         case exp.And() | exp.Or():
-            left, right = _condition(tree.left, schema), _condition(tree.right, schema)
+            left, right = condition_of(tree.left, schema), condition_of(tree.right, schema)
             if left is None or right is None:
                 return None
             both = pc.and_kleene if isinstance(tree, exp.And) else pc.or_kleene
             return lambda rows: both(left(rows), right(rows))
         case exp.Not():
-            inner = _condition(tree.this, schema)
+            inner = condition_of(tree.this, schema)
             return None if inner is None else lambda rows: pc.invert(inner(rows))
         case exp.Is(this=exp.Column(), expression=exp.Null()):
             name = column_of(tree.this, schema)
@@ -78,6 +79,8 @@ def _comparison(function: str, tree: exp.Expr, schema: pa.Schema) -> Condition |
     if name is None:
         return None
     kind = schema.field(name).type
+    if isinstance(right, exp.Column):
+        return _between_columns(function, name, column_of(right, schema), schema)
     value = constant_of(right, kind)
     if value is None:
         return None
@@ -90,6 +93,31 @@ def _comparison(function: str, tree: exp.Expr, schema: pa.Schema) -> Condition |
 
         return compare
     return lambda rows: pc.call_function(function, [rows.column(name), constant])
+
+
+def _between_columns(
+    function: str, name: str, other: str | None, schema: pa.Schema
+) -> Condition | None:
+    """A comparison of two columns of one type, in which values have one order everywhere."""
+    kind = schema.field(name).type
+    is_float = kind == pa.float64()
+    is_ordered = is_float or pa.types.is_signed_integer(kind) or pa.types.is_string(kind)
+    if other is None or not is_ordered or schema.field(other).type != kind:
+        return None
+
+    def compare(rows: pa.RecordBatch) -> pa.Array:
+        left, right = rows.column(name), rows.column(other)
+        found = pc.call_function(function, [left, right])
+        if not is_float:
+            return found
+        # NaN equals NaN, and is more than every number; what compares with NULL stays NULL.
+        odd = pc.is_nan(left), pc.is_nan(right)
+        either = pc.or_(*odd)
+        if not pc.any(either).as_py():
+            return found
+        return pc.if_else(either, pc.call_function(function, [*odd]), found)
+
+    return compare
 
 
 def column_of(tree: exp.Expr, schema: pa.Schema) -> str | None:

@@ -67,6 +67,15 @@ class EventBatch:
         payload = self.payload.filter(pa.array(keep)) if self.payload.num_columns else self.payload
         return self._at(np.flatnonzero(keep), payload)
 
+    def between(self, first: int, last: int) -> EventBatch:
+        """The rows from one position up to another; nothing is copied."""
+        start = self.start[first:last]
+        end = start if self.end is self.start else self.end[first:last]
+        new_end = self.new_end[first:last]
+        payload = self.payload
+        payload = payload.slice(first, last - first) if payload.num_columns else payload
+        return replace(self, payload=payload, start=start, end=end, new_end=new_end)
+
     def take(self, rows: np.ndarray) -> EventBatch:
         """The rows at these positions, in this order."""
         return self._at(rows, take_rows(self.payload, rows))

@@ -31,7 +31,6 @@ THRESHOLDS: Final[tuple[str, ...]] = (
     "kernels.top_k.best_rows.BLOCK_ROWS",
     "kernels.columns.grouped.COMPILE_FROM_ROWS",
     "kernels.columns.grouped.WAIT_FROM_ROWS",
-    "kernels.columns.grouped.COMPILED_FROM_ROWS",
     "kernels.columns.grouped.PACKED_SORT_FROM_ROWS",
     "kernels.columns.grouped.SAMPLE_ROWS",
     "kernels.row_windows.element_fetch.SKIP_FROM_ELEMENTS",

@@ -26,7 +26,7 @@ from anabranch.kernels.columns.combining import combine
 from anabranch.kernels.columns.grouped import Ints, Mask, mostly_different
 from anabranch.kernels.columns.sum_lanes import SumLane
 from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END, START
-from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Progress, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.per_window import has_window_end
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
@@ -43,7 +43,14 @@ from anabranch.kernels.trace.event_trace import event_rows, events_merger
 from anabranch.kernels.trace.output import changed_events
 from anabranch.kernels.trace.ranked_events import ranked_merger
 from anabranch.kernels.trace.runs import add_run
-from anabranch.kernels.trace.timeline import LaneMoves, Lanes, TimelineRevision, revise, settle
+from anabranch.kernels.trace.timeline import (
+    LaneMoves,
+    Lanes,
+    TimelineRevision,
+    boundaries,
+    revise,
+    settle,
+)
 from anabranch.kernels.trace.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.identity import Identity
@@ -213,8 +220,24 @@ class AggregateKernel(Stateful):
         (rows,) = arrived
         return self._step(trace, rows, stable)
 
+    def remember(self, trace: Trace, arrived: Arrived, progress: Progress) -> Trace:
+        """The memory alone: results are not computed."""
+        (rows,) = arrived
+        return self._step(trace, rows, progress.least, tells=False)[0]
+
+    def tell(self, trace: Trace, arrived: Arrived, progress: Progress) -> EventBatch:
+        """The results alone: timelines are not written."""
+        (rows,) = arrived
+        return self._step(trace, rows, progress.least, writes=False)[1]
+
     def _step(
-        self, trace: Trace, arrived: pa.RecordBatch, stable: Time
+        self,
+        trace: Trace,
+        arrived: pa.RecordBatch,
+        stable: Time,
+        *,
+        tells: bool = True,
+        writes: bool = True,
     ) -> tuple[Trace, EventBatch]:
         runs = dict(trace.runs)
         if not arrived.num_rows:
@@ -234,17 +257,19 @@ class AggregateKernel(Stateful):
             events = values[measure.index].after
             new_values |= revise_statistics(measure, revision, arrived, moves, events)
         # What else the value lanes hold changes only where the lane `mix` does.
-        runs[TIMELINE], new_row = settle(
-            timeline,
-            self.lanes,
-            revision,
-            new_values,
-            peaks.differ(len(revision.ids)),
-            peaks.changed(len(revision.ids)),
-            stable,
-        )
+        differ = peaks.differ(len(revision.ids))
+        if writes:
+            changed = peaks.changed(len(revision.ids))
+            runs[TIMELINE], new_row = settle(
+                timeline, self.lanes, revision, new_values, differ, changed, stable
+            )
+        else:
+            new_row = boundaries(revision, differ)
+        after = Trace({name: held for name, held in runs.items() if held}, stable)
+        if not tells:
+            return after, EventBatch.empty(self.schema, stable)
         output = self._output(arrived, revision, new_row, peaks, new_values, values, stable)
-        return Trace({name: held for name, held in runs.items() if held}, stable), output
+        return after, output
 
     def _revise(
         self, runs: Runs, moves: LaneMoves, arrived: pa.RecordBatch, stable: Time

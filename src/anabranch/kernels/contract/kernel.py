@@ -205,6 +205,18 @@ class Stateful(Kernel):
         """The same, for operators that want to know more than the least stable point."""
         return self.step(trace, arrived, progress.least)
 
+    def remember(self, trace: Trace, arrived: Arrived, progress: Progress) -> Trace:
+        """The memory that `advance` gives, where nobody asks for the output.
+
+        Whoever replays the past wants to know what a correction changes: what was put out before
+        is known. Kernels whose output takes a part of the time leave it out here.
+        """
+        return self.advance(trace, arrived, progress)[0]
+
+    def tell(self, trace: Trace, arrived: Arrived, progress: Progress) -> EventBatch:
+        """The output of `advance`, where nothing comes after it: the memory is not kept."""
+        return self.advance(trace, arrived, progress)[1]
+
     def report(self, trace: Trace) -> dict[str, Any]:
         """What the last step noticed, as plain values for people."""
         del trace

@@ -26,7 +26,7 @@ from anabranch.kernels.contract.column_names import (
     ROW,
     START,
 )
-from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Progress, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import (
@@ -247,6 +247,15 @@ class JoinKernel(Stateful):
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Left changes against the right side as it was, right ones against the left as it is."""
+        return self._step(trace, arrived, stable)
+
+    def tell(self, trace: Trace, arrived: Arrived, progress: Progress) -> EventBatch:
+        """The pairs alone: sides are not written."""
+        return self._step(trace, arrived, progress.least, writes=False)[1]
+
+    def _step(
+        self, trace: Trace, arrived: Arrived, stable: Time, *, writes: bool = True
+    ) -> tuple[Trace, EventBatch]:
         runs: Runs = dict(trace.runs)
         if not any(side.num_rows for side in arrived):
             return self._only_progress(runs, stable)
@@ -260,13 +269,27 @@ class JoinKernel(Stateful):
             *self._meet(left, held[1], fresh[1].schema, 0),
             *self._meet(right, now_left, fresh[0].schema, 1),
         ]
-        for side, name in enumerate(_SIDES):
+        for side, name in enumerate(_SIDES if writes else ()):
             runs[name] = add_run(
                 held[side], fresh[side], stable, interval_merger(stable), anchors=False
             )
         output = self._output(runs, left, right, found, stable)
         kept = {name: part for name, part in runs.items() if part}
         return Trace(kept, stable), output
+
+    def remember(self, trace: Trace, arrived: Arrived, progress: Progress) -> Trace:
+        """The memory alone: which pairs there are matters only to rows without a partner."""
+        if any(map(self._keeps, (0, 1))) or not any(side.num_rows for side in arrived):
+            return self.step(trace, arrived, progress.least)[0]
+        runs, stable = dict(trace.runs), progress.least
+        left, right = self._moves(arrived[0]), self._moves(arrived[1])
+        if self._only_exists:
+            right = self._existing(runs, right, stable)
+        for name, side in zip(_SIDES, (left, right), strict=True):
+            fresh = self._state(side)
+            merger = interval_merger(stable)
+            runs[name] = add_run(runs.get(name, ()), fresh, stable, merger, anchors=False)
+        return Trace({name: part for name, part in runs.items() if part}, stable)
 
     def _only_progress(self, runs: Runs, stable: Time) -> tuple[Trace, EventBatch]:
         events = {name: runs.pop(name) for name in _SIDES if name in runs}

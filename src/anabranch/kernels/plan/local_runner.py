@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -17,6 +17,9 @@ from anabranch.kernels.plan.stage import Copies, PhysicalPlan, StageState, with_
 from anabranch.model.batch import EventBatch, concat_rows
 from anabranch.model.time import BEGINNING, Time
 
+Wanted: TypeAlias = Literal["both", "memory", "output"]
+"""What is asked of a step."""
+
 
 class LocalRunner:
     """Run a plan in this process, one shard, no Spark: for tests, notebooks, the debugger."""
@@ -28,6 +31,7 @@ class LocalRunner:
         self._stables: dict[str, Time] = dict.fromkeys(self.plan.sources, BEGINNING)
         self._copies: dict[str, dict[int, tuple[str, Time]]] = {}
         self._batches: dict[Address, EventBatch] = {}
+        self._read = {edge.upstream for stage in self.plan.stages for edge in stage.edges}
         # What guards were told of in the last step below their stable points, by stage.
         self.below: dict[int, EventBatch] = {}
 
@@ -75,10 +79,19 @@ class LocalRunner:
         commands: Sequence[Command] = (),
         late: Mapping[str, LateRows] | None = None,
         guarded: Mapping[int, EventBatch] | None = None,
+        *,
+        wanted: Wanted = "both",
     ) -> list[EventBatch]:
         """The same with all outputs of the plan.
 
-        `guarded` is what stages that guard an output get beside their rows, by index.
+        Args:
+            came: The rows.
+            copies: What copies have promised by now.
+            commands: What came through the control stream.
+            late: Rows below the stable point of their source.
+            guarded: What stages that guard an output get beside their rows, by index.
+            wanted: With `memory` outputs stay empty: the batch is only remembered. With `output`
+                it is the last one: nothing is remembered.
         """
         for name, promised in (copies or {}).items():
             self._copies.setdefault(name, {}).update(promised)
@@ -109,9 +122,15 @@ class LocalRunner:
                 own_state = self._states[stage.name]
                 arrived, progress, below = stage.guarded(own_state, arrived, progress)
                 self.below[number] = below
-            state, output = stage.step(self._states[stage.name], arrived, progress)
-            self._states[stage.name] = state
-            batches[Address.stage(stage.name)] = output
+            address = Address.stage(stage.name)
+            state = self._states[stage.name]
+            if wanted == "output":
+                batches[address] = stage.tell(state, arrived, progress)
+            elif wanted == "memory" and address not in self._read:
+                self._states[stage.name] = stage.remember(state, arrived, progress)
+                batches[address] = EventBatch.empty(stage.schema)
+            else:
+                self._states[stage.name], batches[address] = stage.step(state, arrived, progress)
         self._batches = batches
         outputs = [self.plan.stages[index] for index in self.plan.outputs]
         return [batches[Address.stage(stage.name)] for stage in outputs]

@@ -212,6 +212,25 @@ class Stage:
                 observe(batch, after[-1] if isinstance(kernel, Stateful) else None)
         return tuple(after), batch
 
+    def remember(self, state: StageState, arrived: Arrived, progress: Progress) -> StageState:
+        """The state that `step` gives, where nobody asks for the output."""
+        if self._head is None or len(state) > 1:
+            return self.step(state, arrived, progress)[0]
+        return (self._head.remember(state[0], arrived, progress),)
+
+    def tell(self, state: StageState, arrived: Arrived, progress: Progress) -> EventBatch:
+        """The output that `step` gives, where nothing comes after it."""
+        if self._head is None or len(state) > 1:
+            return self.step(state, arrived, progress)[1]
+        return self._behind_head(self._head.tell(state[0], arrived, progress))
+
+    def _behind_head(self, batch: EventBatch) -> EventBatch:
+        """What the other kernels, none of which has state, make of the output of the first."""
+        for kernel in self.kernels[1:]:
+            assert isinstance(kernel, Stateless)
+            batch = kernel.apply(batch).with_stable(kernel.promise(batch.stable))
+        return batch
+
     def guarded(
         self, state: StageState, arrived: Arrived, progress: Progress
     ) -> tuple[Arrived, Progress, EventBatch]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -46,7 +47,7 @@ COMPILE_FROM_ROWS: Final = 20_000
 COMPILE_FROM_BYTES: Final = 2**19
 """So it is from so many bytes of text on."""
 
-COMPILED_FROM_ROWS: Final = 256
+COMPILED_FROM_ROWS: Final = 4
 """From this row count on, the compiled loop is called once it is loaded."""
 
 _NATIVE: Final = "anabranch.model.numbers.compiled_hashing"
@@ -252,6 +253,11 @@ def _is_compiled(rows: int, size: int) -> bool:
     if _is_loaded():
         return rows >= COMPILED_FROM_ROWS
     return rows >= COMPILE_FROM_ROWS or size >= COMPILE_FROM_BYTES
+
+
+def load_compiled() -> None:
+    """Load the compiled loops, however few rows there are."""
+    import_module(_NATIVE)
 
 
 def _is_loaded() -> bool:

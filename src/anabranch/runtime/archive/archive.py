@@ -15,7 +15,7 @@ from anabranch.model.record import plain
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time, subtract_saturating
 from anabranch.runtime.archive.bucket import read_bucket
 from anabranch.runtime.archive.corrections import Correction, CorrectionLog
-from anabranch.runtime.archive.narrowing import Wanted, having, narrowed
+from anabranch.runtime.archive.narrowing import Wanted, having, narrowed, narrowing
 from anabranch.runtime.archive.stats import ArchiveStats
 from anabranch.runtime.sources.archived.about import (
     ABOUT_ARCHIVE,
@@ -271,8 +271,9 @@ class Archive:
                 where=self.folder.path,
                 hint="read the source itself, or let the query copy its rows: ARCHIVE '<path>'",
             )
+        narrow = narrowing(self._source, split, span, wanted)
         for part in narrowed(self._source, split, span, wanted):
-            for arrivals in read_split(self._source, part, columns):
+            for arrivals in read_split(self._source, part, columns, narrow):
                 yield arrivals.batch
 
     def oldest(self) -> Time:

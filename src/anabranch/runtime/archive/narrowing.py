@@ -16,8 +16,15 @@ from anabranch.model.coarser import chronon_of_time
 from anabranch.model.time import FOREVER
 from anabranch.runtime.sources.files.parquet_metadata import parquet_metadata
 from anabranch.runtime.sources.files.parquet_times import StartStatistics, Value
-from anabranch.runtime.sources.files.reader import WHOLE, FileSplit, form_of_split, time_step
-from anabranch.runtime.sources.spec import ELEMENTS, FileSource
+from anabranch.runtime.sources.files.reader import (
+    WHOLE,
+    FileSplit,
+    Narrow,
+    form_of_split,
+    time_step,
+)
+from anabranch.runtime.sources.rows import instants
+from anabranch.runtime.sources.spec import ARRIVAL, ELEMENTS, FileSource
 
 Wanted = Mapping[str, pa.Array]
 """By column the values that rows must have."""
@@ -32,6 +39,34 @@ def having(rows: EventBatch, wanted: Wanted) -> EventBatch:
         found = pc.is_in(column, value_set=values.cast(column.type))
         rows = rows.where(np.asarray(found.to_numpy(zero_copy_only=False), np.bool_))
     return rows
+
+
+def narrowing(source: FileSource, split: FileSplit, span: Span, wanted: Wanted) -> Narrow | None:
+    """What leaves out most rows of a piece that do not matter; None where it is not that easy.
+
+    Of a row group of 50,000 quotes a replay wants a few hundred. Rows come in the order of time as
+    a rule: then those of a span lie together, and nothing is copied to look at their values.
+    """
+    shape, form = source.shape, form_of_split(source, split)
+    if shape is None or split.change or form not in _PARQUET:
+        return None
+    is_point = shape.kind is None and shape.end is None and shape.start not in (None, ARRIVAL)
+    by_time = is_point and span != EVERYTHING and time_step(source, form) == 1
+
+    def narrow(rows: pa.RecordBatch) -> pa.RecordBatch:
+        if by_time and rows.num_rows:
+            start, there = instants(rows, shape.start, split.path)
+            found = np.flatnonzero((start >= span[0]) & (start < span[1]) | ~there)
+            first, last = (int(found[0]), int(found[-1]) + 1) if len(found) else (0, 0)
+            rows = rows.slice(first, last - first)
+        for name, values in wanted.items():
+            # A column that is read as another type has other values.
+            column = rows.column(name)
+            if column.type == values.type:
+                rows = rows.filter(pc.is_in(column, value_set=values))
+        return rows
+
+    return narrow
 
 
 def narrowed(
@@ -52,8 +87,10 @@ def narrowed(
     step = time_step(source, form)
     last = metadata.num_row_groups if split.last == WHOLE else split.last
     number, open_at = split.number, None
+    groups = range(split.first, last)
+    hulls = dict(zip(groups, statistics.hulls(groups), strict=True))
     for group in range(split.first, last + 1):
-        matters = group < last and _overlaps(statistics.hull(group), step, span)
+        matters = group < last and _overlaps(hulls[group], step, span)
         matters = matters and may_hold(statistics, group, bounds)
         if matters and open_at is None:
             open_at = (group, number)

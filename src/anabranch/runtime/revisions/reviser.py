@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Final, final
 
 from anabranch.errors import AnabranchError, EngineError
+from anabranch.kernels.columns.grouped import start_loading
 from anabranch.kernels.contract.command import FEED, REVISE, Command
 from anabranch.model.record import REPORT, plain, record
 from anabranch.model.revision import Revision, snapshot_changes
@@ -345,6 +346,9 @@ class Reviser:
                         if not self._goes_on():
                             return
                         self._computer.compute(correction.id, begin, end, batch)
+                # Where there is one correction there will be more, and few rows each: compiled
+                # loops halve what they take.
+                start_loading()
             except AnabranchError as problem:
                 self._fail(problem)
                 return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar, final
 
 import numpy as np
@@ -96,6 +96,9 @@ class ArchiveIndex:
     """
 
     folder: Folder
+    # Entries that this process has written or read; those that are merged are dropped. What counts
+    # is said by the names in the folder.
+    _entries: dict[str, ArchivedBatch] = field(default_factory=dict, repr=False, compare=False)
 
     def add(self, entry: ArchivedBatch) -> None:
         """Add the next entry, or the same one again.
@@ -105,7 +108,7 @@ class ArchiveIndex:
         """
         names = self.folder.names()
         if _is_next(entry.batch, names):
-            self.folder.write_json(entry_name(entry.batch), plain(entry))
+            self._put(entry)
             return
         found = [file for file in map(index_file, names) if file is not None]
         files = _live(found)
@@ -116,8 +119,7 @@ class ArchiveIndex:
         if entry.batch <= merged:
             self._demand(entry.batch, files)
             return
-        name = entry_name(entry.batch)
-        self.folder.write_json(name, plain(entry))
+        name = self._put(entry)
         if all(file.name != name for file in files):
             files.append(IndexFile(name, 0, (entry.batch, entry.batch)))
         try:
@@ -150,7 +152,7 @@ class ArchiveIndex:
                     table = table.filter(pa.array(~cut.rows(table)))
                     found += entries_of(table, f"{self.folder.path}/{file.name}")
                 else:
-                    entry = self._entry(file)
+                    entry = self._entry(file, keep=file is not files[-1])
                     kept = [
                         piece
                         for piece in entry.pieces
@@ -272,6 +274,7 @@ class ArchiveIndex:
             is_whole = file.level and (file.last <= cut.before or file.batches[1] <= cut.batch)
             if is_whole or (not file.level and cut.rows(self._table(file)).all()):
                 self.folder.remove(file.name)
+                self._entries.pop(file.name, None)
 
     def sizes(self) -> list[int]:
         """How many bytes each file of the index has."""
@@ -297,6 +300,7 @@ class ArchiveIndex:
                 made = [parsed]
             for file in group:
                 self.folder.remove(file.name)
+                self._entries.pop(file.name, None)
             files[:] = sorted({*files, *made} - {*group}, key=lambda file: file.batches)
 
     def _merged(self, group: Sequence[IndexFile]) -> pa.Table:
@@ -359,12 +363,25 @@ class ArchiveIndex:
                 hint=_HINT,
             ) from None
 
-    def _entry(self, file: IndexFile) -> ArchivedBatch:
+    def _put(self, entry: ArchivedBatch) -> str:
+        name = entry_name(entry.batch)
+        self.folder.write_json(name, plain(entry))
+        self._entries[name] = entry
+        return name
+
+    def _entry(self, file: IndexFile, *, keep: bool = False) -> ArchivedBatch:
+        """An entry; the newest may be written again by another process: that is not to be kept."""
+        known = self._entries.get(file.name)
+        if known is not None:
+            return known
         content = self.folder.read_json(file.name)
         if content is None:
             raise _GoneError
         where = f"{self.folder.path}/{file.name}"
-        return record(ArchivedBatch, content, where=where, hint=_HINT)
+        found = record(ArchivedBatch, content, where=where, hint=_HINT)
+        if keep:
+            self._entries[file.name] = found
+        return found
 
 
 def _live(found: Iterable[IndexFile | None]) -> list[IndexFile]:

@@ -18,6 +18,8 @@ def open_parquet(path: str) -> pq.ParquetFile:
         path,
         metadata=parquet_metadata(path),
         memory_map=True,
+        # What is mapped need not be fetched by another thread first.
+        pre_buffer=False,
         coerce_int96_timestamp_unit="us",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, final
 
 import pyarrow as pa
@@ -42,11 +43,20 @@ class StartStatistics:
         found = self._bounds(shape.start, group)
         return None if found is None else found[1]
 
-    def hull(self, group: int) -> tuple[Time, Time] | None:
-        """No row of a row group starts before the first instant, or ends after the second.
+    def hulls(self, groups: Sequence[int]) -> list[tuple[Time, Time] | None]:
+        """For each row group: no row starts before the first instant, or ends after the second.
 
         None where the statistics do not even tell the starts.
         """
+        shape = self._shape
+        if shape is None or shape.start is None or shape.end is not None:
+            return [self._hull(group) for group in groups]
+        return [
+            None if starts is None else (starts[0], Time(min(starts[1] + 1, FOREVER)))
+            for starts in self._all_bounds(shape.start, groups)
+        ]
+
+    def _hull(self, group: int) -> tuple[Time, Time] | None:
         shape = self._shape
         starts = None if shape is None or shape.start is None else self._bounds(shape.start, group)
         if shape is None or starts is None:
@@ -80,14 +90,20 @@ class StartStatistics:
 
     def _bounds(self, name: str, group: int) -> tuple[Time, Time] | None:
         """The smallest and the largest instant of a column."""
-        found = self._statistics(name, group)
-        kind = None if found is None else self._type(name)
-        if found is None or kind is None:
-            return None
-        values = pa.array([found.min_raw, found.max_raw], pa.int64())
+        return self._all_bounds(name, [group])[0]
+
+    def _all_bounds(self, name: str, groups: Sequence[int]) -> list[tuple[Time, Time] | None]:
+        """The same for many row groups: their numbers become instants in one go."""
+        found = [self._statistics(name, group) for group in groups]
+        raw = [number for each in found if each is not None for number in _raw(each)]
+        kind = self._type(name) if raw else None
+        if kind is None:
+            return [None] * len(groups)
+        values = pa.array(raw, pa.int64())
         values = values.cast(pa.int32()).cast(kind) if pa.types.is_date(kind) else values.cast(kind)
         times, _ = instants(pa.RecordBatch.from_arrays([values], [name]), name, "")
-        return Time(int(times[0])), Time(int(times[1]))
+        both = iter(times.reshape(-1, 2).tolist())
+        return [None if each is None else _times(next(both)) for each in found]
 
     def _has_no_stables(self, kind: str | None, group: int) -> bool:
         """Kinds are `adjust`, `insert` and `stable`, in this order."""
@@ -115,3 +131,11 @@ class StartStatistics:
             return pa.date32()
         is_plain = logical["Type"] == "None" or (logical["Type"] == "Int" and logical["isSigned"])
         return pa.int64() if is_plain else None
+
+
+def _raw(statistics: pq.Statistics) -> tuple[object, object]:
+    return statistics.min_raw, statistics.max_raw
+
+
+def _times(both: Sequence[int]) -> tuple[Time, Time]:
+    return Time(both[0]), Time(both[1])

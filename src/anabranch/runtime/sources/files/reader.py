@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final, NoReturn, final
+from typing import ClassVar, Final, NoReturn, TypeAlias, final
 
 import numpy as np
 import pyarrow as pa
@@ -75,8 +75,21 @@ class FileSplit:
     latest: int | None = field(default=None, metadata=OMITTED)
 
 
-def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> Iterator[Arrivals]:
+Narrow: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""Leaves out rows that do not matter to whoever reads, as they are in the file."""
+
+
+def read_split(
+    source: FileSource, split: FileSplit, columns: Sequence[str], narrow: Narrow | None = None
+) -> Iterator[Arrivals]:
     """The arrivals in a split, with these payload columns.
+
+    Args:
+        source: Whose file it is.
+        split: What to read of it.
+        columns: The payload columns.
+        narrow: For whoever wants few rows of a table: the others are dropped before anything is
+            made of them. Then positions do not count.
 
     Raises:
         StreamError: The file cannot be read, or does not hold what was declared.
@@ -99,7 +112,8 @@ def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> 
     stored = pa.schema([source.stored.field(name) for name in needed or source.stored.names[:1]])
     number, shape = split.number, source.shape
     batches = _delta(split, stored, shape) if form == "delta" else None
-    for rows in batches or _READERS[form](split, stored):
+    for every in batches or _READERS[form](split, stored):
+        rows = every if narrow is None else narrow(every)
         if shape.new_end not in (None, *rows.schema.names):
             # Without the column there can be no adjusts; a NULL in it would be forever.
             shape = replace(shape, new_end=None)
@@ -110,7 +124,7 @@ def read_split(source: FileSource, split: FileSplit, columns: Sequence[str]) -> 
         if split.change == "revision":
             arrivals = _as_revision(arrivals)
         yield coarser(arrivals, time_step(source, form)).flattened()
-        number += rows.num_rows
+        number += every.num_rows
 
 
 def read_corrections(
