@@ -56,6 +56,7 @@ def start_planned(
     """Run queries, each with its output, as one query of Spark; options as for `start_all`."""
     from anabranch.runtime.query.start import start_query
 
+    reads = frozenset(source.path for source in planned.files)
     for query in planned.queries:
         say(query.notes)
     planned.refuse(allow_unbounded=allow_unbounded, emits_revisions=revisions == "emit")
@@ -74,7 +75,7 @@ def start_planned(
         replay=replay,
     )
     found = [
-        host.runs.add(run, output.name, query.shared, output.uses)
+        host.runs.add(run, output.name, query.shared, output.uses, reads)
         for run, output, query in zip(runs, outputs, planned.queries, strict=True)
     ]
     if asked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import final
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow as pa
 from anabranch.algebra.node import Node
 from anabranch.runtime.query.run import Run
 from anabranch.runtime.sources.declare.shared_results import Published, publish
+from anabranch.runtime.sources.location import full_path
 
 
 @final
@@ -30,15 +32,26 @@ class Runs:
             if name not in taken:
                 return name
 
-    def add(self, run: Run, name: str | None, node: Node, uses: frozenset[str]) -> Run:
-        """Keep a run of a plan, under a name that no other has; `uses` are the names it needs."""
+    def add(
+        self,
+        run: Run,
+        name: str | None,
+        node: Node,
+        uses: frozenset[str],
+        reads: frozenset[str] = frozenset(),
+    ) -> Run:
+        """Keep a run of a plan, under a name that no other has.
+
+        `uses` are the names that it needs, `reads` the paths of its sources.
+        """
         taken = {other.name for other in self.each}
         wanted = name or self.next_name()
         run.name, number = wanted, 1
         while run.name in taken:
             number += 1
             run.name = f"{wanted}_{number}"
-        run.uses = uses
+        run.uses, run.reads = uses, frozenset(map(full_path, reads))
+        run.read_by = partial(self._readers, run)
         self.each.append(run)
         folder = run.log_folder
         if folder is not None:
@@ -48,6 +61,16 @@ class Runs:
     def withdraw(self, run: Run) -> None:
         """What a run publishes is no longer the answer of the plan that it began with."""
         self._published = [(each, what) for each, what in self._published if each is not run]
+
+    def _readers(self, run: Run) -> list[str]:
+        """Running queries that read what a run writes, or one that ends with it."""
+        together = [each for each in self.each if each.execution is run.execution]
+        logs = {full_path(each.log_folder) for each in together if each.log_folder is not None}
+        return [
+            each.name
+            for each in self.each
+            if each.status == "running" and each not in together and each.reads & logs
+        ]
 
     def published(self) -> list[Published]:
         """What running queries write into log folders."""
@@ -69,5 +92,5 @@ class Runs:
     def stop(self) -> None:
         """Stop them all, and forget them."""
         for run in self.each:
-            run.stop()
+            run.stop(force=True)
         self.each, self._published = [], []

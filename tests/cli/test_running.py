@@ -34,6 +34,8 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
 class Run:
     name = "query_1"
     stable = 12
+    log_folder = "/out/highest"
+    reads = frozenset()
     def __init__(self, busy):
         self.busy, self.said = busy, False
         self.ended = threading.Event()
@@ -49,7 +51,7 @@ class Run:
     def metrics(self):
         count = {"batch": 7, "rows_in": 3, "rows_out": 2, "late": 0}
         return [{**count, "milliseconds": {"triggerExecution": 1}}]
-    def stop(self):
+    def stop(self, force=False):
         self.ended.set()
 
 run = Run(sys.argv[1:] == ["busy"])
@@ -243,6 +245,28 @@ def test_unknown_names_get_a_hint() -> None:
         name_of(process)
         hint = anabranch("stop", "highst").stderr.splitlines()[-1]
         assert hint == "  hint: did you mean 'highest'? running are: highest"
+
+
+def test_stop_refuses_what_other_queries_read() -> None:
+    """Their names are told; a reader whose process has died does not count."""
+    entries = RunningQueries()
+    with running() as process:
+        name_of(process)
+        entry = entries.find("highest")
+        assert entry is not None
+        dead = replace(entry, name="dead", pid=process.pid, process="long ago")
+        for other in (replace(entry, name="sums"), dead):
+            entries.write(replace(other, reads=("/out/highest", "/in/bids")))
+        done = anabranch("stop", "highest")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            "QueryError: other queries read the results of 'highest': sums\n"
+            "  anabranch stop highest: /out/highest\n"
+            "  hint: stop them first, or stop it nevertheless with --force: they wait until it is "
+            "started again\n"
+        )
+        assert process.poll() is None
+        assert anabranch("stop", "highest", "--force").returncode == 0
 
 
 def test_stop_does_not_wait_for_ever() -> None:

@@ -177,6 +177,12 @@ def test_a_query_over_a_derived_stream_reads_what_that_one_writes(
         found = LogicalStream.of_batches(above._sink.batches())
         assert found == LogicalStream.of_batches(query.run_local()._sink.batches())
         assert above.stable == below.stable == FOREVER
+        with pytest.raises(PlanError, match=f"read the results of 'Dear': {above.name}"):
+            below.stop()
+        assert below.status == "running"
+        above.stop()
+        below.stop()
+        assert below.status == "ended"
 
 
 def test_a_query_that_comes_later_leaves_the_others_alone(

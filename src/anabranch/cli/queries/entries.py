@@ -58,6 +58,8 @@ class RunningQuery:
         state_rows: Rows that it remembers.
         state_bytes: The bytes of their files.
         batch_seconds: What the last batch took.
+        log: The log folder that it writes, if it does.
+        reads: The paths of its sources, among them logs of other queries.
     """
 
     name: str
@@ -80,9 +82,19 @@ class RunningQuery:
     state_rows: int = 0
     state_bytes: int = 0
     batch_seconds: float | None = None
+    log: str | None = None
+    reads: tuple[str, ...] = ()
 
     @staticmethod
-    def here(*, name: str, script: str, to: str, started: str) -> RunningQuery:
+    def here(
+        *,
+        name: str,
+        script: str,
+        to: str,
+        started: str,
+        log: str | None = None,
+        reads: tuple[str, ...] = (),
+    ) -> RunningQuery:
         """An entry of this process."""
         pid = os.getpid()
         return RunningQuery(
@@ -93,6 +105,8 @@ class RunningQuery:
             script=script,
             to=to,
             started=started,
+            log=log,
+            reads=reads,
         )
 
     @property
@@ -171,6 +185,7 @@ class RunningQueries:
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             names = {field.name for field in fields(RunningQuery)}
+            content["reads"] = tuple(content.get("reads", ()))
             return RunningQuery(**{key: value for key, value in content.items() if key in names})
         except (OSError, ValueError, TypeError, AttributeError):
             # Removed by now, or not ours.

@@ -78,7 +78,14 @@ class Announcement:
         self._clock = clock
         self._totals = Totals()
         self._entries: RunningQueries | None = None
-        self._entry = RunningQuery.here(name=name, script=script, to=to, started=_now())
+        self._entry = RunningQuery.here(
+            name=name,
+            script=script,
+            to=to,
+            started=_now(),
+            log=run.log_folder,
+            reads=tuple(sorted(run.reads)),
+        )
         try:
             self._entries = RunningQueries()
             self._entry = self._entries.claim(self._entry)
@@ -183,7 +190,8 @@ def stop_after_batch(run: Run, hurry: list[int] | None = None) -> None:
         if hurry is not None and len(hurry) > 1:
             break
         time.sleep(_PAUSE)
-    run.stop()
+    # Whoever asked for it knows who reads its results.
+    run.stop(force=True)
 
 
 def _committed(run: Run) -> int | None:

@@ -19,6 +19,7 @@ from anabranch.cli.shell.names import Names
 from anabranch.cli.shell.text import cut, only
 from anabranch.cli.unexpected import as_anabranch_error
 from anabranch.errors import AnabranchError, QueryError
+from anabranch.runtime.query.readers import refuse_while_read
 
 if TYPE_CHECKING:
     from anabranch.cli.queries.live_answer import Answer, Instant
@@ -145,6 +146,7 @@ class ShellSession:
     def stop(self, name: str) -> None:
         """End a query that was started here."""
         query = self.queries.find(name)
+        refuse_while_read(query.run)
         self.queries.forget_end(query)
         query.stop()
         typer.echo(f"{query.name} has stopped", err=True)

@@ -17,6 +17,7 @@ from anabranch.model.time import Time
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.query.answers import Answers
 from anabranch.runtime.query.quarantine import failed_windows
+from anabranch.runtime.query.readers import refuse_while_read
 from anabranch.runtime.query.run_text import RunFacts, facts_of_run
 from anabranch.runtime.revisions.correction_lines import Corrections
 from anabranch.runtime.revisions.handing_in import hand_in
@@ -135,7 +136,8 @@ class Execution:
 class Run(Answers):
     """A query on its way: watch it, ask it, stop it.
 
-    `name` is what the catalog of queries calls it, `uses` the streams it was written over. As a
+    `name` is what the catalog of queries calls it, `uses` the streams it was written over, `reads`
+    the paths of its sources, and `read_by` asks for running queries that read its log folder. As a
     context manager it stops the query at the end of the block. Runs that were started together
     are one query of Spark: they fail and stop together.
     """
@@ -145,6 +147,8 @@ class Run(Answers):
         self.name = ""
         self.uses: frozenset[str] = frozenset()
         self.changer: Changer | None = None
+        self.reads: frozenset[str] = frozenset()
+        self.read_by: Callable[[], list[str]] = list
         self._execution = execution
         self._output = output
         self._clock = output.clock
@@ -247,8 +251,14 @@ class Run(Answers):
                 return self.drain()
             raise self._failure(problem) from problem
 
-    def stop(self) -> None:
-        """End the query; it can go on later from its checkpoint."""
+    def stop(self, *, force: bool = False) -> None:
+        """End the query; it can go on later from its checkpoint.
+
+        Raises:
+            PlanError: Other queries read its log folder; with `force` they wait for it.
+        """
+        if not force:
+            refuse_while_read(self)
         self._execution.stop()
         self._execution.close()
 
@@ -408,7 +418,7 @@ class Run(Answers):
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop()
+        self.stop(force=True)
 
     @property
     def _query(self) -> StreamingQuery:

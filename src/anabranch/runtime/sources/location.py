@@ -120,3 +120,8 @@ def _remote(text: str, scheme: str, where: str) -> StreamError:
             f"; a path with a colon is written ./{text}"
         )
     return StreamError(f"there are no files at '{scheme}:'", where=where, hint=hint)
+
+
+def full_path(path: str) -> str:
+    """A path that compares: without links and relative parts; an address as it is."""
+    return path if "://" in path else str(Path(path).resolve())
