@@ -66,7 +66,7 @@ class Started:
     def _start(self, spark: Any, work: Work, sinks: list[Any], **options: Any) -> list[Any]:
         del spark, options
         self.plans.append(work.plan)
-        return [SimpleNamespace(log_folder=None, name="", stop=lambda: None) for _ in sinks]
+        return [SimpleNamespace(log_folder=None, name="", stop=lambda force=False: None) for _ in sinks]
 
     def _frame(self, spark: Any, work: Work, **options: Any) -> tuple[Any, Any]:
         del spark, options
@@ -98,7 +98,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     rows = [f"{n % 3},{n * 7 % 40},{n}" for n in range(30)]
     Path("bids.csv").write_text("\n".join(["itemID,price,at", *rows]) + "\n")
     Path("items.csv").write_text("id,name\n0,a\n1,b\n2,x\n")
-    with Engine(SimpleNamespace(readStream=None, stop=lambda: None)) as made:
+    with Engine(SimpleNamespace(readStream=None, stop=lambda force=False: None)) as made:
         made.sql(SCRIPT)
         yield made
 
@@ -142,7 +142,7 @@ def drawn_sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FileSou
 
 
 def drawn_query(case: SqlCase, sources: Mapping[str, FileSource]) -> tuple[Engine, Stream]:
-    engine = Engine(SimpleNamespace(readStream=None, stop=lambda: None))
+    engine = Engine(SimpleNamespace(readStream=None, stop=lambda force=False: None))
     for source in SOURCES.values():
         engine._registry.add_leaf(source, sources[source.name], hidden=("at",))
     return engine, engine.sql(case.script.text)
