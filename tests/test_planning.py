@@ -66,7 +66,9 @@ class Started:
     def _start(self, spark: Any, work: Work, sinks: list[Any], **options: Any) -> list[Any]:
         del spark, options
         self.plans.append(work.plan)
-        return [SimpleNamespace(log_folder=None, name="", stop=lambda force=False: None) for _ in sinks]
+        return [
+            SimpleNamespace(log_folder=None, name="", stop=lambda force=False: None) for _ in sinks
+        ]
 
     def _frame(self, spark: Any, work: Work, **options: Any) -> tuple[Any, Any]:
         del spark, options

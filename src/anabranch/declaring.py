@@ -16,6 +16,7 @@ from anabranch.registry import Registry
 from anabranch.runtime.option import shown
 from anabranch.runtime.sources.archive_bounds import Keep
 from anabranch.runtime.sources.declare.declared import Declared, column_sets
+from anabranch.runtime.sources.declare.rows_in_memory import is_in_memory, stored_rows
 from anabranch.runtime.sources.expectations import value_counts
 from anabranch.runtime.sources.options import MOST_ROWS, checked_options
 from anabranch.runtime.sources.spec import LatePolicy, Limits
@@ -63,8 +64,10 @@ class Declares(ABC):
 
         Args:
             source: A path, folder or pattern (Parquet, CSV, JSON rows, stream files, the log
-                folder of another query), a Delta table (its path, or `delta:<path>`), or a
-                DataFrame, streaming or not.
+                folder of another query), a Delta table (its path, or `delta:<path>`), a DataFrame
+                of Spark, streaming or not; or rows of this process: a DataFrame of pandas or
+                Polars, an Arrow table, or a list of dictionaries, which all end with their last
+                row.
             name: What plans and messages call it; None: from the path.
             start: The column with the start of each row, or `ARRIVAL` for the time at which rows
                 come. None: files hold elements, a DataFrame has the columns of an element table
@@ -111,6 +114,13 @@ class Declares(ABC):
             StreamError: There is nothing to read, or it cannot be read.
             PlanError: What is declared makes no sense.
         """
+        called = shown(source)
+        if is_in_memory(source):
+            # What is there is all there will be.
+            source, ends = stored_rows(source, (start, end), where="engine.stream(...)"), True
+            name_after = "stream"
+        else:
+            name_after = source
         given = checked_options(
             {
                 "name": name,
@@ -137,10 +147,10 @@ class Declares(ABC):
                 "copies": copies,
                 "replace": replace,
             },
-            where=f"engine.stream({shown(source)})",
+            where=f"engine.stream({called})",
         )
         declared = Declared(
-            name=self._registry.name_for(name, source),
+            name=self._registry.name_for(name, name_after),
             start=start,
             end=end,
             kind=kind,
@@ -201,6 +211,12 @@ class Declares(ABC):
             StreamError: There is nothing to read, or it cannot be read.
             PlanError: What is declared makes no sense.
         """
+        called, name_after = shown(source), source
+        if is_in_memory(source):
+            source = stored_rows(
+                source, (start, end), where="engine.relation(...)", needs_time=False
+            )
+            name_after = "stream"
         given = checked_options(
             {
                 "name": name,
@@ -212,10 +228,10 @@ class Declares(ABC):
                 "hide_times": hide_times,
                 "replace": replace,
             },
-            where=f"engine.relation({shown(source)})",
+            where=f"engine.relation({called})",
         )
         declared = Declared(
-            name=self._registry.name_for(name, source),
+            name=self._registry.name_for(name, name_after),
             start=start,
             end=end,
             schema=schema,

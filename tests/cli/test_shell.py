@@ -136,7 +136,8 @@ def test_a_query_can_write_to_a_file(folder: Path) -> None:
 
 
 def test_what_comes_after_leaving_is_not_read(folder: Path) -> None:
-    assert piped(folder, f"{CREATE}\\q\n{HIGHEST}").stdout == CREATED
+    for word in ("\\q", "exit", "quit;", "EXIT()"):
+        assert piped(folder, f"{CREATE}{word}\n{HIGHEST}").stdout == CREATED
 
 
 def test_explanations_help_and_timing_are_text(folder: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.flags import span_or_never
-from anabranch.cli.queries.running import noted_signals
 from anabranch.cli.scripts import Modules, PlanOption
+from anabranch.runtime.query.waiting import noted_signals
 
 
 def replicate(

@@ -180,7 +180,12 @@ def _refuse_what_is_not_scalar(tree: exp.Expr, text: str, own: Container[str]) -
 
 def _no_such_function(name: str, text: str) -> QueryError:
     near = difflib.get_close_matches(name, sorted(ACCEPTED_FUNCTIONS), n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "see the list of functions"
+    hint = (
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else "see the list of functions; a Python function, also one of spark.udf.register, can be "
+        "called after engine.register(ab.udf(function))"
+    )
     what = f"there is no function '{name}'"
     return QueryError(what, where=_at_call(name, text), hint=hint)
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Final, final
 
 import typer
 
 from anabranch.cli.queries.entries import RunningQueries, RunningQuery
+from anabranch.display.progress_line import ProgressLine
+from anabranch.runtime.query.waiting import noted_signals, stop_after_batch
 
 if TYPE_CHECKING:
     from anabranch.model.clock import Clock
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 _LOOK: Final = 1.0
 """Seconds between two looks at a run."""
 
-_PATIENCE: Final = 60.0
-"""Seconds that the batch under way has to end before it is broken off."""
-
-_PAUSE: Final = 0.05
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -164,7 +160,7 @@ def wait_for(run: Run, announcement: Announcement) -> int:
     Raises:
         AnabranchError: The query has failed.
     """
-    with noted_signals(*_SIGNALS) as noted:
+    with noted_signals(*_SIGNALS) as noted, ProgressLine() as line:
         while not run.await_end(_LOOK):
             if noted:
                 code, why = 128 + noted[0], f"{signal.Signals(noted[0]).name} received"
@@ -172,6 +168,8 @@ def wait_for(run: Run, announcement: Announcement) -> int:
                 code, why = 0, "asked to stop"
             else:
                 announcement.refresh()
+                if line.is_wanted:
+                    line(run.progress)
                 continue
             typer.echo(f"{why}: {announcement.name} stops after this batch", err=True)
             announcement.refresh("stopping")
@@ -179,48 +177,6 @@ def wait_for(run: Run, announcement: Announcement) -> int:
             typer.echo(f"{announcement.name} has stopped", err=True)
             return code
     return 0
-
-
-def stop_after_batch(run: Run, hurry: list[int] | None = None) -> None:
-    """Stop a run between two batches; two signals in `hurry`, or too long a batch, end that."""
-    deadline = time.monotonic() + _PATIENCE
-    before = _committed(run)
-    # A batch that was committed tells even where the next one begins at once.
-    while run.is_busy and _committed(run) == before and time.monotonic() < deadline:
-        if hurry is not None and len(hurry) > 1:
-            break
-        time.sleep(_PAUSE)
-    # Whoever asked for it knows who reads its results.
-    run.stop(force=True)
-
-
-def _committed(run: Run) -> int | None:
-    """The last batch that Spark has reported on, which it does after everything else."""
-    reported = [each["batch"] for each in run.metrics()[-2:] if each["milliseconds"]]
-    return reported[-1] if reported else None
-
-
-@contextmanager
-def noted_signals(*numbers: signal.Signals) -> Iterator[list[int]]:
-    """These signals are collected, not acted on: Spark's own handler would break off its jobs."""
-    noted: list[int] = []
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        noted.append(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield noted
-        return
-    before = {each: signal.getsignal(each) for each in numbers}
-    for each, handler in before.items():
-        # Whoever starts us with nohup means it.
-        if each != signal.SIGHUP or handler is not signal.SIG_IGN:
-            signal.signal(each, note)
-    try:
-        yield noted
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 def end_with_input() -> None:

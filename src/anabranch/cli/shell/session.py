@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from anabranch.engine import Stream
 
 _STOP: Final = re.compile(r"\s*STOP\s+[`\"]?(?P<name>[^`\";]+?)[`\"]?\s*;?\s*", re.IGNORECASE)
+_LEAVE: Final = re.compile(r"\s*(exit|quit)\s*(\(\s*\))?\s*;?\s*", re.IGNORECASE)
 _DEEPEST: Final = 16
 _MAX_SHOWN: Final = 100
 """Rows that a terminal gets to see of one result."""
@@ -120,7 +121,9 @@ class ShellSession:
         began = time.monotonic()
         try:
             stopped = _STOP.fullmatch(text)
-            if text.lstrip().startswith("\\"):
+            if _LEAVE.fullmatch(text):
+                self.left = True
+            elif text.lstrip().startswith("\\"):
                 run_command(self, text)
             elif stopped:
                 self.stop(stopped["name"])
@@ -167,6 +170,7 @@ class ShellSession:
     def show_at(self, text: str) -> None:
         """The last result at an instant; without one, at the last final one."""
         from anabranch.cli.results import show_snapshot
+        from anabranch.model.time import BEGINNING
 
         if self._last is None:
             raise QueryError("there is no result yet", where="\\at", hint="write a SELECT first")
@@ -176,6 +180,16 @@ class ShellSession:
         at = self._last.clock.instant(text) if text else self._last.instant()
         rows = self._last.snapshot(at)
         show_snapshot(rows, at, clock=self._last.clock, limit=self._limit)
+        stable, clock = self._last.stable, self._last.clock
+        if at >= stable:
+            known = (
+                "nothing is final yet"
+                if stable == BEGINNING
+                else f"stable point {clock.format(stable)}"
+            )
+            beyond = at > self._last.latest
+            what = "beyond what was read" if beyond else "not final"
+            typer.echo(f"note: {clock.format(at)} is {what}: {known}", err=True)
 
     @property
     def _limit(self) -> int:

@@ -18,11 +18,15 @@ _PIECE: Final = re.compile(
 )
 
 
+_LEAVE: Final = re.compile(r"(?:exit|quit)\s*(?:\(\s*\))?[ \t]*(?=\n|$)", re.IGNORECASE)
+"""What people type to leave, who do not know `\\q`; it needs no semicolon."""
+
+
 def cut(text: str) -> tuple[list[Span], int]:
     r"""Where the statements of a text stand, and where the rest begins that has no end yet.
 
     A statement ends with a semicolon, outside quotes and comments. A command begins with a
-    backslash where a statement could, and ends with its line.
+    backslash where a statement could, or is `exit` or `quit`, and ends with its line.
 
     >>> text = "SHOW STREAMS; \\timing\nSELECT ';'"
     >>> pieces, rest = cut(text)
@@ -32,7 +36,7 @@ def cut(text: str) -> tuple[list[Span], int]:
     pieces: list[Span] = []
     start = at = _first(text, 0)
     while at < len(text):
-        if at == start and text[at] == "\\":
+        if at == start and (text[at] == "\\" or _LEAVE.match(text, at)):
             line = text.find("\n", at)
             at = len(text) if line < 0 else line + 1
         else:

@@ -112,10 +112,18 @@ class Scope:
         items = self._called(parts[0]) if len(parts) > 1 else list(self.items)
         for item in items or self.items:
             if parts[-1].lower() in (hidden.lower() for hidden in item.hidden):
+                hint = (
+                    f"to keep it as a column, declare the stream with ORDERED BY {parts[-1]} KEEP"
+                )
+                if len(parts) > 1 and len(self.items) > 1:
+                    hint += (
+                        "; a join within some time needs no such condition: put a window on the "
+                        "earlier side, Offer WINDOW(RANGE 10 MINUTES)"
+                    )
                 return script.wrong(
                     f"unknown column '{name}': it orders the stream but is not one of its columns",
                     span,
-                    f"to keep it as a column, declare the stream with ORDERED BY {parts[-1]} KEEP",
+                    hint,
                 )
         columns = [seen for item in items or self.items for seen, _ in item.columns]
         near = get_close_matches(parts[-1].lower(), [each.lower() for each in columns], 1)

@@ -96,6 +96,8 @@ class Anabranch(Spark):
             },
             "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Percentile),
             **{name: partial(_axis_window, name) for name in AXIS_WINDOWS},
+            # The word of FROM means the same windows in GROUP BY.
+            "TUMBLE": partial(_axis_window, "TUMBLING"),
         }
 
         # `array(1, 2)[0]` is an item of an array; elsewhere ARRAY[0] is an array of one item.

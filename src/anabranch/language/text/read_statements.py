@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from sqlglot.tokenizer_core import Token
 
+from anabranch.language.text.foreign import CREATED, STATEMENTS, refuse_watermark
 from anabranch.language.text.read_source import read_create_source
 from anabranch.language.text.script import Script
 from anabranch.language.text.statements import (
@@ -52,7 +53,7 @@ def _read(script: Script, tokens: list[Token]) -> Statement:
         words_allowed = ", ".join(("SELECT", "WITH", *(word for word in READERS if word != "DESC")))
         raise words.wrong(
             f"'{tokens[0].text}' does not begin a statement",
-            f"{guess}statements begin with: {words_allowed}",
+            STATEMENTS.get(words.word, f"{guess}statements begin with: {words_allowed}"),
         )
     if reader is None:
         return Select(script=script, span=words.span, query=parse_query(script, tokens))
@@ -68,7 +69,9 @@ def _read_create(words: Words) -> Statement:
     kinds: tuple[EntryKind, ...] = ("STREAM", "TABLE", "VIEW")
     kind = next((each for each in kinds if words.take(each)), None)
     if kind is None:
-        raise words.wrong("CREATE what? Name a STREAM, TABLE, VIEW or FUNCTION", _CREATE_HINT)
+        hint = CREATED.get(words.word, _CREATE_HINT)
+        raise words.wrong("CREATE what? Name a STREAM, TABLE, VIEW or FUNCTION", hint)
+    refuse_watermark(words.script, words.tokens)
     if words.take("IF", "NOT", "EXISTS"):
         raise words.wrong(
             "IF NOT EXISTS is not supported", "write CREATE OR REPLACE to replace a definition"

@@ -10,6 +10,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.language.text.dialect import Anabranch
+from anabranch.language.text.foreign import refuse_foreign_query
 from anabranch.language.text.script import Script, Span
 from anabranch.language.text.unused import refuse_unused
 
@@ -50,6 +51,7 @@ def parse_query(script: Script, tokens: list[Token]) -> exp.Query:
     """
     _refuse_stray_commas(script, tokens)
     _refuse_pipes(script, tokens)
+    refuse_foreign_query(script, tokens)
     tree = _parsed(script, tokens)
     _refuse_what_is_no_query(tree, script, tokens)
     refuse_unused(tree, script, tokens)

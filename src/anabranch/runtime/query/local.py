@@ -16,6 +16,7 @@ from typing import Any, Final, final
 import pyarrow as pa
 
 from anabranch.algebra.node import Node
+from anabranch.display.progress_line import ProgressLine, progress_text
 from anabranch.display.result_table import ResultTable
 from anabranch.errors import PlanError
 from anabranch.kernels.contract.kernel import with_copy
@@ -197,7 +198,7 @@ def run_locally(
     promised = dict.fromkeys(sources, BEGINNING)
     copies: dict[str, dict[int, tuple[str, Time]]] = {}
     metrics: list[LocalMetrics] = []
-    with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
+    with tempfile.TemporaryDirectory(prefix="anabranch-") as folder, ProgressLine() as line:
         stored = store_tables(plan, tables, f"{folder}/tables")
         runner = LocalRunner(with_tables(plan, stored))
         reviser: ReviserInProcess | None = None
@@ -238,6 +239,7 @@ def run_locally(
             result = _result(sink, number, output, clock, last)
             sink.commit(number, output.stable, [result], found)
             metrics.append(_metrics(number, output, counts, runner, revisions=len(found)))
+            line(_progress(metrics, clock))
             number = after
         if reviser is not None and metrics:
             # What has been settled by the last batch.
@@ -252,6 +254,12 @@ def run_locally(
                 metrics.append(_metrics(number, output, {}, runner, revisions=len(found)))
     sink.close()
     return LocalRun(plan.schema, sink, metrics, clock, time.monotonic() - began)
+
+
+def _progress(metrics: Sequence[LocalMetrics], clock: Clock) -> str:
+    rows, stable = sum(batch.rows_in for batch in metrics), metrics[-1].stable
+    final = "no stable point" if stable == BEGINNING else f"stable point {clock.format(stable)}"
+    return progress_text(len(metrics), rows, final)
 
 
 def _kept_clean(sink: Sink) -> AbstractContextManager[object]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, final
 
 import pyarrow as pa
 
+from anabranch.display.progress_line import progress_text
 from anabranch.errors import AnabranchError, PlanError
 from anabranch.model.clock import Clock
 from anabranch.model.record import plain
@@ -19,6 +20,7 @@ from anabranch.runtime.query.answers import Answers
 from anabranch.runtime.query.quarantine import failed_windows
 from anabranch.runtime.query.readers import refuse_while_read
 from anabranch.runtime.query.run_text import RunFacts, facts_of_run
+from anabranch.runtime.query.waiting import wait_until
 from anabranch.runtime.revisions.correction_lines import Corrections
 from anabranch.runtime.revisions.handing_in import hand_in
 from anabranch.runtime.revisions.overview import correction_notes
@@ -209,17 +211,20 @@ class Run(Answers):
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until the query ends, at most so many seconds; true if it has ended.
 
+        Without a timeout its progress is shown, on a terminal and in a notebook, and Ctrl-C stops
+        it after the batch under way.
+
         Raises:
             AnabranchError: The query has failed; what a worker raised comes out here.
+            KeyboardInterrupt: Somebody has stopped it by Ctrl-C.
         """
+        if timeout is None:
+            wait_until(self, self.await_end, lambda: self.progress)
+            return True
         query = self._query
         try:
-            if timeout is None:
-                query.awaitTermination()
-                ended = True
-            else:
-                # Spark counts whole seconds and refuses none.
-                ended = bool(query.awaitTermination(max(1, round(timeout))))
+            # Spark counts whole seconds and refuses none.
+            ended = bool(query.awaitTermination(max(1, round(timeout))))
         except Exception as problem:
             if self._execution.started_again(query):
                 return self.await_end(timeout)
@@ -398,6 +403,14 @@ class Run(Answers):
 
     def _get_spark(self) -> Any:
         return self._execution.spark
+
+    @property
+    def progress(self) -> str:
+        """How far it is, in one line: batches, rows read, the stable point."""
+        with self._committed.lock:
+            totals = self._committed.totals
+        rows = sum(each.rows for each in totals.sources.values())
+        return progress_text(totals.batches, rows, self._progress())
 
     def _facts(self) -> RunFacts:
         with self._committed.lock:

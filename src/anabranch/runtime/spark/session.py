@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.errors import PlanError
 from anabranch.runtime.spark.java import use_java
+from anabranch.runtime.spark.quiet import quiet_start
 
 ROWS_PER_TASK: Final = "spark.anabranch.rowsPerTask"
 TASK_ROWS: Final = 100_000
@@ -64,7 +65,8 @@ def local_session(
     builder = builder.config("spark.sql.shuffle.partitions", str(count))
     for name, value in {**_FAST, **(settings or {})}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with quiet_start():
+        return builder.getOrCreate()
 
 
 def parallelism(spark: SparkSession) -> int:

@@ -218,7 +218,8 @@ def describe_source(source: Any, declared: Declared) -> tuple[Any, Source]:
         raise PlanError(
             f"a stream cannot be read from {type(source).__name__} {shown(source)}",
             where=f"source '{declared.name}'",
-            hint="give a path, a folder, a pattern or a DataFrame",
+            hint="give a path, a folder, a pattern, a DataFrame (of Spark, pandas or Polars), an "
+            "Arrow table or a list of dictionaries",
         )
     from anabranch.runtime.spark.frame_source import describe_frame
 
