@@ -33,10 +33,6 @@ class MigrationSize:
         repeats: Runs of the last experiment.
         trials: Random streams per pair of plans.
         product_batches: Batches per second of stream, of the product's own kernels.
-        rate: On Spark, rows per second.
-        spark_window: On Spark, the window in seconds of stream.
-        batch_seconds: On Spark, seconds of stream per batch.
-        long_window: On Spark, the window of replay start in seconds of stream.
     """
 
     elements: int
@@ -46,10 +42,6 @@ class MigrationSize:
     repeats: int
     trials: int
     product_batches: int = 10
-    rate: int = 0
-    spark_window: int = 0
-    batch_seconds: int = 0
-    long_window: int = 0
 
 
 @final

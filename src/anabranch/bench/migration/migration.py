@@ -7,11 +7,15 @@ boxes, and with the product's own kernels.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from anabranch.bench.migration.experiments import output_and_memory, right_answers, total_cost
 from anabranch.bench.migration.lab import MigrationLab, MigrationSize, join_streams
+from anabranch.bench.migration.spark import SparkMigrationSize, on_spark
 from anabranch.bench.report import Form, Report
 
 SIZES: Final[Mapping[Form, MigrationSize]] = {
@@ -22,10 +26,39 @@ SIZES: Final[Mapping[Form, MigrationSize]] = {
     "smoke": MigrationSize(elements=500, window=1, numbers=50, rounds=2, repeats=1, trials=10),
 }
 
+SPARK_SIZES: Final[Mapping[Form, SparkMigrationSize]] = {
+    "full": SparkMigrationSize(
+        rate=200_000,
+        window=600,
+        batch=10,
+        before=8,
+        long_rate=10_000,
+        long_window=3_600,
+        long_batch=60,
+    ),
+    "quick": SparkMigrationSize(
+        rate=20_000,
+        window=120,
+        batch=10,
+        before=6,
+        long_rate=2_000,
+        long_window=3_600,
+        long_batch=120,
+    ),
+    "smoke": SparkMigrationSize(
+        rate=100, window=20, batch=10, before=2, long_rate=10, long_window=60, long_batch=20
+    ),
+}
+
 
 def migration(report: Report) -> None:
-    """Experiments 30-A, 30-B and 30-C; `published_that_hold` of `published`."""
+    """Experiments 30-A, 30-B and 30-C; `published_that_hold` of `published`; ours on Spark."""
     run_experiments(report, SIZES[report.form])
+    root = Path(tempfile.mkdtemp(prefix="anabranch-"))
+    try:
+        on_spark(report, SPARK_SIZES[report.form], root)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def run_experiments(report: Report, size: MigrationSize) -> None:

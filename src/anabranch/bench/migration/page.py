@@ -34,7 +34,11 @@ def write_page(lines: Sequence[Line], folder: Path) -> Path:
     text += [_TRIALS.format(**setup), *map(_trials, kinds["trials"])]
     text += ["", *_drawn(folder, "right")]
     judged = list(_targets(figures))
-    text += [_SPARK, *judged] if judged else []
+    text += [_SPARK.format(**kinds["ticks"][-1]), *judged] if judged else []
+    text += ["", _MIGRATED, *map(_migrated, kinds.get("spark", []))] if judged else []
+    for line in kinds.get("refused", []):
+        reason = line["reason"].replace("\n", "; ")
+        text += ["", f"By {line['how']} it was refused: {reason}."]
     page = folder.with_suffix(".md")
     page.write_text("\n".join(text).rstrip() + "\n")
     return page
@@ -80,6 +84,14 @@ def _targets(figures: Mapping[str, float]) -> Iterator[str]:
         if name in figures:
             mark = "yes" if reaches(name, figures[name]) else "**no**"
             yield f"| `{name}` | {way} {target:,g} | {figures[name]:,.4g} | {mark} |"
+
+
+def _migrated(line: Line) -> str:
+    return (
+        f"| {line['how']} | {line['usual_s']:.2f} | {line['longest_s']:.2f} | {line['both_s']:.2f} "
+        f"| {line['switched_s']:.1f} | {line['took_s']:.1f} | {line['instants']:,} | "
+        f"{line['rows']:,} | {line['lost']:,} | {line['doubled']:,} |"
+    )
 
 
 _HEAD: Final = """# The experiments on plan migration
@@ -141,5 +153,21 @@ How many of {trials:,} random streams get a wrong answer, by rewrite.
 
 _SPARK: Final = """## On Spark
 
+`SELECT key, COUNT(*) ... GROUP BY key` over 1,000 keys, {rate:,} rows per second and a window of
+{window:,} seconds that slides by {batch}, becomes `SELECT key, SUM(1) ...` by clip while it runs,
+in batches of {batch} seconds of the stream, as fast as they go. By replay, the window has
+{long_window:,} seconds and {long_rate:,} rows per second. `lost` and `doubled` count rows of all
+answers, at every instant at which a window ends, beside DuckDB over the rows.
+`longest_pause_over_batch` is the longest time between two batches in the log, from the request to
+the end of the old plan, over the usual one before; `duration_over_window` how far the stable
+point goes meanwhile, over the window; `replay_vs_window` the long window over the seconds from
+the request to the end.
+
 | figure | target | here | reached |
 | --- | --- | --- | --- |"""
+
+_MIGRATED: Final = """Seconds between two batches before the change, the longest during it, and
+the usual while both plans ran; from the request to the switch, and to the end.
+
+| how | before | longest | both | to the switch | to the end | instants | rows | lost | doubled |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
