@@ -39,7 +39,7 @@ NO_PATHS = {
     "model.legality._MOST_ENDS": "what a message shows",
     "runtime.elements.exchange._PIECES": "numbers of parcels within a message",
     "runtime.query.driver_share._TELLING_ROWS": "what the choice of a place learns from",
-    "runtime.query.plot.MOST_LINES": "what a picture shows",
+    "runtime.query.asking.plot.MOST_LINES": "what a picture shows",
     "runtime.query.state_view._BESIDE": "what a message shows",
 }
 """Constants that are compared with sizes and decide nothing about how rows are processed."""

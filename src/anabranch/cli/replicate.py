@@ -10,7 +10,7 @@ import typer
 
 from anabranch.cli.flags import span_or_never
 from anabranch.cli.scripts import Modules, PlanOption
-from anabranch.runtime.query.waiting import noted_signals
+from anabranch.runtime.query.asking.waiting import noted_signals
 
 
 def replicate(

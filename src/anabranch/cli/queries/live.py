@@ -20,7 +20,7 @@ from anabranch.cli.queries.live_query import LiveQuery
 from anabranch.cli.queries.running import Totals
 from anabranch.display.text_table import cells, numeric
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.query.waiting import noted_signals
+from anabranch.runtime.query.asking.waiting import noted_signals
 
 _LOOK: Final = 0.25
 _SPAN: Final = 10.0

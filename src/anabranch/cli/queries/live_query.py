@@ -12,8 +12,8 @@ from anabranch.algebra.node import clock_of
 from anabranch.cli.queries.live_answer import Answer
 from anabranch.cli.queries.running import Announcement
 from anabranch.errors import AnabranchError, QueryError
+from anabranch.runtime.query.asking.waiting import stop_after_batch
 from anabranch.runtime.query.run import Run
-from anabranch.runtime.query.waiting import stop_after_batch
 from anabranch.stream import Stream
 
 _LOOK: Final = 1.0

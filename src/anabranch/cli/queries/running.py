@@ -16,7 +16,7 @@ import typer
 
 from anabranch.cli.queries.entries import RunningQueries, RunningQuery
 from anabranch.display.progress_line import ProgressLine
-from anabranch.runtime.query.waiting import noted_signals, stop_after_batch
+from anabranch.runtime.query.asking.waiting import noted_signals, stop_after_batch
 
 if TYPE_CHECKING:
     from anabranch.model.clock import Clock

@@ -32,11 +32,11 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.messages.counters import failed_windows_in
 from anabranch.runtime.messages.heads import OutputHead, OutputSummary
-from anabranch.runtime.query.answers import Answers
+from anabranch.runtime.query.asking.answers import Answers
+from anabranch.runtime.query.asking.run_text import RunFacts
 from anabranch.runtime.query.metrics import RowTotals
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import reported_windows
-from anabranch.runtime.query.run_text import RunFacts
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.revisions.in_process import ReviserInProcess
 from anabranch.runtime.revisions.replayer import Replayer

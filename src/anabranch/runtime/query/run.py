@@ -16,11 +16,11 @@ from anabranch.model.clock import Clock
 from anabranch.model.record import plain
 from anabranch.model.time import Time
 from anabranch.runtime.elements.elements import element_table
-from anabranch.runtime.query.answers import Answers
+from anabranch.runtime.query.asking.answers import Answers
+from anabranch.runtime.query.asking.run_text import RunFacts, facts_of_run
+from anabranch.runtime.query.asking.waiting import wait_until
 from anabranch.runtime.query.quarantine import failed_windows
 from anabranch.runtime.query.readers import refuse_while_read
-from anabranch.runtime.query.run_text import RunFacts, facts_of_run
-from anabranch.runtime.query.waiting import wait_until
 from anabranch.runtime.revisions.correction_lines import Corrections
 from anabranch.runtime.revisions.handing_in import hand_in
 from anabranch.runtime.revisions.overview import correction_notes

@@ -17,8 +17,8 @@ from anabranch.model.clock import Clock
 from anabranch.model.history import History, snapshot_of
 from anabranch.model.revision import Revision, clipped_changes
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.query.plot import plot_events
-from anabranch.runtime.query.run_text import RunFacts
+from anabranch.runtime.query.asking.plot import plot_events
+from anabranch.runtime.query.asking.run_text import RunFacts
 from anabranch.runtime.sinks.sinks import LogSink, Sink, known_parts
 
 
