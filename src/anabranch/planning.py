@@ -29,13 +29,13 @@ from anabranch.runtime.plans.unrevisable import changes_state, find_unrevisable
 from anabranch.runtime.plans.workers_can import find_spark_only
 from anabranch.runtime.query.notes import notes_of
 from anabranch.runtime.query.options import PlanChoice
-from anabranch.runtime.query.resuming import resumes_better
 from anabranch.runtime.query.tables import lookup_tables
 from anabranch.runtime.sources.archived.about import read_about
 from anabranch.runtime.sources.declare.shared_results import Published, reuse
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.query_statistics import read_priced_with
+from anabranch.runtime.store.resuming import resumes_better
 
 if TYPE_CHECKING:
     from anabranch.runtime.spark.frame_source import FrameSource

@@ -48,7 +48,7 @@ FROM (
 
 @final
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ComparedAnswer:
     """How a log compares with the right answer.
 
     Attributes:
@@ -64,7 +64,7 @@ class Answer:
     doubled: int
 
 
-def compare_with_duckdb(log: Path, rows: Path, *, window: int, slide: int) -> Answer:
+def compare_with_duckdb(log: Path, rows: Path, *, window: int, slide: int) -> ComparedAnswer:
     """Compare all instants at which a window that slides ends, as far as the log is settled.
 
     The window and its slide are in seconds.
@@ -83,7 +83,7 @@ def compare_with_duckdb(log: Path, rows: Path, *, window: int, slide: int) -> An
         connection.execute(_FROM_LOG.format(**words))
         found = connection.execute(_COMPARED).fetchone()
     assert found is not None
-    return Answer(*(int(each) for each in found))
+    return ComparedAnswer(*(int(each) for each in found))
 
 
 def _moves(log: LogFolder) -> tuple[int, pa.Table]:

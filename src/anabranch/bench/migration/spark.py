@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.bench.migration.answer import Answer, compare_with_duckdb
+from anabranch.bench.migration.answer import ComparedAnswer, compare_with_duckdb
 from anabranch.bench.report import Report
 from anabranch.engine import Engine
 from anabranch.errors import PlanError
@@ -103,7 +103,7 @@ class Migrated:
     switched: float
     took: float
     stream_seconds: float
-    answer: Answer
+    answer: ComparedAnswer
 
 
 def on_spark(report: Report, size: SparkMigrationSize, root: Path) -> None:
