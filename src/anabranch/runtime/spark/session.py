@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from anabranch.errors import PlanError
+from anabranch.runtime.spark.class_archive import archive_options
 from anabranch.runtime.spark.java import use_java
 from anabranch.runtime.spark.quiet import quiet_start
 
@@ -26,6 +28,7 @@ _LOCAL_SHARE: Final = {DRIVER_ROWS: 2_000_000, DRIVER_BYTES: 512 << 20, DRIVER_M
 _CLUSTER_SHARE: Final = {DRIVER_ROWS: 50_000, DRIVER_BYTES: 64 << 20, DRIVER_MS: 100}
 """What a driver computes itself at the most: on a cluster it has to stay free for others."""
 
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 _FAST: Final[Mapping[str, str]] = {
     # The default manager costs 60-80 ms per batch on a local disk.
@@ -44,7 +47,7 @@ _FAST: Final[Mapping[str, str]] = {
     "spark.sql.streaming.pollingDelay": "50ms",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
+    _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
@@ -63,7 +66,9 @@ def local_session(
     count = cores or min(os.cpu_count() or 1, 8)
     builder = SparkSession.builder.master(f"local[{count},4]").appName("anabranch")
     builder = builder.config("spark.sql.shuffle.partitions", str(count))
-    for name, value in {**_FAST, **(settings or {})}.items():
+    archive = archive_options(os.environ["JAVA_HOME"], pyspark.__version__)
+    fast = {**_FAST, _JAVA_OPTIONS: f"{_FAST[_JAVA_OPTIONS]} {archive}".strip()}
+    for name, value in {**fast, **(settings or {})}.items():
         builder = builder.config(name, value)
     with quiet_start():
         return builder.getOrCreate()

@@ -1,0 +1,92 @@
+"""An archive of the classes that Spark loads, so that later sessions start faster.
+
+The JVM writes the archive when the first session ends, after the process of Python is gone, and maps
+it at every later start. There is one per user, version of Spark and Java. It is an optimization and
+nothing else: a JVM that cannot use an archive ignores it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+SWITCH: Final = "ANABRANCH_CLASS_ARCHIVE"
+"""`off` in the environment: no archive is written or read. Otherwise the folder it is in."""
+
+_TAKEN: Final = re.compile(r"SharedArchiveFile|ArchiveClassesAtExit|Xshare:off")
+
+
+def archive_options(java_home: str, spark_version: str) -> str:
+    """Options for the JVM of a session: read the archive, or write it at the end.
+
+    Empty where the environment has such options already, or where there is no place for it.
+    """
+    chosen = os.environ.get(SWITCH, "")
+    given = " ".join(
+        os.environ.get(name, "") for name in ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS")
+    )
+    if chosen.lower() == "off" or _TAKEN.search(given):
+        return ""
+    folder = Path(chosen) if chosen else _cache_folder()
+    archive = folder / f"spark-{spark_version}-{_java_version(java_home)}.jsa"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _adopt(archive)
+    except OSError:
+        return ""
+    if any(letter.isspace() for letter in str(archive)):
+        return ""
+    if archive.exists():
+        return f"-XX:SharedArchiveFile={archive} -Xshare:auto"
+    # The JVM lists the classes that it leaves out, as warnings; nobody can act on them.
+    return f"-XX:ArchiveClassesAtExit={archive}.{os.getpid()}.new -Xlog:disable"
+
+
+def _cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "anabranch"
+
+
+def _java_version(java_home: str) -> str:
+    """What tells one Java from another: an archive is for the very same one."""
+    try:
+        text = (Path(java_home) / "release").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    found = re.search(r'^JAVA_RUNTIME_VERSION="([^"]+)"', text, re.MULTILINE)
+    found = found or re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE)
+    return re.sub(r"[^\w.+-]", "_", found[1]) if found else "java"
+
+
+def _adopt(archive: Path) -> None:
+    """Take what an earlier session has written; a session that still runs has not finished.
+
+    Of a JVM that was killed while it wrote, a part may be there. Java checks the size of an archive
+    and ignores such a one; it is removed here where it is shorter than any real one.
+    """
+    for written in archive.parent.glob(f"{archive.name}.*.new"):
+        number = written.name.split(".")[-2]
+        if number.isdigit() and _is_alive(int(number)):
+            continue
+        with suppress(OSError):
+            if archive.exists() or written.stat().st_size < LEAST_BYTES:
+                written.unlink()
+            else:
+                written.rename(archive)
+
+
+LEAST_BYTES: Final = 1 << 20
+"""A file below this size is not an archive of Spark's classes (about 100 MB)."""
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

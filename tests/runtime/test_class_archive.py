@@ -1,0 +1,62 @@
+"""Where the archive of Spark's classes is, and who writes it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from anabranch.runtime.spark import class_archive
+from anabranch.runtime.spark.class_archive import SWITCH, archive_options
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(SWITCH, str(tmp_path / "cache"))
+    monkeypatch.setattr(class_archive, "LEAST_BYTES", 3)
+    (tmp_path / "java").mkdir()
+    (tmp_path / "java" / "release").write_text('JAVA_VERSION="17.0.15"\n')
+    return tmp_path
+
+
+def test_the_first_session_writes_and_later_ones_read(folder: Path) -> None:
+    java = str(folder / "java")
+    first = archive_options(java, "4.3.0")
+    assert first.startswith("-XX:ArchiveClassesAtExit=")
+    written = Path(first.split("=")[1].split()[0])
+    assert archive_options(java, "4.3.0") == first, "nothing has been written yet"
+    written.write_bytes(b"classes")
+    assert "ArchiveClassesAtExit" in archive_options(java, "4.3.0"), "this process still runs"
+    written.rename(written.with_name(written.name.replace(f".{os.getpid()}.", ".999999999.")))
+    assert archive_options(java, "4.3.0") == (
+        f"-XX:SharedArchiveFile={folder / 'cache' / 'spark-4.3.0-17.0.15.jsa'} -Xshare:auto"
+    )
+    assert "ArchiveClassesAtExit" in archive_options(java, "4.4.0"), "another Spark has its own"
+
+
+def test_what_a_killed_jvm_left_is_removed(folder: Path) -> None:
+    cache = folder / "cache"
+    cache.mkdir()
+    part = cache / "spark-4.3.0-17.0.15.jsa.999999999.new"
+    part.write_bytes(b"c")
+    assert "ArchiveClassesAtExit" in archive_options(str(folder / "java"), "4.3.0")
+    assert not part.exists()
+
+
+def test_the_environment_decides(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:SharedArchiveFile=/other.jsa")
+    assert archive_options(str(folder / "java"), "4.3.0") == ""
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS")
+    monkeypatch.setenv(SWITCH, "off")
+    assert archive_options(str(folder / "java"), "4.3.0") == ""
+
+
+def test_a_folder_that_cannot_be_made_is_no_failure(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "file").write_text("")
+    monkeypatch.setenv(SWITCH, str(folder / "file" / "cache"))
+    assert archive_options(str(folder / "java"), "4.3.0") == ""
