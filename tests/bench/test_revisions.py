@@ -43,8 +43,9 @@ LINES: list[Line] = [
         "rows_per_batch": 12_000,
         "files": 4,
         "bytes": 800,
-        "first_ms": {"median": 0.5, "mean": 0.6},
-        "last_ms": {"median": 0.6, "mean": 0.7},
+        "where": "disk",
+        "first_ms": {"median": 0.5, "mean": 0.6, "longest": 3.0},
+        "last_ms": {"median": 0.6, "mean": 0.7, "longest": 9.0},
     },
     *(
         {"measurement": "overhead", "kept": kept, "batch_s": [0.5], "cpu_s": 1.0}

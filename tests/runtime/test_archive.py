@@ -88,6 +88,22 @@ def listed(batches: Iterator[EventBatch]) -> list[tuple[Any, ...]]:
 # The index.
 
 
+def test_every_batch_is_found_by_its_number_while_others_are_merged(tmp_path: Path) -> None:
+    folder = Folder.at(str(tmp_path))
+    writer = ArchiveIndex(folder)
+    with thresholds(2):
+        for batch in range(40):
+            added = entry(batch, Piece(FileSplit(f"p{batch}", 0, 1), batch, batch + 1, 1))
+            writer.add(added)
+            for index in (writer, ArchiveIndex(folder)):
+                assert index.last_batch() == batch
+                assert index.entries(after=batch, upto=batch + 1) == []
+                found = [index.entries(after=each - 1, upto=each) for each in range(batch + 1)]
+                assert [each.batch for (each,) in found] == [*range(batch + 1)]
+                assert found[-1] == [added]
+                assert index.entries(upto=batch) == [each for (each,) in found]
+
+
 class StopError(Exception):
     """The process dies here."""
 

@@ -70,7 +70,8 @@ def revisions(report: Report) -> None:
     corrections are, for the query that gains least; `revision_ms`, of a correction in averages
     over 5 minutes, from its file to the revision in the log; `vs_recompute`, the time of all
     averages from scratch in Spark over that of the replay; `index_bytes_per_million_rows`;
-    `planning_growth`, the time to archive a batch after a year over that in the first hour.
+    `planning_growth`, the mean time to plan and archive a batch after a year over that in the first
+    hour.
     """
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     try:

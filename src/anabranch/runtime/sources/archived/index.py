@@ -17,6 +17,7 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece
 from anabranch.runtime.sources.archived.segment import (
     ENTRY,
+    SEGMENT,
     IndexFile,
     entries_of,
     entry_name,
@@ -41,6 +42,7 @@ LARGEST_SEGMENT_PIECES: Final = 1 << 17
 A year of one piece per minute is 4 such segments, and at most 7 of each of the 4 levels below.
 """
 
+_LEVELS_IN_MEMORY: Final = 2
 _CUT: Final = "cut.json"
 _TRIES: Final = 1000
 _HINT: Final = "restore the archive from a copy, or start the query with a new checkpoint"
@@ -99,6 +101,9 @@ class ArchiveIndex:
     # Entries that this process has written or read; those that are merged are dropped. What counts
     # is said by the names in the folder.
     _entries: dict[str, ArchivedBatch] = field(default_factory=dict, repr=False, compare=False)
+    # Segments that this process has written and will merge soon: to read eight of them takes four
+    # times as long as to write the one that they become.
+    _tables: dict[str, pa.Table] = field(default_factory=dict, repr=False, compare=False)
 
     def add(self, entry: ArchivedBatch) -> None:
         """Add the next entry, or the same one again.
@@ -161,6 +166,13 @@ class ArchiveIndex:
                     found.append(replace(entry, pieces=tuple(kept)))
             return [entry for entry in found if after < entry.batch <= most]
 
+        if most == after + 1:
+            # Whoever follows an archive asks for the newest batch, which has a file of its own:
+            # then it does not matter how many other files there are.
+            try:
+                return read([IndexFile(entry_name(most), 0, (most, most))])
+            except _GoneError:
+                pass
         return self._consistent(read)
 
     def newest(self) -> ArchivedBatch | None:
@@ -182,9 +194,11 @@ class ArchiveIndex:
         return Time(max(promises, default=BEGINNING))
 
     def last_batch(self) -> int:
-        """The number of the newest entry, -1 if there is none."""
-        files = self._consistent(lambda files: list(files))
-        return files[-1].batches[1] if files else -1
+        """The number of the newest entry, -1 if there is none.
+
+        One look is enough: the newest entry is never merged, so no listing can miss it.
+        """
+        return max((file.batches[1] for file in self._files()), default=-1)
 
     def cut(self) -> ArchiveCut:
         """What is gone."""
@@ -274,7 +288,11 @@ class ArchiveIndex:
             is_whole = file.level and (file.last <= cut.before or file.batches[1] <= cut.batch)
             if is_whole or (not file.level and cut.rows(self._table(file)).all()):
                 self.folder.remove(file.name)
-                self._entries.pop(file.name, None)
+                self._forget(file)
+
+    def _forget(self, file: IndexFile) -> None:
+        self._entries.pop(file.name, None)
+        self._tables.pop(file.name, None)
 
     def sizes(self) -> list[int]:
         """How many bytes each file of the index has."""
@@ -298,15 +316,23 @@ class ArchiveIndex:
                 parsed = index_file(name)
                 assert parsed is not None
                 made = [parsed]
+                if level <= _LEVELS_IN_MEMORY:
+                    self._tables[name] = table
             for file in group:
                 self.folder.remove(file.name)
-                self._entries.pop(file.name, None)
+                self._forget(file)
             files[:] = sorted({*files, *made} - {*group}, key=lambda file: file.batches)
 
     def _merged(self, group: Sequence[IndexFile]) -> pa.Table:
         if not group[0].level:
             return table_of(self._entry(file) for file in group)
-        return pa.concat_tables([self._segment(file) for file in group])
+        tables = (self._tables.get(file.name) for file in group)
+        return pa.concat_tables(
+            [
+                self._segment(file) if table is None else table
+                for file, table in zip(group, tables, strict=True)
+            ]
+        )
 
     def _demand(self, batch: int, files: Iterable[IndexFile]) -> None:
         """Refuse a batch that is not in the index, though later ones have been merged."""
@@ -322,7 +348,7 @@ class ArchiveIndex:
             )
 
     def _files(self) -> list[IndexFile]:
-        """The files that count, in order."""
+        """The files that count, in order, at one look."""
         return _live(map(index_file, self.folder.names()))
 
     def _consistent(self, read: Callable[[Sequence[IndexFile]], FoundT]) -> FoundT:
@@ -332,12 +358,12 @@ class ArchiveIndex:
         names have changed after reading.
         """
         for _ in range(_TRIES):
-            files = self._files()
+            names = self.folder.names()
             try:
-                found = read(files)
+                found = read(_live(map(index_file, names)))
             except _GoneError:
                 continue
-            if self._files() == files:
+            if _named(self.folder.names()) == _named(names):
                 return found
         raise EngineError(
             "the index of the archive changes too quickly to be read",
@@ -398,6 +424,11 @@ def _live(found: Iterable[IndexFile | None]) -> list[IndexFile]:
             kept.append(file)
             reached = file.batches[1]
     return kept
+
+
+def _named(names: Sequence[str]) -> set[str]:
+    """The names of what was written, without what is being written."""
+    return {name for name in names if name.endswith((ENTRY, SEGMENT))}
 
 
 def _is_next(batch: int, names: Sequence[str]) -> bool:
