@@ -1,8 +1,8 @@
 """An archive of the classes that Spark loads, so that later sessions start faster.
 
-The JVM writes the archive when the first session ends, after the process of Python is gone, and maps
-it at every later start. There is one per user, version of Spark and Java. It is an optimization and
-nothing else: a JVM that cannot use an archive ignores it.
+The JVM writes the archive when the first session ends, after the process of Python is gone, and
+maps it at every later start. There is one per user, version of Spark and Java. It only saves time:
+a JVM that cannot use an archive ignores it.
 """
 
 from __future__ import annotations
