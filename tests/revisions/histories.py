@@ -22,6 +22,7 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.revisions.choice import StrategyChoice
 from anabranch.runtime.revisions.in_process import ReviserInProcess
 from anabranch.runtime.revisions.replayer import Replayer
+from anabranch.runtime.sources.late import of_late_events
 from anabranch.testing.oracle import history_of, meaning
 from anabranch.testing.physical import KitStable, PhysicalStream
 from anabranch.testing.strategies import batchings, instants
@@ -110,6 +111,7 @@ def run_revised(
         on_time, late = {}, {}
         for name, batch in own.items():
             is_late = np.minimum(batch.end, batch.new_end) < promised[name]
+            is_late = of_late_events(batch, is_late)
             late[name], on_time[name] = batch.where(is_late), batch.where(~is_late)
             came[name].append(batch)
         exchanged, guarded = reviser.exchange(runner, promised, stable)

@@ -155,6 +155,10 @@ class Stateful(Kernel):
         """The same kernel in a stage whose rows tell where they belong."""
         return replace(self, route=route)
 
+    def replayable(self) -> Stateful:
+        """The same kernel, whose output does not depend on how its input came."""
+        return self
+
     @property
     def promises_by_state(self) -> bool:
         """Whether how far the output is settled depends on what a shard holds."""

@@ -75,11 +75,17 @@ class ApplyOperatorKernel(Stateful):
     identity: ClassVar[Identity] = Identity(
         "ApplyModuleKernel",
         ("node",),
-        form=("route", "columns=layout.sent", "states=layout.states"),
+        form=("route", "columns=layout.sent", "states=layout.states", "by_promise"),
     )
 
     node: ApplyOperator
     layout: WindowLayout
+    by_promise: bool = False
+    """Whether windows are shown when the stable point has passed them, and not before.
+
+    Else they are shown as far as rows have come to the shard, rows that were withdrawn among them.
+    A replay of the past, in one shard and without what was withdrawn, would show others.
+    """
 
     @staticmethod
     def of(node: ApplyOperator) -> ApplyOperatorKernel:
@@ -115,6 +121,10 @@ class ApplyOperatorKernel(Stateful):
     def can_be_shared_anew(self) -> bool:
         """Not where long lifetimes reach into windows that shards have begun at different times."""
         return not self._on_grid or self.node.input.properties.only_points
+
+    def replayable(self) -> ApplyOperatorKernel:
+        """What it shows follows from the input and the stable point alone."""
+        return replace(self, by_promise=True)
 
     def routing(self, name: str) -> Routing:
         """Everything goes with its group."""
@@ -185,7 +195,9 @@ class ApplyOperatorKernel(Stateful):
             int(run.rows.column(TIME).to_numpy().max()) for run in trace.runs.get(PROGRESS, ())
         ]
         before = max([int(BEGINNING), *reached])
-        largest = int(numbers(moves, START).max(initial=BEGINNING))
+        largest = BEGINNING
+        if not self.by_promise:
+            largest = Time(int(numbers(moves, START).max(initial=BEGINNING)))
         seen = max(before, largest, int(stable))
         return Frontier((trace.stable, stable), (before, seen))
 

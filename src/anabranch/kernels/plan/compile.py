@@ -101,7 +101,7 @@ def compile_plan(
     nodes = tuple(with_weighted_windows(with_presence_windows(node)) for node in nodes)
     for node in nodes:
         refuse_endless_layers(node)
-    compiler = _Compiler(nodes, tables, routed=routed, late=late)
+    compiler = _Compiler(nodes, tables, routed=routed, late=late, replayable=guarded)
     for node in nodes:
         parts = compiler.parts(node)
         if guarded:
@@ -132,7 +132,9 @@ class _Compiler:
         *,
         routed: bool,
         late: frozenset[str] = frozenset(),
+        replayable: bool = False,
     ) -> None:
+        self._replayable = replayable
         self._tables = tables
         self._late = late
         self._routed = routed
@@ -169,6 +171,8 @@ class _Compiler:
         kernel = kernel_of(node)
         if isinstance(kernel, Placement):
             sides = [self.parts(input) for input in node.inputs]
+            if self._replayable:
+                kernel = replace(kernel, kernel=kernel.kernel.replayable())
             if kernel.kernel.remembers_events:
                 sides = list(map(self.by_snapshots, node.inputs, sides))
             return self.keyed(kernel, sides)

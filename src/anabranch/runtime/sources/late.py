@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
+from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.open_part import open_part
 from anabranch.model.revision import reversed_changes
 from anabranch.model.time import (
@@ -80,6 +83,8 @@ def judge(
         return Verdict(batch, after)
     if promise.late == "fail":
         raise _broken(promise, arrivals, bound, int(np.argmax(is_late)), where)
+    if promise.late == "revise":
+        is_late = of_late_events(batch, is_late)
     late = batch.where(is_late)
     if promise.late in ("drop", "revise"):
         return Verdict(batch.where(~is_late), after, late=count, withheld=late)
@@ -87,6 +92,24 @@ def judge(
     rest = open_part(late, bound if isinstance(bound, np.int64) else bound[is_late])
     withheld = EventBatch.concat([late, reversed_changes(rest)])
     return Verdict(clipped, after, late=count - len(rest), adjusted=len(rest), withheld=withheld)
+
+
+def of_late_events(batch: EventBatch, is_late: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """The late rows, and those in time that move an event of which a row is late.
+
+    With the stable point 20, an insert for [5, 30) is late and its adjust to [5, 25) is not. The
+    query does not know the event before it is revised, so the adjust has to wait with it.
+    """
+    moves = ~is_late & (batch.end != batch.start)
+    moves &= np.isin(batch.start, batch.start[is_late])
+    if not moves.any():
+        return is_late
+    of_event = np.flatnonzero(is_late | moves)
+    rows = batch.take(of_event)
+    names = stable_hash([*rows.payload.columns, pa.array(rows.start)], len(rows))
+    found = is_late.copy()
+    found[of_event] = np.isin(names, names[is_late[of_event]])
+    return found
 
 
 def _stable_points(promise: Promise, promised: Time, arrivals: Arrivals) -> TimeArray | np.int64:

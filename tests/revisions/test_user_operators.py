@@ -1,0 +1,57 @@
+"""Windows of the time axis, and others whose state is exchanged, after odd late batches."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from anabranch.algebra.modules.apply_operator import ApplyOperator
+from anabranch.algebra.modules.axis_window import AxisWindow, Hopping, Snapshot
+from anabranch.algebra.node import Node
+from anabranch.algebra.shift import Shift
+from anabranch.model.batch import EventBatch
+from anabranch.model.elements import Adjust, Insert, batch_of
+from anabranch.model.time import FOREVER, Duration, Time
+from tests.kernels.modules import EACH
+from tests.kernels.plans import SCHEMA, SOURCE, aggregate
+from tests.kernels.test_apply_operator import POINTS, call
+from tests.revisions.histories import assert_revised
+
+ROW: Final = (None, None, None)
+
+
+def rows(*elements: Insert | Adjust, stable: int) -> dict[str, EventBatch]:
+    return {"S": batch_of(elements, SCHEMA).with_stable(Time(stable))}
+
+
+@pytest.mark.parametrize("window", [Snapshot(), Hopping(Duration(1), Duration(1))])
+@pytest.mark.parametrize("at", [9, FOREVER - 6])
+def test_a_row_that_came_and_went_leaves_no_trace_in_exchanged_state(
+    window: AxisWindow, at: int
+) -> None:
+    """Windows are shown as far as rows have come: replay does not know of the one that is gone."""
+    node = ApplyOperator(input=POINTS, window=window, calls=(call(EACH, 0, POINTS),))
+    came = (Insert(ROW, -5, -4), Insert(ROW, 0, 1))
+    gone = (Insert(ROW, at, at + 1), Adjust(ROW, at, at + 1, at))
+    assert_revised(node, [rows(stable=0), rows(*came, *gone, stable=0), rows(stable=FOREVER)])
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        ApplyOperator(input=SOURCE, window=Snapshot(), calls=(call(EACH),)),
+        Shift(input=aggregate(SOURCE, ("k",), "n"), by=Duration(-3)),
+    ],
+)
+@pytest.mark.parametrize("to", [20, 25])
+def test_an_adjust_in_time_waits_for_its_late_event(node: Node, to: int) -> None:
+    late = rows(Insert(ROW, 5, 30), Adjust(ROW, 5, 30, to), Insert(ROW, 5, 28), stable=20)
+    assert_revised(node, [rows(stable=20), late, rows(stable=40), rows(stable=50)])
+
+
+def test_a_late_point_may_open_a_window_that_has_not_ended() -> None:
+    node = ApplyOperator(input=POINTS, window=Snapshot(), calls=(call(EACH, 0, POINTS),))
+    late = rows(*(Insert(ROW, -7, -6) for _ in range(4)), Insert(ROW, 0, 1), stable=0)
+    assert_revised(node, [rows(stable=0), late])
+    assert_revised(node, [rows(stable=0), late, rows(stable=9), rows(stable=9)])
