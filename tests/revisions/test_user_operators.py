@@ -55,3 +55,18 @@ def test_a_late_point_may_open_a_window_that_has_not_ended() -> None:
     late = rows(*(Insert(ROW, -7, -6) for _ in range(4)), Insert(ROW, 0, 1), stable=0)
     assert_revised(node, [rows(stable=0), late])
     assert_revised(node, [rows(stable=0), late, rows(stable=9), rows(stable=9)])
+
+
+@pytest.mark.xfail(strict=True, reason="a replay does not know that the bound was there")
+def test_a_bound_at_the_stable_point_moves() -> None:
+    """The window [4, 5) is shown when the stable point is 5: there another event begins.
+
+    Then that event is withdrawn, and the window is [4, 6). The running query goes on from what it
+    has shown. A replay has never seen the event, so it holds the window back until it has ended,
+    and shows [4, 5) once more.
+    """
+    node = ApplyOperator(input=SOURCE, window=Snapshot(), calls=(call(EACH),))
+    first = rows(Insert(ROW, 5, 6), Insert(ROW, 0, 1), Insert(ROW, 4, 6), stable=5)
+    late = rows(Insert(ROW, 0, 1), Adjust(ROW, 5, 6, 5), stable=5)
+    end = rows(stable=FOREVER)
+    assert_revised(node, [first, late, end, end])

@@ -315,14 +315,19 @@ class Reviser:
 
     def _to_swap(self) -> list[CorrectionRecord]:
         """The corrections that the state has to be exchanged for."""
-        if self._query.swapper is None:
-            return []
-        return self._book.open()
+        return [] if self._query.swapper is None else self._open()
+
+    def _open(self) -> list[CorrectionRecord]:
+        """The corrections of committed batches that something is still to be computed of.
+
+        A process that was killed may have noted one of a batch that is repeated after the start.
+        """
+        return [each for each in self._book.open() if each.batch <= self._batch]
 
     def _due(self) -> list[tuple[CorrectionRecord, Time, Time]]:
         if self._query.swapper is not None:
             return []
-        return due(self._book.open(), self._stable)
+        return due(self._open(), self._stable)
 
     def _work(self) -> None:
         while True:
