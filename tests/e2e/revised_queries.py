@@ -32,13 +32,12 @@ def write_bids(folder: Path, files: range, rows: int, late: int) -> None:
     for number in files:
         random = np.random.default_rng(number)
         times = number * STEP + random.integers(0, STEP, rows)
+        values = random.integers(0, 1000, rows)
         if number:
             times[:late] = random.integers(0, number * STEP, late)
-        columns = {
-            "k": random.integers(0, KEYS, rows),
-            "v": random.integers(0, 1000, rows),
-            "t": times,
-        }
+            # Some of them are among the largest of their time.
+            values[:late] += random.integers(0, 300, late)
+        columns = {"k": random.integers(0, KEYS, rows), "v": values, "t": times}
         pq.write_table(pa.table(columns), folder / f"{number:03}.parquet")
 
 
@@ -64,6 +63,7 @@ def swapped_queries(bid: Stream) -> list[Stream]:
     return [
         bid.rows_window(3, by="k", order_by="v").group_by("k").agg(n="COUNT(*)", s="SUM(v)"),
         bid.session_window(20, by="k").group_by("k").agg(n="COUNT(*)", s="SUM(v)"),
+        bid.tumbling(40, by="k % 90 AS g").agg(n="COUNT(*)", s="SUM(v)").select("g", "n", "s"),
     ]
 
 
@@ -100,6 +100,7 @@ SWAPPED: Final[Sequence[Query]] = (
         " SELECT k, count(*), sum(v) FROM s GROUP BY k, number"
         f" HAVING min(t) <= {t} AND max(t) + 20 > {t}"
     ),
+    lambda t: f"SELECT k % 90, count(*), sum(v) FROM Bid WHERE t // 40 = {t} // 40 GROUP BY ALL",
 )
 
 

@@ -22,6 +22,8 @@ from typing import Any, Final, TypeAlias, final
 import numpy as np
 
 from anabranch import Engine
+from anabranch.runtime.revisions.handing_in import hand_in
+from anabranch.runtime.revisions.submissions import SubmissionFolder
 from tests.faults.place import Place, new_place
 from tests.faults.processes import (
     PATIENCE,
@@ -56,6 +58,7 @@ class Attempt:
         self.random = np.random.default_rng(scenario.seed + 4)
         self.process: subprocess.Popen[bytes] | None = None
         self.scenario = scenario
+        self.corrected = 0
         scenario.write(self.folder)
 
     def said(self, most: int | None = 3000) -> str:
@@ -92,6 +95,32 @@ class Attempt:
             time.sleep(0.01)
         time.sleep(float(self.random.uniform(0.0, 0.3)))
         return self.process.poll() is None
+
+    def correct(self) -> None:
+        """Hand in corrections, which the query may be taking up when it is harmed."""
+        checkpoint = self.folder / "checkpoint"
+        if not self.scenario.revised or not (checkpoint / "revisions" / "sources.json").exists():
+            return
+        if not self.reads_corrected() or self.batches() == 0:
+            return
+        lines = self.scenario.corrections(self.corrected)
+        found = hand_in(str(checkpoint), "a", lines)
+        if found.quarantined:
+            raise TroubleError(f"corrections are in quarantine: {found.quarantined}")
+        self.corrected += 1
+
+    def reads_corrected(self) -> bool:
+        """Whether the queries read the source that is corrected."""
+        queries = self.scenario.queries(Engine(), self.folder)
+        return any("a" in query.sources for query in queries)
+
+    def takes_the_rest(self) -> None:
+        """Start again as long as corrections wait for a batch."""
+        for _ in range(2):
+            waits = SubmissionFolder(str(self.folder / "checkpoint" / "revisions")).read()
+            if any(each.waits for each in waits):
+                self.start()
+                self.ends()
 
     def choose(self, some: list[Any]) -> Any:
         """One of them."""
@@ -218,16 +247,18 @@ def run_scenario(
             for _ in range(most):
                 if not attempt.runs_for_a_while():
                     break
+                attempt.correct()
                 name = attempt.choose(list(faults))
                 (done if faults[name](attempt) else failed)[name] += 1
             attempt.ends()
+            attempt.takes_the_rest()
         finally:
             if attempt.process is not None:
                 kill_all(attempt.process)
         queries = scenario.queries(Engine(), attempt.folder)
         for number, query in enumerate(queries):
             found = scenario.result(attempt.folder, number, query.schema)
-            wrong = found.difference(scenario.answer(query))
+            wrong = found.difference(scenario.answer(query, attempt.corrected))
             if wrong:
                 raise TroubleError(f"the answer is wrong after {dict(done)}:\n{wrong}")
     return {
@@ -235,6 +266,8 @@ def run_scenario(
         "query": scenario.shape,
         "queries": len(queries),
         "output": scenario.output,
+        "revised": scenario.revised,
+        "corrections": attempt.corrected,
         "faults": dict(done),
         "nothing_to_harm": dict(failed),
         "recovered": True,
@@ -248,6 +281,7 @@ def campaign(
     faults = ON_CLUSTER if on_cluster else FAULTS
     total: Counter[str] = Counter()
     failed: Counter[str] = Counter()
+    corrections = 0
     began, seed, losses = time.monotonic(), first, 0
     folder = tempfile.TemporaryDirectory(prefix="anabranch-cluster-")
     with folder as name, cluster(Path(name)) if on_cluster else nullcontext() as master:
@@ -256,6 +290,7 @@ def campaign(
                 line = run_scenario(seed, faults, master)
                 total.update(line["faults"])
                 failed.update(line["nothing_to_harm"])
+                corrections += line["corrections"]
             except TroubleError as trouble:
                 losses += 1
                 line = {"seed": seed, "recovered": False, "trouble": str(trouble)}
@@ -266,6 +301,7 @@ def campaign(
         "faults": total.total(),
         "kinds": dict(sorted(total.items())),
         "nothing_to_harm": dict(sorted(failed.items())),
+        "corrections": corrections,
         "recoveries": seed - first - losses,
         "losses": losses,
         "minutes": round((time.monotonic() - began) / 60, 1),

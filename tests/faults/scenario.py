@@ -127,13 +127,15 @@ OUTPUTS: Final = ("log", "file", "delta")
 class Scenario:
     """What a number stands for: which query, over which rows, written to what.
 
-    `waits`: whether it waits for more when all is done, until it is stopped.
+    `waits`: whether it waits for more when all is done, until it is stopped. `revised`: whether
+    rows of `a` come too late, and are revisions.
     """
 
     seed: int
     shape: str
     output: str
     waits: bool
+    revised: bool = False
 
     @staticmethod
     def drawn(seed: int) -> Scenario:
@@ -143,6 +145,7 @@ class Scenario:
             seed,
             list(SHAPES)[int(random.integers(len(SHAPES)))],
             OUTPUTS[int(random.integers(len(OUTPUTS)))],
+            bool(random.integers(2)),
             bool(random.integers(2)),
         )
 
@@ -170,7 +173,8 @@ class Scenario:
             folder / "a",
             name="a",
             start="t",
-            delay=30,
+            delay=5 if self.revised else 30,
+            late="revise" if self.revised else "fail",
             heartbeat="1 hour" if self.waits else None,
             chronon="1 second",
             ends=True,
@@ -201,6 +205,8 @@ class Scenario:
         if self.output == "file":
             return LogicalStream.of_batches(read_batches(out / "s.jsonl", schema))
         rows = DeltaTable(f"{out}/t").to_pyarrow_table().to_pylist()
+        # What was believed before a revision is there, too.
+        rows = [row for row in rows if row.get("known_until") is None]
         return LogicalStream.of(
             (
                 tuple(row[name] for name in schema.names),
@@ -211,13 +217,33 @@ class Scenario:
             for _ in range(row["copies"])
         )
 
-    def answer(self, query: Stream) -> LogicalStream:
-        """What has to be there, by the meaning of the query."""
-        points = [
-            ((row["k"], row["v"], row["t"]), row["t"], row["t"] + 1)
-            for rows in self._a()
-            for row in rows.to_pylist()
+    def corrections(self, number: int) -> list[dict[str, Any]]:
+        """What is handed in for `a`, by how often it was: a row that was missing, two wrong ones.
+
+        They name rows of the first file by what no other row has.
+        """
+        first = self._a()[0].to_pylist()
+        wrong, other = first[2 * number], first[2 * number + 1]
+        return [
+            {"insert": {"k": number % 6, "v": 20_000 + number}, "start": 3 * number},
+            {"delete": {"v": wrong["v"]}, "start": wrong["t"]},
+            {
+                "replace": {"v": other["v"]},
+                "with": {"v": 30_000 + number},
+                "start": other["t"],
+            },
         ]
+
+    def answer(self, query: Stream, corrected: int = 0) -> LogicalStream:
+        """What has to be there, by the meaning of the query, after so many corrections."""
+        every = [row for each in self._a() for row in each.to_pylist()]
+        for number in range(corrected):
+            first = self._a()[0].to_pylist()
+            wrong, other = first[2 * number], first[2 * number + 1]
+            every.remove(wrong)
+            every[every.index(other)] = {**other, "v": 30_000 + number}
+            every.append({"k": number % 6, "v": 20_000 + number, "t": 3 * number})
+        points = [((row["k"], row["v"], row["t"]), row["t"], row["t"] + 1) for row in every]
         given = {"a": LogicalStream.of(points), "b": LogicalStream.of_batches(self._b())}
         used = {name: given[name] for name in query.sources}
         return meaning(query.node, used)
