@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from anabranch.model.logical import LogicalStream
     from anabranch.model.time import FOREVER, Duration
     from anabranch.runtime.archive.estimate import estimate_revision
-    from anabranch.runtime.archive.summary import ArchiveSummary, summarize
+    from anabranch.runtime.archive.summarizing import summarize
+    from anabranch.runtime.archive.summary import ArchiveSummary
     from anabranch.runtime.sinks.message_sink import Messages
     from anabranch.runtime.sources.spec import ARRIVAL
     from anabranch.userops.bases import (
@@ -108,7 +109,8 @@ _MODULES = {
     "anabranch.model.files.stream_file": ("read_batches", "write_stream"),
     "anabranch.model.time": ("FOREVER", "Duration"),
     "anabranch.runtime.archive.estimate": ("estimate_revision",),
-    "anabranch.runtime.archive.summary": ("ArchiveSummary", "summarize"),
+    "anabranch.runtime.archive.summarizing": ("summarize",),
+    "anabranch.runtime.archive.summary": ("ArchiveSummary",),
     "anabranch.runtime.sinks.message_sink": ("Messages",),
     "anabranch.runtime.sources.spec": ("ARRIVAL",),
     "anabranch.userops.bases": (

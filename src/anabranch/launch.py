@@ -25,6 +25,7 @@ from anabranch.windowed import Span
 
 if TYPE_CHECKING:
     from anabranch.runtime.query.start import Work
+    from anabranch.runtime.revisions.estimator import RevisionEstimator
 
 
 @final
@@ -49,6 +50,7 @@ def start_planned(
     changed: bool = False,
     revisions: RevisionResponse = "emit",
     replay: ReplayChoice = "auto",
+    estimate: Span | None = None,
     caller: str = "start",
     asked: Sequence[AskedQuery] = (),
     plan_all: PlanAll = plan_queries,
@@ -60,7 +62,10 @@ def start_planned(
     for query in planned.queries:
         say(query.notes)
     planned.refuse(allow_unbounded=allow_unbounded, emits_revisions=revisions == "emit")
-    refuse_without_revisions(caller, planned.promises, revisions=revisions, replay=replay)
+    refuse_without_revisions(
+        caller, planned.promises, revisions=revisions, replay=replay, estimate=estimate
+    )
+    estimator = None if estimate is None else estimator_of(planned, estimate)
     runs = start_query(
         host.spark,
         _work(host, planned),
@@ -73,6 +78,7 @@ def start_planned(
         changed=changed,
         revisions=revisions,
         replay=replay,
+        estimator=estimator,
     )
     found = [
         host.runs.add(run, output.name, query.shared, output.uses, reads)
@@ -80,6 +86,30 @@ def start_planned(
     ]
     if asked:
         let_change(host, found, planned, asked, plan_all, allow_unbounded=allow_unbounded)
+    return found
+
+
+def estimator_of(planned: PlannedQueries, bucket: Span) -> RevisionEstimator:
+    """What estimates the corrections of a query, with buckets of a duration.
+
+    Raises:
+        PlanError: Its answers cannot be estimated, or nothing is ever missing that would have to.
+    """
+    from anabranch.runtime.revisions.estimator import RevisionEstimator
+
+    [query] = planned.queries
+    width = int(query.clock.duration(bucket))
+    found = RevisionEstimator.of(planned.workers, width)
+    archives = {each.name: each.archive for each in planned.files}
+    archives |= {each.name: each.archive for each in planned.frames.values()}
+    archive = archives.get(found.asked.source)
+    if archive is None or (archive.keep_age is None and archive.keep_rows is None):
+        raise PlanError(
+            "estimate has no meaning for a source that keeps all its rows",
+            where=f"start(...): source '{found.asked.source}' has no KEEP",
+            hint="leave estimate out, or declare for how long rows stay: KEEP 30 DAYS "
+            "(keep='30 days')",
+        )
     return found
 
 

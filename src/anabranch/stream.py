@@ -123,6 +123,7 @@ class Stream(FrameMethods):
         plan: PlanChoice = "optimized",
         revisions: RevisionResponse = "emit",
         replay: ReplayChoice = "auto",
+        estimate: Span | None = None,
     ) -> Run:
         """Run the query on Spark.
 
@@ -149,6 +150,9 @@ class Stream(FrameMethods):
             replay: What is read again from the archive to correct final results. `RA`: everything;
                 `RM`: what the lineage of the results names; `RW`: what windows and lifetimes of the
                 plan reach; `auto` chooses by cost.
+            estimate: Of corrections whose input is older than what the archive keeps (`keep`), note
+                between which bounds the answers are before and after them, from counts and sums
+                per bucket of this duration. None: they are in quarantine without.
         """
         check_run(
             "start",
@@ -163,6 +167,7 @@ class Stream(FrameMethods):
             plan=plan,
             revisions=revisions,
             replay=replay,
+            estimate=estimate,
         )
         make_sink, beside = choose_sink(to, foreach)
         home = beside if checkpoint is None else str(checkpoint)
@@ -176,6 +181,7 @@ class Stream(FrameMethods):
             allow_unbounded=allow_unbounded,
             revisions=revisions,
             replay=replay,
+            estimate=estimate,
             asked=[self],
             plan_all=lambda asked: plan_queries(asked, emit=emit, plan=plan, checkpoint=home),
         )

@@ -56,11 +56,15 @@ _LOCAL: Final = "leave it out, or use --engine spark: the local engine reads the
 RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "run": (
         Rule(
-            ("follow", "every", "changed", "checkpoint", "trigger", "shards", "metrics_port"),
+            (
+                *("follow", "every", "changed", "checkpoint", "trigger", "shards"),
+                *("metrics_port", "estimate"),
+            ),
             lambda params: params["engine"] != "local",
             "with --engine local",
             _LOCAL,
         ),
+        not_with("--all", "every", "estimate"),
         Rule(
             ("follow",),
             lambda params: params["first"] is None and params["until"] is None,

@@ -91,6 +91,14 @@ def run(
             "their lineage names), 'RW' (what the windows of the plan reach), or 'auto'."
         ),
     ] = "auto",
+    estimate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Estimate corrections whose input the archive no longer has, with bounds, from "
+            "counts and sums per bucket of this duration; `anabranch revisions` lists them.",
+        ),
+    ] = None,
     first: Annotated[
         str | None,
         typer.Option(
@@ -133,6 +141,7 @@ def run(
     flags: dict[str, Any] = {"--to": to, "--emit": emit, "--checkpoint": checkpoint}
     flags |= {"--trigger": trigger, "--shards": shards, "--metrics-port": metrics_port}
     flags |= {"--plan": plan, "--revisions": revisions, "--replay": replay}
+    flags |= {"--estimate": estimate}
     check_flags(flags)
     # A target that cannot be written to is refused before anything starts.
     if every:
@@ -170,7 +179,7 @@ def run(
         if every:
             runs = own.start_all(queries, to, changed=changed, **options)
         else:
-            runs = [queries[0].start(to, **options)]
+            runs = [queries[0].start(to, estimate=estimate, **options)]
         clock = clock_of(queries[0].node)
         shown = shown_target(to)
         with announced(runs[0], script=file, to=shown, clock=clock) as announcement:

@@ -60,8 +60,9 @@ def archive(
         return
     from anabranch.model.time import FOREVER
     from anabranch.runtime.archive.finding import archives_at
+    from anabranch.runtime.revisions.archived_sources import readable
 
-    found = archives_at(path)
+    found = readable(archives_at(path), path)
     for each in found if cut else ():
         old = each.stats()
         each.cut(FOREVER if old.promised == FOREVER else old.promised)

@@ -27,8 +27,10 @@ def revisions(
     These are rows that came late to sources with LATE REVISE, and corrections that were handed in
     with `anabranch revise`. The state is received, planned (the input to be replayed is known),
     computed (the changes wait for a batch) or committed (they are in the output); direct, where
-    nothing was settled yet; ignored or archived, where the query was started that way; or
-    quarantined, with the reason.
+    nothing was settled yet; ignored or archived, where the query was started that way;
+    quarantined, with the reason; or estimated, where the input to be replayed is gone and the
+    query was started with --estimate: then the answers before and after are told, and between
+    which bounds they surely are.
 
     \b
     $ anabranch revisions out.jsonl
@@ -67,8 +69,26 @@ def revisions(
             what = f"correction {each.id}" if each.line is None else f"line {each.line} of "
             what += "" if each.line is None else f"submission {each.handed_in[0]}"
             typer.echo(f"{what}: {each.reason}")
+            _show_estimates(each)
             if each.text:
                 typer.echo(f"  {each.text}")
+
+
+def _show_estimates(note: CorrectionNote) -> None:
+    """`IBM [60, 70): 74.2 (73.5 to 75.0) -> 71.0 (70.1 to 71.9)`, a line per answer."""
+    for each in note.estimates:
+        group = " ".join(map(str, each.group))
+        answers = f"{_bounded(each.before)} -> {_bounded(each.after)}"
+        typer.echo(f"  {group} [{each.start}, {each.end}): {answers}".replace("   [", "  ["))
+    if note.estimated > len(note.estimates):
+        typer.echo(f"  and {note.estimated - len(note.estimates):,} answers with narrower bounds")
+
+
+def _bounded(estimate: tuple[float, float, float] | None) -> str:
+    if estimate is None:
+        return "nothing"
+    value, low, high = estimate
+    return f"{value:.6g} ({low:.6g} to {high:.6g})"
 
 
 def _span(span: tuple[object, object]) -> str:

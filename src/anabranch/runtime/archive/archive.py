@@ -15,6 +15,7 @@ from anabranch.model.record import plain
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time, subtract_saturating
 from anabranch.runtime.archive.bucket import read_bucket
 from anabranch.runtime.archive.corrections import Correction, CorrectionLog
+from anabranch.runtime.archive.cut_summary import CutSummaries
 from anabranch.runtime.archive.narrowing import Wanted, having, narrowed, narrowing
 from anabranch.runtime.archive.stats import ArchiveStats
 from anabranch.runtime.sources.archived.about import (
@@ -49,6 +50,7 @@ class Archive:
         """
         self.folder = folder
         self.index = ArchiveIndex(folder.child(INDEX))
+        self.summaries = CutSummaries(folder)
         self._corrected = CorrectionLog(folder)
         self._source = source
         self._spec = spec
@@ -170,6 +172,9 @@ class Archive:
             gone = [piece for piece in entry.pieces if cut.has(entry.batch, piece)]
             kept = tuple(piece for piece in entry.pieces if piece not in gone)
             entry = replace(entry, pieces=kept)
+            about = self.summaries.about()
+            if about is not None:
+                self.summaries.keep_late(entry.batch, self._rows_of(gone, about.columns))
             self._remove(gone)
         self.index.add(entry)
 
@@ -283,8 +288,9 @@ class Archive:
     def cut(self, now: Time) -> Time:
         """Drop the pieces that need not be kept, and return `oldest`.
 
-        What is dropped is written down first, then copies are removed, then the index forgets
-        them: after a crash nobody looks for a file that is gone, and the next cut goes on.
+        What is dropped is summed up first, where that was asked for, and written down. Then copies
+        are removed, then the index forgets them: after a crash nobody looks for a file that is
+        gone, and the next cut goes on.
 
         Args:
             now: What counts as now for the age of rows, in chronons of the stream. Forever is no
@@ -300,6 +306,9 @@ class Archive:
         if new == old and old.swept:
             return Time(old.oldest)
         gone = [piece for _, piece in self.index.gone(old, new)]
+        about = self.summaries.about()
+        if about is not None and gone:
+            self.summaries.keep_cut(old, self._rows_of(gone, about.columns))
         self.index.set_cut(replace(new, swept=False))
         self._remove(gone)
         if not old.swept:
@@ -328,6 +337,10 @@ class Archive:
             is_bucket = name.startswith("part-") and batch.isdigit()
             if is_bucket and int(batch) <= newest and name not in named:
                 self.folder.remove(name)
+
+    def _rows_of(self, pieces: Sequence[Piece], columns: Sequence[str]) -> Iterator[EventBatch]:
+        for piece in pieces:
+            yield from self.read_piece(piece, columns=columns)
 
     def _remove(self, pieces: Sequence[Piece]) -> None:
         for piece in pieces:

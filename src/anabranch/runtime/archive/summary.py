@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -21,13 +21,11 @@ import pyarrow.parquet as pq
 
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.batch import EventBatch
-from anabranch.runtime.archive.archive import Archive
-from anabranch.runtime.store.folder import Folder
 
 BUCKET: Final = "bucket"
 ROWS: Final = "rows"
 _NOTE: Final = b"anabranch.summary"
-_ROUNDING: Final = 64 * float(np.finfo(np.float64).eps)
+ROUNDING: Final = 64 * float(np.finfo(np.float64).eps)
 """Arrow adds in pairs: a sum of up to 2^64 values is off by at most so much of their sizes."""
 
 
@@ -53,11 +51,11 @@ class SummaryBucket:
     @property
     def rounding(self) -> float:
         """By how much the sum may be off."""
-        return _ROUNDING * self.rows * max(abs(self.low), abs(self.high))
+        return ROUNDING * self.rows * max(abs(self.low), abs(self.high))
 
     def without(self, value: float) -> SummaryBucket:
         """The bucket less one row; the bounds of the others stay as they are."""
-        return SummaryBucket(self.start, self.rows - 1, self.total - value, self.low, self.high)
+        return replace(self, rows=self.rows - 1, total=self.total - value)
 
 
 @final
@@ -68,7 +66,7 @@ class ArchiveSummary:
     Attributes:
         table: The columns of the group, `bucket`, `rows`, `sum`, `min`, `max`.
         by: The columns of the group.
-        column: The column that was added up.
+        column: The column that was added up; empty where rows were counted only.
         width: How long a bucket is, in chronons.
     """
 
@@ -142,38 +140,9 @@ class ArchiveSummary:
         )
 
 
-def summarize(
-    archive: str | Path, *, by: Sequence[str] = (), column: str, bucket: Any
-) -> ArchiveSummary:
-    """The summary of an archive with copied rows (`ARCHIVE 'path'`).
-
-    Args:
-        archive: Its folder.
-        by: The columns that queries group by.
-        column: The column that they add up.
-        bucket: How long a bucket is: a duration. Windows whose size and slide are multiples of it
-            are estimated without an error.
-
-    Raises:
-        PlanError: There is no such column, or it is not of numbers.
-        StreamError: There is no archive, or its rows hold for longer than an instant.
-    """
-    found = Archive(Folder.at(str(archive)), None)
-    width = found.about().clock.duration(bucket)
-    names = [*dict.fromkeys([*by, column])]
-    missing = [name for name in names if name not in found.about().payload.names]
-    if missing:
-        raise PlanError(
-            f"the archive has no column '{missing[0]}'",
-            where=str(archive),
-            hint=f"it has the columns {', '.join(found.about().payload.names)}",
-        )
-    return ArchiveSummary.of(found.read(columns=names), by=by, column=column, width=int(width))
-
-
 def _bucketed(batch: EventBatch, by: Sequence[str], column: str, width: int) -> pa.Table:
     """One row per row, in the form of a summary."""
-    values = batch.payload.column(column)
+    values = batch.payload.column(column) if column else pa.array(np.zeros(len(batch)))
     if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
         raise PlanError(
             f"column '{column}' is not a number", hint="sum up a column of integers or floats"

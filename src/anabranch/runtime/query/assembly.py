@@ -23,7 +23,7 @@ from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.sinks.sinks import Begin, Sink
 from anabranch.runtime.sources.files.planned_batch import copy_names
 from anabranch.runtime.sources.spec import FileSource
-from anabranch.runtime.spark.session import driver_limits
+from anabranch.runtime.spark.session import REPLAY_POOL, driver_limits, in_pool
 from anabranch.runtime.spark.stages import chain_stages, observed
 from anabranch.runtime.store.control import Control, ControlFolder, source_clocks
 from anabranch.runtime.store.folder import Folder
@@ -104,7 +104,7 @@ class Assembly:
                 run=partial(_run_planned, spark, work, opened.shards),
             )
             reviser = start_reviser(
-                opened, job, archives, work.nodes, paths, work.replay, run_large
+                opened, job, archives, work.nodes, paths, work.replay, run_large, work.estimator
             )
         file_job = file_job_of(work, files, job, opened, opened.control)
         results = parcels_of(spark, work, file_job, job, opened)
@@ -181,7 +181,8 @@ def _run_planned(
     try:
         assembly = Assembly(spark, opened, available_now=True)
         outputs = [assembly.open_output(own, n, sink) for n, sink in enumerate(sinks)]
-        execution = Execution(spark, assembly.assembled(own, outputs), assembly)
+        with in_pool(spark, REPLAY_POOL):
+            execution = Execution(spark, assembly.assembled(own, outputs), assembly)
     except BaseException:
         opened.close()
         raise

@@ -130,6 +130,13 @@ RUN_OPTIONS: Final = table_of(
         flag="--replay",
     ),
     Option(
+        name="estimate",
+        kind=DURATION,
+        applies_to=frozenset({"start"}),
+        flag="--estimate",
+        local=False,
+    ),
+    Option(
         name="changed",
         kind=FLAG,
         default=False,
@@ -190,14 +197,19 @@ def check_run(caller: str, **given: Any) -> None:
 
 
 def refuse_without_revisions(
-    caller: str, promises: Iterable[Promise], *, revisions: str, replay: str
+    caller: str,
+    promises: Iterable[Promise],
+    *,
+    revisions: str,
+    replay: str,
+    estimate: Any = None,
 ) -> None:
     """Refuse options about revisions that mean nothing for the sources of a query.
 
     Raises:
         PlanError: No source of the query has revisions, or they replay nothing.
     """
-    given = {"revisions": revisions, "replay": replay}
+    given = {"revisions": revisions, "replay": replay, "estimate": estimate}
     odd = [name for name, value in given.items() if value != RUN_OPTIONS[name].default]
     where = f"{caller}(...)"
     if odd and all(promise.late != "revise" for promise in promises):
@@ -206,11 +218,12 @@ def refuse_without_revisions(
             where=f"{where}: no source of the query is declared LATE REVISE",
             hint=f"leave {odd[0]} out, or declare a source with LATE REVISE (late='revise')",
         )
-    if "replay" in odd and revisions != "emit":
+    idle = [name for name in odd if name != "revisions"]
+    if idle and revisions != "emit":
         raise PlanError(
-            f"replay has no meaning with revisions='{revisions}'",
+            f"{idle[0]} has no meaning with revisions='{revisions}'",
             where=where,
-            hint="leave replay out, or set revisions='emit': only then results are corrected",
+            hint=f"leave {idle[0]} out, or set revisions='emit': only then results are corrected",
         )
 
 

@@ -19,6 +19,7 @@ from anabranch.runtime.revisions.archived_sources import (
     ArchivedSources,
     StoredFiles,
 )
+from anabranch.runtime.revisions.estimator import RevisionEstimator
 from anabranch.runtime.revisions.large_replay import RunLarge
 from anabranch.runtime.revisions.lineage import LineageFolder
 from anabranch.runtime.revisions.replayer import Replayer
@@ -111,10 +112,14 @@ def start_reviser(
     tables: Mapping[str, str],
     replay: ReplayChoice,
     run_large: RunLarge | None = None,
+    estimator: RevisionEstimator | None = None,
 ) -> Reviser:
     """Begin to correct the past of a query; `run_large` is for replays of many rows."""
     past = job.past
     assert past is not None
+    if estimator is not None:
+        archive = archives[estimator.asked.source]
+        archive.summaries.declare(estimator.about, archive.index.cut())
     replayer = Replayer.of(
         nodes,
         tables=frozenset(tables_of(job.plan)),
@@ -138,6 +143,7 @@ def start_reviser(
         lineage=LineageFolder(Folder.at(past.folder).child("lineage"), replayer.nodes)
         if past.lineage
         else None,
+        estimator=estimator,
     )
     return Reviser(query)
 

@@ -20,6 +20,7 @@ from anabranch.runtime.query.run import Execution, Run
 from anabranch.runtime.query.switching import work_in_force
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.query.work import Work, all_files, file_job_of, job_of, parcels_of
+from anabranch.runtime.revisions.estimator import RevisionEstimator
 from anabranch.runtime.sinks.sinks import Sink
 from anabranch.runtime.spark.stages import chain_stages
 from anabranch.runtime.store.folder import Folder
@@ -41,6 +42,7 @@ def start_query(
     reshard: bool = False,
     revisions: RevisionResponse = "emit",
     replay: ReplayChoice = "auto",
+    estimator: RevisionEstimator | None = None,
 ) -> list[Run]:
     """Start a query of Spark, and with it as many queries as the plan has outputs.
 
@@ -57,8 +59,9 @@ def start_query(
         reshard: A query that has another number of shards gets this one.
         revisions: What revisions of its sources lead to.
         replay: What is read again for them.
+        estimator: Estimates those whose input is gone.
     """
-    work = replace(work, revisions=revisions, replay=replay)
+    work = replace(work, revisions=revisions, replay=replay, estimator=estimator)
     work = work_in_force(checkpoint, work)
     streaming = tuple(frame.name for frame in work.frames if frame.frame.isStreaming)
     opened = Checkpoint(

@@ -16,6 +16,7 @@ from anabranch.optimizer.origins import telling_columns
 from anabranch.optimizer.statistics import UNKNOWN, PlanStatistics
 from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
+from anabranch.runtime.revisions.estimator import RevisionEstimator
 from anabranch.runtime.sources.spec import FileSource, Promise
 from anabranch.runtime.spark.file_source import read_files
 from anabranch.runtime.spark.frame_source import FrameSource, as_files, send_frame
@@ -43,6 +44,7 @@ class Work:
         older: The stages of a query that began before its state told its shard.
         revisions: What revisions of its sources lead to.
         replay: What is read again for them.
+        estimator: Estimates corrections whose input is gone.
         priced: How its sources were expected to be when the plan was chosen.
     """
 
@@ -59,6 +61,7 @@ class Work:
     older: Callable[[], PhysicalPlan] | None = None
     revisions: RevisionResponse = "emit"
     replay: ReplayChoice = "auto"
+    estimator: RevisionEstimator | None = None
     priced: PlanStatistics = UNKNOWN
 
     @property

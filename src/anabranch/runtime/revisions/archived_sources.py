@@ -8,7 +8,7 @@ writes that down when it starts, in `revisions/sources.json`.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final, final
@@ -20,10 +20,12 @@ from anabranch.errors import PlanError
 from anabranch.model.record import OMITTED, plain, record
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.finding import ARCHIVES
+from anabranch.runtime.sources.files.log_home import checkpoint_paths
 from anabranch.runtime.sources.spec import FileForm, FileSource, Promise, Shape
 from anabranch.runtime.store.folder import Folder
 
 _FILE: Final = "sources.json"
+_REVISIONS: Final = "revisions"
 _HINT: Final = "start the query again: it rewrites the file"
 
 
@@ -167,3 +169,20 @@ def _text(schema: pa.Schema) -> str:
 
 def _schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def readable(archives: Sequence[Archive], path: str) -> list[Archive]:
+    """The archives of a query, which know the files that they refer to.
+
+    Args:
+        archives: What `archives_at` has found.
+        path: There: at an archive itself nothing is known of its source.
+    """
+    for checkpoint in checkpoint_paths(path):
+        if Folder.at(checkpoint).child(_REVISIONS).read_json(_FILE) is not None:
+            sources = ArchivedSources.read(f"{checkpoint}/{_REVISIONS}").sources
+            named = [(each.about().source, each) for each in archives]
+            return [
+                sources[name].open(checkpoint) if name in sources else each for name, each in named
+            ]
+    return list(archives)

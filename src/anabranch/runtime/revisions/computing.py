@@ -12,12 +12,19 @@ from anabranch.kernels.contract.command import REVISE, Command
 from anabranch.model.batch import EventBatch
 from anabranch.model.revision import clipped_changes, snapshot_changes
 from anabranch.model.time import Time
+from anabranch.runtime.archive.windowed_estimate import EstimatedAnswer
 from anabranch.runtime.revisions import large_replay
 from anabranch.runtime.revisions.correction_book import CorrectionBook
 from anabranch.runtime.revisions.corrections import with_entered
+from anabranch.runtime.revisions.estimator import widest
 from anabranch.runtime.revisions.large_replay import LargeReplay, past_splits, rows_in_reach
-from anabranch.runtime.revisions.records import CorrectionRecord, EmittedStep
-from anabranch.runtime.revisions.replayer import Reach, refuse_cut, refuse_missing
+from anabranch.runtime.revisions.records import CorrectionRecord, CorrectionStatus, EmittedStep
+from anabranch.runtime.revisions.replayer import (
+    Reach,
+    missing_inputs,
+    refuse_cut,
+    refuse_missing,
+)
 from anabranch.runtime.revisions.revised_query import RevisedQuery
 from anabranch.runtime.revisions.stored_past import StoredPast
 from anabranch.runtime.store.phases import reached
@@ -38,7 +45,7 @@ class RevisionComputer:
         query = self._query
         with self._book.changed:
             correction = self._book[number]
-            if correction.status == "quarantined":
+            if correction.is_set_aside:
                 return
         changes = query.late_rows(correction.source, correction.batch)
         past = query.past(batch)
@@ -56,12 +63,8 @@ class RevisionComputer:
             else:
                 outputs = query.replayer.replay(past, correction.source, changes, reach, earlier)
         except AnabranchError as problem:
-            with self._book.changed:
-                reason = str(problem)
-                correction = self._book[number]
-                self._book.write(
-                    replace(correction, status="quarantined", done=int(last), reason=reason)
-                )
+            is_gone = bool(missing_inputs(past, reach))
+            self._set_aside(number, changes, last, str(problem), is_gone=is_gone)
             return
         with self._book.changed:
             # An earlier step may have been committed since.
@@ -87,6 +90,29 @@ class RevisionComputer:
             if any(numbers):
                 query.control.put(Command(verb=REVISE, value=step.serial))
                 reached("revision handed in", correction.id)
+
+    def _set_aside(
+        self, number: int, changes: EventBatch, last: Time, reason: str, *, is_gone: bool
+    ) -> None:
+        """Note that a correction cannot be replayed, with estimates where there are some."""
+        query, correction = self._query, self._book[number]
+        found: list[EstimatedAnswer] = []
+        status: CorrectionStatus = "quarantined"
+        if query.estimator is not None and is_gone:
+            archive = query.archives[correction.source]
+            found = query.estimator.estimates(archive, changes, correction.batch, correction.bound)
+            status = "estimated"
+        with self._book.changed:
+            correction = replace(
+                self._book[number],
+                status=status,
+                done=int(last),
+                reason=reason,
+                estimated=len(found),
+                error=max((each.bound for each in found), default=0.0),
+                estimates=widest(found),
+            )
+            self._book.write(correction)
 
     def _is_large(self, reach: Reach, batch: int) -> bool:
         query = self._query

@@ -28,6 +28,26 @@ class ChangedOutput:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateNote:
+    """An answer before and after a correction: estimate, and between which bounds it surely is.
+
+    Attributes:
+        group: The values of its group.
+        start: From which instant on it holds.
+        end: Until when.
+        before: Without the correction: estimate, least and greatest value; None: there is none.
+        after: With the correction.
+    """
+
+    group: tuple[object, ...]
+    start: object
+    end: object
+    before: tuple[float, float, float] | None
+    after: tuple[float, float, float] | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectionNote:
     """A correction, as `anabranch revisions` tells of it.
 
@@ -43,13 +63,16 @@ class CorrectionNote:
         span: The instants of the source that it changes.
         batch: The batch that brought it; None while it waits for one.
         state: `received`, `planned`, `computed`, `committed`, `ignored`, `archived`, `quarantined`;
-            `direct` where nothing was settled that it changes.
+            `estimated`; `direct` where nothing was settled that it changes.
         strategy: How the input to be replayed was found.
         needed: Per source, the instants of input that were replayed.
         replayed: How many rows of input that were.
         changed: Per output, what changed.
         seconds: How long the replay took.
-        reason: Why it is in quarantine.
+        reason: Why it is in quarantine, or was estimated.
+        estimated: How many answers were estimated, because the input to be replayed is gone.
+        error: By how much the estimates are off at most.
+        estimates: Those answers; of very many the ones with the widest bounds.
         line: The line that is in quarantine.
         text: What it says.
     """
@@ -68,6 +91,9 @@ class CorrectionNote:
     changed: tuple[ChangedOutput, ...] = ()
     seconds: float = 0.0
     reason: str = field(default="", metadata=OMITTED)
+    estimated: int = field(default=0, metadata=OMITTED)
+    error: float = field(default=0.0, metadata=OMITTED)
+    estimates: tuple[EstimateNote, ...] = field(default=(), metadata=OMITTED)
     line: int | None = field(default=None, metadata=OMITTED)
     text: str = field(default="", metadata=OMITTED)
 
@@ -127,6 +153,18 @@ def _of_record(
         ),
         seconds=round(sum(step.seconds for step in steps), 4),
         reason=record.reason,
+        estimated=record.estimated,
+        error=record.error,
+        estimates=tuple(
+            EstimateNote(
+                group=each.group,
+                start=_time(each.start, clock),
+                end=_time(each.end, clock),
+                before=each.before,
+                after=each.after,
+            )
+            for each in record.estimates
+        ),
     )
 
 

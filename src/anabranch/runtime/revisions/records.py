@@ -18,18 +18,27 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.record import OMITTED, plain, record
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time
+from anabranch.runtime.archive.windowed_estimate import EstimatedAnswer
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.state_store import arrow_file
 
 CorrectionStatus: TypeAlias = Literal[
-    "received", "planned", "computed", "committed", "ignored", "archived", "quarantined"
+    "received",
+    "planned",
+    "computed",
+    "committed",
+    "ignored",
+    "archived",
+    "quarantined",
+    "estimated",
 ]
 """How far it has come.
 
 `received`: late rows came, or more of what they change may be settled. `planned`: it is known what
 has to be replayed. `computed`: what changes is known, and waits for a batch. `committed`: it is in
 the output. `ignored` and `archived`: the query was started that way. `quarantined`: it cannot be
-replayed; nothing else is lost.
+replayed; nothing else is lost. `estimated`: it cannot be replayed, but it is known within bounds
+what it would change.
 """
 
 _HINT: Final = "the checkpoint is damaged: restore it, or start with a new one"
@@ -89,7 +98,10 @@ class CorrectionRecord:
         done: Answers before this instant have been computed.
         emissions: The steps so far.
         known_at: When they came, in microseconds since 1970.
-        reason: Why it is in quarantine.
+        reason: Why it is in quarantine, or estimated only.
+        estimated: How many answers were estimated.
+        error: By how much the estimates are off at most.
+        estimates: Those answers; of very many the ones with the widest bounds.
     """
 
     id: int
@@ -104,6 +116,9 @@ class CorrectionRecord:
     emissions: tuple[EmittedStep, ...] = ()
     known_at: int = 0
     reason: str = field(default="", metadata=OMITTED)
+    estimated: int = field(default=0, metadata=OMITTED)
+    error: float = field(default=0.0, metadata=OMITTED)
+    estimates: tuple[EstimatedAnswer, ...] = field(default=(), metadata=OMITTED)
 
     def is_below(self, batch: int) -> bool:
         """Whether it has no rows of its own, but what an exchange of state led to in a batch."""
@@ -117,7 +132,12 @@ class CorrectionRecord:
     @property
     def is_applied(self) -> bool:
         """Whether its rows are part of what later corrections are compared with."""
-        return self.status not in ("ignored", "quarantined")
+        return self.status != "ignored" and not self.is_set_aside
+
+    @property
+    def is_set_aside(self) -> bool:
+        """Whether the output stays as it is, because the input to be replayed is gone."""
+        return self.status in ("quarantined", "estimated")
 
 
 @final

@@ -242,24 +242,32 @@ def refuse_cut(past: Past, source: str) -> None:
         )
 
 
+def missing_inputs(past: Past, reach: Reach) -> list[str]:
+    """The sources whose archive begins later than what is needed."""
+    return [
+        name
+        for name, (first, last) in reach.needed.items()
+        if first < past.oldest(name) and last > first
+    ]
+
+
 def refuse_missing(past: Past, reach: Reach, plan: PhysicalPlan) -> None:
     """Refuse a replay of input that is no longer there.
 
     Raises:
         StreamError: The archive of a source begins later than what is needed.
     """
-    for name, (first, last) in reach.needed.items():
-        oldest = past.oldest(name)
-        if first < oldest and last > first:
-            clock = plan.sources[name].clock
-            shown = str if clock is None else clock.format
-            raise StreamError(
-                "the archive no longer has what a revision needs",
-                where=f"source '{name}': needed [{shown(first)}, {shown(last)}), "
-                f"archived from {shown(oldest)} on",
-                hint="keep more of the source (KEEP), or correct the answers elsewhere; the "
-                "revision is in quarantine, and the query goes on without it",
-            )
+    for name in missing_inputs(past, reach):
+        first, last = reach.needed[name]
+        clock = plan.sources[name].clock
+        shown = str if clock is None else clock.format
+        raise StreamError(
+            "the archive no longer has what a revision needs",
+            where=f"source '{name}': needed [{shown(first)}, {shown(last)}), "
+            f"archived from {shown(past.oldest(name))} on",
+            hint="keep more of the source (KEEP), or correct the answers elsewhere; the "
+            "revision is in quarantine, and the query goes on without it",
+        )
 
 
 def _as_archived(

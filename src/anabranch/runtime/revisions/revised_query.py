@@ -13,6 +13,7 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.revision import snapshot_changes
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.arrived import WithheldFolder
+from anabranch.runtime.revisions.estimator import RevisionEstimator
 from anabranch.runtime.revisions.large_replay import RunLarge
 from anabranch.runtime.revisions.lineage import LineageFolder
 from anabranch.runtime.revisions.replayer import Replayer
@@ -40,6 +41,7 @@ class RevisedQuery:
         run_large: Runs a replay that is too large for the driver; None: there is no such way.
         next_batch: The batch that comes next.
         lineage: From which input its answers came, where that is noted.
+        estimator: Estimates corrections whose input is gone, where that was asked for.
     """
 
     folder: str
@@ -54,6 +56,7 @@ class RevisedQuery:
     run_large: RunLarge | None = None
     next_batch: int = 0
     lineage: LineageFolder | None = None
+    estimator: RevisionEstimator | None = None
 
     def past(self, upto: int) -> StoredPast:
         """What came up to a batch."""

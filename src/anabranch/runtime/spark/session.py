@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -29,6 +30,10 @@ _CLUSTER_SHARE: Final = {DRIVER_ROWS: 50_000, DRIVER_BYTES: 64 << 20, DRIVER_MS:
 """What a driver computes itself at the most: on a cluster it has to stay free for others."""
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+REPLAY_POOL: Final = "anabranch-replay"
+"""What replays run in, so that they take at most half of the cores while queries have work."""
+
+_POOL: Final = "spark.scheduler.pool"
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 _FAST: Final[Mapping[str, str]] = {
     # The default manager costs 60-80 ms per batch on a local disk.
@@ -37,6 +42,9 @@ _FAST: Final[Mapping[str, str]] = {
         ".FileSystemBasedCheckpointFileManager"
     ),
     "spark.python.unix.domain.socket.enabled": "true",
+    # Replays have a pool of their own, beside the batches of queries; in a pool first come is first
+    # served, as without pools.
+    "spark.scheduler.mode": "FAIR",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
@@ -72,6 +80,24 @@ def local_session(
         builder = builder.config(name, value)
     with quiet_start():
         return builder.getOrCreate()
+
+
+@contextmanager
+def in_pool(spark: SparkSession, pool: str) -> Iterator[None]:
+    """Start queries of this thread in a pool, where the session has several (FAIR)."""
+    try:
+        # None takes a property away, which its type does not tell.
+        context: Any = spark.sparkContext
+    except (AttributeError, NotImplementedError):
+        # A session on the other side of a connection shares out its cores by itself.
+        yield
+        return
+    before = context.getLocalProperty(_POOL)
+    context.setLocalProperty(_POOL, pool)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_POOL, before)
 
 
 def parallelism(spark: SparkSession) -> int:
