@@ -19,6 +19,7 @@ from anabranch.runtime.query.spark_replay import replay_on_spark
 from anabranch.runtime.query.switching import NextPlan, Switcher
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.query.work import Work, all_files, file_job_of, job_of, parcels_of
+from anabranch.runtime.revisions.copied_revisions import CopiedRevisions, merged_copies
 from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.sinks.sinks import Begin, Sink
 from anabranch.runtime.sources.files.planned_batch import copy_names
@@ -118,11 +119,23 @@ class Assembly:
         elif self._trigger is not None:
             writer = writer.trigger(processingTime=self._trigger)
         measured = self._measured(work)
+        brings = reviser or self._copied(work, files, sinks)
         writer = writer.foreachBatch(
-            committer(job, outputs, self.quarantine, reviser, self.switcher, share, measured)
+            committer(job, outputs, self.quarantine, brings, self.switcher, share, measured)
         )
         self.work, self.job, self.outputs, self.reviser = work, job, tuple(outputs), reviser
         return writer.start
+
+    def _copied(
+        self, work: Work, files: Sequence[FileSource], sinks: Sequence[Sink]
+    ) -> CopiedRevisions | None:
+        """The revisions of copies that the query merges, where its output has room for them."""
+        merge = merged_copies(work.nodes)
+        if merge is None or not all(sink.carries_revisions for sink in sinks):
+            return None
+        (source,) = files
+        control = ControlFolder(Folder.at(self.opened.control), merge_inputs(work.plan))
+        return CopiedRevisions(source.path, control, merge.policy.divergence)
 
     def _measured(self, work: Work) -> Measurements:
         """Measure what runs from now on, and note by what its plan was chosen when it began."""

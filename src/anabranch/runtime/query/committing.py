@@ -18,6 +18,7 @@ from anabranch.runtime.query.driver_share import DriverShare
 from anabranch.runtime.query.metrics import BatchMetrics, RunTotals, batch_metrics
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
 from anabranch.runtime.query.switching import Switcher
+from anabranch.runtime.revisions.copied_revisions import CopiedRevisions
 from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.sinks.sinks import ShardResult, Sink
 from anabranch.runtime.spark.stages import settle
@@ -74,7 +75,7 @@ def committer(
     job: Job,
     outputs: Sequence[Output],
     quarantine: Quarantine,
-    reviser: Reviser | None,
+    reviser: Reviser | CopiedRevisions | None,
     switcher: Switcher,
     share: DriverShare | None = None,
     measurements: Measurements | None = None,

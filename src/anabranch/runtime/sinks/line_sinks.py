@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final, final
+from typing import IO, ClassVar, Final, final
 
 import pyarrow as pa
 
@@ -55,6 +55,8 @@ class StreamFileSink(Sink):
     What a batch makes of the file is written down beside the checkpoint; a batch that comes
     again first cuts the file back to what it was.
     """
+
+    carries_revisions: ClassVar[bool] = True
 
     def __init__(self, path: str, sizes: Folder) -> None:
         """Write to this file; `sizes` remembers how long it was after each batch."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import pyarrow as pa
 
@@ -102,6 +102,8 @@ class Sink(ABC):
 
     delivery: Delivery = "ship"
     out: str = ""
+    carries_revisions: ClassVar[bool] = False
+    """Whether revisions may come though nobody said so when it was opened."""
 
     @abstractmethod
     def open(self, begin: Begin) -> None:
@@ -159,6 +161,7 @@ class LogSink(Sink):
     """A log folder: workers write files, the driver lists them."""
 
     delivery: Delivery = "log"
+    carries_revisions: ClassVar[bool] = True
 
     def __init__(self, path: str) -> None:
         """Write to this folder."""
@@ -231,6 +234,8 @@ class NothingSink(Sink):
 @final
 class MemorySink(Sink):
     """The elements in this process."""
+
+    carries_revisions: ClassVar[bool] = True
 
     def __init__(self) -> None:
         """Start with nothing."""

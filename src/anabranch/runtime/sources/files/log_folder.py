@@ -175,9 +175,10 @@ class LogFolder:
         content = self._log.read_json(ABOUT)
         return None if content is None else log_about(content, f"{self.path}/{LOG}/{ABOUT}")
 
-    def entries(self) -> list[LogEntry]:
-        """What is committed, in order, behind the base if there is one."""
-        found = [self._entry(number) for number in self._batches()]
+    def entries(self, after: int | None = None) -> list[LogEntry]:
+        """What is committed, in order, behind the base if there is one, and behind a batch."""
+        numbers = [each for each in self._batches() if after is None or each > after]
+        found = [self._entry(number) for number in numbers]
         return [entry for entry in found if entry is not None]
 
     def revisions(self, known: int | None = None) -> list[LogRevision]:
