@@ -58,6 +58,7 @@ THRESHOLDS: Final[tuple[str, ...]] = (
     "runtime.query.tables.BROADCAST_UP_TO_BYTES",
     "runtime.revisions.large_replay.REPLAY_ON_SPARK_FROM_ROWS",
     "runtime.revisions.lineage.FILES_PER_LEVEL",
+    "runtime.archive.cut_summary.MERGE_FROM_FILES",
 )
 """Module and name; each module says what its number decides."""
 

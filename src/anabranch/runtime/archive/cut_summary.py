@@ -164,12 +164,13 @@ class CutSummaries:
             self.folder.write(name, arrow_file(rows))
 
     def _merge(self, cut: ArchiveCut) -> None:
-        names = self._names(cut)
-        if len(names) < MERGE_FROM_FILES:
+        names, target = self._names(cut), f"{_MERGED}{_name_of(cut)}"
+        # A cut that is repeated after a crash has merged them already.
+        if len(names) < MERGE_FROM_FILES or target in names:
             return
         merged = self._summed(self._tables(names))
         if merged is not None:
-            self._write(f"{_MERGED}{_name_of(cut)}", merged.table, names)
+            self._write(target, merged.table, names)
             for name in names:
                 self.folder.remove(name)
 
