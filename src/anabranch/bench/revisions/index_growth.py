@@ -45,21 +45,21 @@ def index_growth(lab: RevisionLab) -> tuple[float, float]:
     Planning is all that the driver does about the rows of a batch before and after Spark: it finds
     what came, writes the plan of the batch down, hands out its parts, forgets old plans, and adds
     the batch to the archive of the source. Means count, for one batch in 32 also merges a part of
-    the index, and one in 256 more of it. They are taken on the disk and in memory, and the greater
-    growth of both counts: to create a file may take a disk so long that nothing else matters.
+    the index, and one in 256 more of it.
+
+    The figure is measured in memory. On a disk the same calls take from 0.1 to 0.5 ms per file,
+    depending on where the file system has put a folder, which says nothing about its content: that
+    is reported beside it.
     """
-    growth: list[float] = []
-    bytes_per_million = 0.0
+    grown: dict[str, tuple[float, float]] = {}
     for where, folder in (("disk", str(lab.root)), ("memory", _MEMORY)):
-        if not os.access(folder, os.W_OK):
-            continue
-        root = Path(tempfile.mkdtemp(dir=folder))
-        try:
-            grown, bytes_per_million = _grown(lab, root, where)
-        finally:
-            shutil.rmtree(root, ignore_errors=True)
-        growth.append(grown)
-    return max(growth), bytes_per_million
+        if os.access(folder, os.W_OK):
+            root = Path(tempfile.mkdtemp(dir=folder))
+            try:
+                grown[where] = _grown(lab, root, where)
+            finally:
+                shutil.rmtree(root, ignore_errors=True)
+    return grown.get("memory", grown["disk"])
 
 
 def _grown(lab: RevisionLab, root: Path, where: str) -> tuple[float, float]:

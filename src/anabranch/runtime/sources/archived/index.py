@@ -198,7 +198,8 @@ class ArchiveIndex:
 
         One look is enough: the newest entry is never merged, so no listing can miss it.
         """
-        return max((file.batches[1] for file in self._files()), default=-1)
+        found = map(index_file, self.folder.names())
+        return max((file.batches[1] for file in found if file is not None), default=-1)
 
     def cut(self) -> ArchiveCut:
         """What is gone."""
