@@ -31,7 +31,9 @@ class Findings:
 
 
 def check(
-    file: Annotated[str, typer.Argument(help="A stream file, or '-' for standard input.")],
+    file: Annotated[
+        str, typer.Argument(help="A file, a folder, a pattern, or '-' for standard input.")
+    ],
     limit: Annotated[
         int, typer.Option(min=1, help="The largest number of violations to show.")
     ] = 1,
@@ -51,13 +53,16 @@ def check(
     """
     with opened(file) as [source]:
         found = with_forms([source], lambda forms: _findings(source, forms[0], limit))
-    name = source.name
     for violation in found.violations:
-        shown = _as_json(file, found, violation) if as_json else _as_text(name, found, violation)
+        shown = (
+            _as_json(source, file, found, violation)
+            if as_json
+            else _as_text(source, found, violation)
+        )
         typer.echo(shown)
     if as_json and not found.violations:
         typer.echo(_summary_json(file, found))
-    typer.echo(_summary(name, found), err=True)
+    typer.echo(_summary(source, found), err=True)
     if found.violations:
         raise typer.Exit(1)
 
@@ -92,24 +97,26 @@ def _findings(source: InputFile, form: StreamForm, limit: int) -> Findings:
     return found
 
 
-def _as_text(name: str, found: Findings, violation: Violation) -> str:
+def _as_text(source: InputFile, found: Findings, violation: Violation) -> str:
     from anabranch.model.legality import show_violation
 
     element, promise = show_violation(violation, clock=found.form.clock).split("\n")
-    where = f"{name}, {found.form.unit} {violation.position}"
+    name, position = source.located(violation.position)
+    where = f"{name}, {found.form.unit} {position}"
     return f"{where}: {element}\n  {promise}"
 
 
-def _as_json(file: str, found: Findings, violation: Violation) -> str:
+def _as_json(source: InputFile, file: str, found: Findings, violation: Violation) -> str:
     from anabranch.model.elements import element_json
     from anabranch.model.revision import Revision
     from anabranch.model.revision_rules import revision_json
 
     element, clock = violation.element, found.form.clock
+    part, position = source.located(violation.position)
     content: dict[str, Any] = {
-        "file": file,
+        "file": part if source.begins else file,
         "legal": False,
-        found.form.unit: violation.position,
+        found.form.unit: position,
         "element": revision_json(element, clock=clock)
         if isinstance(element, Revision)
         else element_json(element, clock=clock),
@@ -136,11 +143,12 @@ def _summary_json(file: str, found: Findings) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-def _summary(name: str, found: Findings) -> str:
-
+def _summary(source: InputFile, found: Findings) -> str:
+    name = source.name
     if found.violations:
-        unit, first = found.form.unit, found.violations[0]
-        return f"{name}: not legal, see {unit} {first.position}"
+        part, position = source.located(found.violations[0].position)
+        of = f" of {part}" if source.begins else ""
+        return f"{name}: not legal, see {found.form.unit} {position}{of}"
     counts = f"{found.inserts:,} inserts, {found.adjusts:,} adjusts, {found.stables:,} stables"
     if found.revisions:
         counts += f", {found.revisions:,} revisions"

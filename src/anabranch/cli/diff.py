@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 
 def diff(
-    left: Annotated[str, typer.Argument(help="A stream file, or '-' for standard input.")],
-    right: Annotated[str, typer.Argument(help="Another stream file.")],
+    left: Annotated[
+        str, typer.Argument(help="A file, a folder, a pattern, or '-' for standard input.")
+    ],
+    right: Annotated[str, typer.Argument(help="Another one.")],
     known: Annotated[
         int | None,
         typer.Option(

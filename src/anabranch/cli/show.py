@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 def show(
-    file: Annotated[str, typer.Argument(help="A stream file, or '-' for standard input.")],
+    file: Annotated[
+        str, typer.Argument(help="A file, a folder, a pattern, or '-' for standard input.")
+    ],
     at: Annotated[
         str | None,
         typer.Option(help="Show what holds at this instant: a number or an ISO timestamp."),

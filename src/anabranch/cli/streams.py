@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import io
 import shutil
 import sys
 import tempfile
@@ -33,12 +35,20 @@ class InputFile:
         name: What the user calls it.
         since: It has all events that end there or later, of a log that begins in the middle.
         revised: The number of the newest revision before its beginning.
+        begins: Where it was put together of several: the last position before each, and its name.
     """
 
     path: Path
     name: str
     since: int | None = None
     revised: int = 0
+    begins: tuple[tuple[int, str], ...] = ()
+
+    def located(self, position: int) -> tuple[str, int]:
+        """The file that a position is in, and the position in there."""
+        before = [(last, name) for last, name in self.begins if last < position]
+        last, name = before[-1] if before else (0, self.name)
+        return name, position - last
 
     def describe(self, *, whole: bool = False) -> StreamForm:
         """Its form, as far as the first lines tell, or all of them."""
@@ -101,9 +111,10 @@ class InputFile:
 
 @contextmanager
 def opened(*names: str) -> Iterator[list[InputFile]]:
-    """The files and log folders of these names; `-` is standard input.
+    """The files, folders and patterns of these names, and log folders; `-` is standard input.
 
-    What can be read only once, such as a pipe, and logs are kept in a file while that is needed.
+    The files of a folder or a pattern are one stream, in the order of their names. They, logs and
+    what can be read only once, such as a pipe, are kept in a file while that is needed.
     """
     if names.count("-") > 1:
         raise StreamError(
@@ -125,7 +136,64 @@ def _input(name: str, copy: Path) -> InputFile:
         return InputFile(copy, name)
     if (path / "_log" / "stream.json").is_file():
         return _log_as_file(path, copy.with_suffix(".parquet"), name)
+    if path.is_dir() or (glob.has_magic(name) and not path.exists()):
+        return _files_as_one(name, copy)
     return InputFile(path, name)
+
+
+def _files_as_one(name: str, copy: Path) -> InputFile:
+    """The stream files of a folder or a pattern, one behind the other.
+
+    Raises:
+        StreamError: There are none, or they are of several kinds.
+    """
+    from anabranch.runtime.sources.files.listing import demand_files, form_of
+
+    files = demand_files(name)
+    kinds = {form_of(file) for file in files}
+    if len(kinds) > 1 or not kinds <= {"json", "parquet"}:
+        shown = ", ".join(sorted({file.suffix or file.name for file in files}))
+        raise StreamError(
+            "the files are not all stream files of one kind",
+            where=f"{name}: {shown}",
+            hint="name JSON lines or Parquet files only, with a pattern: 'bids/*.jsonl'",
+        )
+    if len(files) == 1:
+        return InputFile(files[0], str(files[0]))
+    if kinds == {"parquet"}:
+        return _parquet_as_one(name, files, copy.with_suffix(".parquet"))
+    begins: list[tuple[int, str]] = []
+    lines = 0
+    with copy.open("wb") as kept:
+        for file in files:
+            begins.append((lines, str(file)))
+            for line in _lines_of(file):
+                kept.write(line if line.endswith(b"\n") else line + b"\n")
+                lines += 1
+    return InputFile(copy, name, begins=tuple(begins))
+
+
+def _lines_of(file: Path) -> Iterator[bytes]:
+    import pyarrow as pa
+
+    with pa.input_stream(str(file), compression="detect") as stream:
+        yield from io.BufferedReader(stream)
+
+
+def _parquet_as_one(name: str, files: list[Path], copy: Path) -> InputFile:
+    from anabranch.model.files.stream_file import describe, read_arrivals
+    from anabranch.model.files.stream_parquet import write_parquet
+
+    form = describe(files[0])
+    parts = (
+        part
+        for file in files
+        for piece in read_arrivals(file, form.schema, name=str(file), strict=False)
+        for part in piece.parts()
+    )
+    with copy.open("wb") as kept:
+        write_parquet(kept, parts, clock=form.clock)
+    return InputFile(copy, name)
 
 
 def _log_as_file(log: Path, copy: Path, name: str) -> InputFile:
