@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anabranch.algebra.modules.user_operator import Event, Window
+    from anabranch.display.result_table import ResultTable
     from anabranch.engine import Engine, GroupedStream, LocalRun, Run, Stream
     from anabranch.errors import (
         AnabranchError,
@@ -64,6 +65,7 @@ __all__ = [
     "PlanError",
     "QueryError",
     "Replication",
+    "ResultTable",
     "Run",
     "Stream",
     "StreamError",
@@ -89,6 +91,7 @@ __all__ = [
 
 _MODULES = {
     "anabranch.algebra.modules.user_operator": ("Event", "Window"),
+    "anabranch.display.result_table": ("ResultTable",),
     "anabranch.engine": ("Engine", "GroupedStream", "LocalRun", "Run", "Stream"),
     "anabranch.errors": (
         "AnabranchError",
