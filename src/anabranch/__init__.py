@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anabranch.adapt.decision import Reoptimize
     from anabranch.algebra.modules.user_operator import Event, Window
     from anabranch.display.result_table import ResultTable
     from anabranch.engine import Engine, GroupedStream, LocalRun, Run, Stream
@@ -64,6 +65,7 @@ __all__ = [
     "OperatorError",
     "PlanError",
     "QueryError",
+    "Reoptimize",
     "Replication",
     "ResultTable",
     "Run",
@@ -101,6 +103,7 @@ _MODULES = {
         "QueryError",
         "StreamError",
     ),
+    "anabranch.adapt.decision": ("Reoptimize",),
     "anabranch.fluent": ("merge",),
     "anabranch.frames.column": ("Column", "col", "expr", "lit"),
     "anabranch.merging.cutover": ("cutover",),

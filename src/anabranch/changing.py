@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, get_args
+from dataclasses import dataclass
+from typing import Any, Final, final, get_args
 
+from anabranch.adapt.reoptimizer import Reoptimizer
+from anabranch.algebra.node import Node
 from anabranch.errors import PlanError
 from anabranch.host import Host
 from anabranch.migrate.migration import Migration
 from anabranch.migrate.migrator import Migrator, PlanAll
+from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
+from anabranch.runtime.measure.measurements import Measurements
 from anabranch.runtime.option import Option, word
-from anabranch.runtime.query.run import Run
+from anabranch.runtime.query.run import Execution, Run
 from anabranch.runtime.store.migrations import How
 
 _HOW: Final = Option(name="how", kind=word(*get_args(How)), default="auto", nullable=False)
@@ -26,7 +31,7 @@ def let_change(
     *,
     allow_unbounded: bool,
 ) -> None:
-    """Let runs that were started together be changed."""
+    """Let runs that were started together be changed, and change by themselves if they shall."""
     execution = runs[0].execution
     migrator = Migrator(
         execution,
@@ -36,16 +41,60 @@ def let_change(
         allow_unbounded=allow_unbounded,
         when_switched=lambda output: host.runs.withdraw(runs[output]),
     )
+    measurements = execution.assembly.measurements
+    assert measurements is not None
     for number, run in enumerate(runs):
-        run.changer = _changer(host, migrator, run, number)
+        run.changer = _changer(host, migrator, run, number, measurements)
+    if host.reoptimize is not None:
+        watched = _Watched(migrator, execution, measurements, plan_all, [run.name for run in runs])
+        measurements.watch = Reoptimizer(watched, host.reoptimize).after_batch
 
 
-def _changer(host: Host, migrator: Migrator, run: Run, output: int) -> Any:
+@final
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """A query that is watched, as the reoptimizer sees it."""
+
+    migrator: Migrator
+    execution: Execution
+    measurements: Measurements
+    plan_all: PlanAll
+    names: Sequence[str]
+
+    def measured(self) -> PlanStatistics:
+        """What was measured of it by now."""
+        return self.measurements.statistics.for_plans()
+
+    def running(self) -> Sequence[Node]:
+        """The plans that run, one per output."""
+        return self.execution.assembly.work.nodes
+
+    def best(self, statistics: PlanStatistics) -> Sequence[Node]:
+        """The plans that the optimizer would choose."""
+        return self.plan_all(self.migrator.asked, statistics=statistics).workers
+
+    def is_changing(self) -> bool:
+        """Whether a change is under way."""
+        return self.migrator.current is not None
+
+    def change(self, output: int, statistics: PlanStatistics) -> None:
+        """Give an output the plan that the optimizer chooses by these statistics."""
+        query = self.migrator.asked[output]
+        self.migrator.migrate(output, query, what=self.names[output], statistics=statistics)
+
+
+def _changer(
+    host: Host, migrator: Migrator, run: Run, output: int, measurements: Measurements
+) -> Any:
     def change(query: Any = None, *, how: How = "auto", at: Any = None) -> Migration:
         _HOW.checked(how, where="migrate(...)")
         new: AskedQuery = migrator.asked[output] if query is None else _asked(host, query)
         text = query if isinstance(query, str) else None
-        return migrator.migrate(output, new, how=how, at=at, what=run.name, text=text)
+        # The same query: by what was measured of it.
+        statistics = measurements.statistics.for_plans() if query is None else None
+        return migrator.migrate(
+            output, new, how=how, at=at, what=run.name, text=text, statistics=statistics
+        )
 
     return change
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
+from anabranch.adapt.decision import Reoptimize
 from anabranch.algebra.modules.user_operator import Template
 from anabranch.as_of import OtherTime
 from anabranch.declaring import Declares
@@ -75,6 +77,7 @@ class Engine(Declares):
         settings: Mapping[str, str] | None = None,
         versions: int = KEEP,
         modules: Mapping[str, Template] | None = None,
+        reoptimize: Literal["off", "auto"] | Reoptimize = "off",
     ) -> None:
         """Prepare an engine.
 
@@ -88,6 +91,9 @@ class Engine(Declares):
             versions: How many versions of its state a query keeps: after so many batches what is
                 not needed any more is removed.
             modules: The modules that queries can call by name; None: those that are installed.
+            reoptimize: `auto`: queries change their plans by themselves while they run, when what
+                they measure says that another plan has been much cheaper for a while; a
+                `Reoptimize` says how much and how long. `off`: a plan stays as it is.
         """
         check_engine(
             spark=spark,
@@ -96,6 +102,7 @@ class Engine(Declares):
             settings=settings,
             versions=versions,
             modules=modules,
+            reoptimize=reoptimize,
         )
         self._cores = cores
         self._settings = dict(settings or {})
@@ -107,6 +114,7 @@ class Engine(Declares):
             session=spark,
             shards=shards,
             versions=versions,
+            reoptimize=Reoptimize.of(reoptimize),
         )
         # One object for all expressions: they are cached by it.
         self._types = self._spark_type
@@ -338,7 +346,7 @@ class Engine(Declares):
             replay=replay,
             caller="start_all",
             asked=queries,
-            plan_all=lambda asked: plan_queries(asked, emit=emit, plan=plan, checkpoint=home),
+            plan_all=partial(plan_queries, emit=emit, plan=plan, checkpoint=home),
         )
 
     def explain_all(

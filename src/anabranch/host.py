@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
+from anabranch.adapt.decision import Reoptimize
 from anabranch.algebra.modules.user_operator import Template
 from anabranch.errors import PlanError
 from anabranch.runs import Runs
@@ -29,6 +30,7 @@ class Host:
         session: The Spark session, once there is one; its owner sets it to one that was given.
         shards: The number of shards that was set; None: one per core.
         versions: How many versions of its state a query keeps.
+        reoptimize: When queries change their plans by themselves; None: never.
         sql: Runs the statements of a script in the engine.
         modules: The user operators that queries can call, by name.
         runs: The queries that were started.
@@ -41,6 +43,7 @@ class Host:
     session: Any = None
     shards: int | None = None
     versions: int = KEEP
+    reoptimize: Reoptimize | None = None
     runs: Runs = field(default_factory=Runs)
     closing: list[Callable[[], None]] = field(default_factory=list)
     _own: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, final
 
 from anabranch.algebra.forms.cleanse import Cleanse
@@ -183,7 +184,7 @@ class Stream(FrameMethods):
             replay=replay,
             estimate=estimate,
             asked=[self],
-            plan_all=lambda asked: plan_queries(asked, emit=emit, plan=plan, checkpoint=home),
+            plan_all=partial(plan_queries, emit=emit, plan=plan, checkpoint=home),
         )
         return run
 

@@ -43,6 +43,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
         "doubled",
         "duration_over_window",
     ),
+    "reoptimize": ("reoptimize_gain", "change_batches", "planned_for_over_changed"),
     "modules": ("vectorised_vs_spark_pandas", "incremental_growth"),
     "restart": ("session_s", "restart_growth"),
     "scale": ("local2_over_local1", "cost_50m_over_1m", "peak_memory_mb", "memory_growth"),

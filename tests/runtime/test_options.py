@@ -326,6 +326,7 @@ FITS_RUN: Final[Mapping[str, set[str]]] = {
     "settings": {"none"},
     "versions": set(),
     "modules": {"none"},
+    "reoptimize": set(),
     "port": {"zero"},
     "host": {"text"},
 }

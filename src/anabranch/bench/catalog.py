@@ -19,6 +19,7 @@ from anabranch.bench.nexmark.nexmark import nexmark
 from anabranch.bench.operators import operators
 from anabranch.bench.pipes.pipes import pipes
 from anabranch.bench.pipes.plots import write_plots
+from anabranch.bench.reoptimize import reoptimize
 from anabranch.bench.restart import restart
 from anabranch.bench.revisions.plots import write_plots as write_revision_plots
 from anabranch.bench.revisions.revisions import revisions
@@ -52,6 +53,7 @@ BENCHES: Final[Mapping[str, Bench]] = {
     "merge": Bench(merge, write_merge_plots),
     "revisions": Bench(revisions, write_revision_plots),
     "migration": Bench(migration, write_migration_plots),
+    "reoptimize": Bench(reoptimize),
     "modules": Bench(modules),
     "restart": Bench(restart),
     "scale": Bench(scale),

@@ -15,6 +15,7 @@ ABOUT: Final[Mapping[str, str]] = {
     "merge": "the experiments of logical merge: every case beside naive ways",
     "revisions": "corrections of a day of quotes by replay, beside Spark from scratch",
     "migration": "the experiments of plan migration: clip beside Parallel Track and GenMig",
+    "reoptimize": "a join order that is wrong after rates have changed corrects itself",
     "modules": "modules of every shape over windows, beside Spark's pandas UDFs",
     "restart": "from a new process to the first result, with 10M live events",
     "scale": "more cores and many events: throughput, cost per event, memory",

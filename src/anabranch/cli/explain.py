@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from anabranch.cli.scripts import Modules, PlanOption, all_queries, last_query, register_operators
+from anabranch.errors import QueryError
 
 
 def explain(
@@ -21,12 +23,23 @@ def explain(
     ] = "speculative",
     plan: PlanOption = "optimized",
     modules: Modules = None,
+    running: Annotated[
+        bool,
+        typer.Option(
+            "--running",
+            help="FILE is the checkpoint of a query: show its plan as it was measured.",
+        ),
+    ] = False,
 ) -> None:
     r"""Explain the last query of a script: its plan, the rules applied, the stages it runs in.
 
     \b
     $ anabranch explain highest.sql
+    $ anabranch explain --running highest/
     """
+    if running:
+        _explain_running(file, as_json=as_json, others={"--all": every, "--modules": modules})
+        return
     from anabranch.engine import Engine
     from anabranch.runtime.query.options import check_flags
 
@@ -42,3 +55,21 @@ def explain(
             typer.echo(json.dumps(query.explain_json(**options), indent=2))
         else:
             typer.echo(query.explain(**options))
+
+
+def _explain_running(checkpoint: str, *, as_json: bool, others: Mapping[str, object]) -> None:
+    """The plan of a query that runs, or has run, with expected and measured figures."""
+    from anabranch.model.record import plain
+    from anabranch.runtime.measure.running_plan import explain_running, running_plans
+
+    odd = [flag for flag, given in others.items() if given]
+    if odd:
+        raise QueryError(
+            f"{odd[0]} has no meaning with --running",
+            where=f"anabranch explain --running {checkpoint}",
+            hint=f"leave {odd[0]} out: the plan is that of the checkpoint",
+        )
+    if as_json:
+        typer.echo(json.dumps(plain(running_plans(checkpoint)), indent=2))
+    else:
+        typer.echo(explain_running(checkpoint))

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from anabranch.algebra.node import Node, clock_of
 from anabranch.errors import AnabranchError, PlanError
@@ -23,6 +23,7 @@ from anabranch.migrate.change import (
 )
 from anabranch.migrate.migration import Migration
 from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
@@ -44,8 +45,14 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("anabranch")
 
-PlanAll = Callable[[Sequence[AskedQuery]], PlannedQueries]
-"""Plans queries that run together, with the options that they were started with."""
+
+class PlanAll(Protocol):
+    """Plans queries that run together, with the options that they were started with."""
+
+    def __call__(
+        self, queries: Sequence[AskedQuery], *, statistics: PlanStatistics | None = None
+    ) -> PlannedQueries:
+        """Plan them, by what was measured where that is given."""
 
 
 @final
@@ -123,8 +130,11 @@ class Migrator:
         at: Any = None,
         what: str = "",
         text: str | None = None,
+        statistics: PlanStatistics | None = None,
     ) -> Migration:
         """Change an output; the next batch that begins does it.
+
+        With `statistics` it is the same query by the plan that these lead to.
 
         Raises:
             PlanError: The change is not possible, or another one is not over.
@@ -132,7 +142,7 @@ class Migrator:
         self._refuse_second()
         asked = [*self._asked]
         asked[output] = query
-        planned = self._plan_all(asked)
+        planned = self._plan_all(asked, statistics=statistics)
         planned.refuse(allow_unbounded=self._allow_unbounded)
         running = self._running(self._next_batch)
         old = running.nodes[output]
@@ -148,6 +158,7 @@ class Migrator:
                 text=text,
                 not_before=None if at is None else int(not_before),
                 what=what,
+                reoptimize=statistics is not None,
                 requested_at=time.time(),
             ),
             output=output,
@@ -288,7 +299,9 @@ class Migrator:
         )
         reached("migration planned", batch)
         new_print = plan_fingerprint(request.planned.physical)
-        prints = (new_print,) if is_over else (*self._prints(), new_print)
+        # The same query by another plan may still be started as it always was.
+        keeps = not is_over or request.record.reoptimize
+        prints = (*self._prints(), new_print) if keeps else (new_print,)
         next_plan = self._put_in_force(both, None if is_over else then, migration, prints, batch)
         self._asked, self._planned = asked, request.planned
         self._when_switched(request.output)
@@ -301,6 +314,7 @@ class Migrator:
     def _works(self, request: Request, change: PlannedChange) -> tuple[Work, Work]:
         """What is computed during the change, and behind it."""
         work, planned = self._execution.assembly.work, request.planned
+        work = replace(work, priced=planned.priced)
         files = {each.name: each for each in (*planned.files, *work.files)}
         every = {**planned.tables, **work.tables}
         return (
@@ -408,7 +422,9 @@ class Migrator:
         from anabranch.runtime.query.switching import load_work
 
         then = load_work(self._folder, stored.in_force.then, self._execution.assembly.work)
-        prints = (plan_fingerprint(self._planned.physical),)
+        prints: tuple[str, ...] = (plan_fingerprint(self._planned.physical),)
+        if migration.record.reoptimize:
+            prints = stored.in_force.asked
         next_plan = self._put_in_force(then, None, migration, prints, batch)
         self._note(migration, state="finished", finished=batch)
         reached("migration finished", batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, final
 
@@ -55,6 +55,7 @@ class Measurements:
         self._checkpoint = checkpoint
         self._smoothing = smoothing
         self._written = -WRITE_SECONDS
+        self.watch: Callable[[int], None] | None = None
         if before is None and checkpoint is not None:
             before = read_statistics(checkpoint)
         self._measured = before or QueryStatistics()
@@ -102,6 +103,8 @@ class Measurements:
         if now - self._written >= WRITE_SECONDS:
             self.write()
             self._written = now
+        if samples and self.watch is not None:
+            self.watch(batch)
 
     def write(self) -> None:
         """Keep in the checkpoint what is known by now."""

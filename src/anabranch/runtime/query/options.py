@@ -56,10 +56,18 @@ def _session(value: Any) -> Any:
     return value
 
 
+def _reoptimize(value: Any) -> Any:
+    # What it looks like: the settings are those of a layer above.
+    if value in ("off", "auto") or all(hasattr(value, name) for name in ("factor", "batches")):
+        return value
+    raise UnfitError
+
+
 TARGET: Final = ValueKind(
     "a path, an address such as 'delta:path', or Messages", "'folder'", _target
 )
 SESSION: Final = ValueKind("a Spark session", "spark", _session)
+REOPTIMIZE: Final = ValueKind("'off', 'auto', or Reoptimize", "'auto'", _reoptimize)
 
 RUN_OPTIONS: Final = table_of(
     Option(name="to", kind=TARGET, applies_to=_STARTS - {"to_df"}, flag="--to"),
@@ -164,6 +172,14 @@ RUN_OPTIONS: Final = table_of(
         local=False,
     ),
     Option(name="modules", kind=MODULES, applies_to=frozenset({"Engine"})),
+    Option(
+        name="reoptimize",
+        kind=REOPTIMIZE,
+        default="off",
+        nullable=False,
+        applies_to=frozenset({"Engine"}),
+        local=False,
+    ),
     Option(
         name="port",
         kind=count(0, LAST_PORT),

@@ -17,6 +17,7 @@ from anabranch.model.record import plain
 from anabranch.model.time import Time
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.query.asking.answers import Answers
+from anabranch.runtime.query.asking.explaining import ExplainsItself
 from anabranch.runtime.query.asking.run_text import RunFacts, facts_of_run
 from anabranch.runtime.query.asking.waiting import wait_until
 from anabranch.runtime.query.quarantine import failed_windows
@@ -135,7 +136,7 @@ class Execution:
 
 
 @final
-class Run(Answers):
+class Run(Answers, ExplainsItself):
     """A query on its way: watch it, ask it, stop it.
 
     `name` is what the catalog of queries calls it, `uses` the streams it was written over, `reads`

@@ -1,0 +1,1 @@
+"""Watch a running query, price other plans, decide to migrate."""

@@ -1,0 +1,103 @@
+"""Watches a running query and changes its plan when another one has been better for a while."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Final, Protocol, final
+
+from anabranch.adapt.decision import GainVerdict, Patience, Reoptimize, judge
+from anabranch.algebra.node import Node
+from anabranch.errors import AnabranchError
+from anabranch.optimizer.statistics import PlanStatistics
+
+_LOG: Final = logging.getLogger("anabranch")
+
+
+class WatchedQuery(Protocol):
+    """What a query that is watched tells, and how it changes."""
+
+    def measured(self) -> PlanStatistics:
+        """What was measured of it by now."""
+
+    def running(self) -> Sequence[Node]:
+        """The plans that run, one per output."""
+
+    def best(self, statistics: PlanStatistics) -> Sequence[Node]:
+        """The plans that the optimizer would choose."""
+
+    def is_changing(self) -> bool:
+        """Whether a change is under way."""
+
+    def change(self, output: int, statistics: PlanStatistics) -> None:
+        """Give an output the plan that the optimizer chooses by these statistics."""
+
+
+@final
+class Reoptimizer:
+    """Prices plans after batches, beside the query, and asks for a change."""
+
+    def __init__(self, query: WatchedQuery, settings: Reoptimize) -> None:
+        """Watch a query."""
+        self._query = query
+        self._settings = settings
+        self._patience: dict[int, Patience] = {}
+        self._refused: str | None = None
+        self._busy = threading.Lock()
+
+    def after_batch(self, batch: int) -> None:
+        """A batch is committed; plans are priced beside the next one."""
+        del batch
+        if self._busy.locked():
+            return
+        threading.Thread(target=self.look, name="anabranch-reoptimize", daemon=True).start()
+
+    def look(self) -> GainVerdict | None:
+        """Look at the query once, and change it if that has been worth it for long enough.
+
+        What goes wrong here must not end the query: it goes on as it was.
+        """
+        with self._busy:
+            try:
+                return self._look()
+            except AnabranchError as problem:
+                if problem.what != self._refused:
+                    _LOG.warning("the plan stays as it is: %s", problem)
+                self._refused = problem.what
+                self._patience.clear()
+                return None
+
+    def _look(self) -> GainVerdict | None:
+        query, settings = self._query, self._settings
+        if query.is_changing():
+            self._patience.clear()
+            return None
+        statistics = query.measured()
+        running = query.running()
+        due = [
+            output
+            for output in range(len(running))
+            if self._patience.get(output, Patience()).is_due(statistics, settings)
+        ]
+        best = query.best(statistics) if due else ()
+        for output, node in enumerate(running):
+            patience = self._patience.get(output, Patience())
+            if output in due:
+                verdict = judge(node, best[output], statistics)
+                patience = patience.noting(verdict, statistics, settings)
+            else:
+                patience = patience.unmoved(settings)
+            self._patience[output] = patience
+        ripe = [
+            (each.verdict.gain, output, each.verdict)
+            for output, each in self._patience.items()
+            if each.verdict is not None and each.is_exhausted(settings)
+        ]
+        if not ripe:
+            return None
+        _, output, verdict = max(ripe, key=lambda each: each[0])
+        _LOG.info("output %d gets another plan: %s", output, verdict.reason)
+        self._patience.clear()
+        query.change(output, statistics)
+        return verdict
