@@ -20,6 +20,7 @@ from anabranch.runtime.query.options import (
 )
 from anabranch.runtime.query.run import Run
 from anabranch.runtime.sinks.sinks import Sink
+from anabranch.runtime.sources.files.log_records import LogProperties
 from anabranch.runtime.store.folder import Folder
 from anabranch.windowed import Span
 
@@ -157,4 +158,5 @@ def _work(host: Host, planned: PlannedQueries) -> Work:
         keep=host.versions,
         older=planned.older,
         priced=planned.priced,
+        properties=tuple(LogProperties.of(node, planned.emit) for node in planned.workers),
     )

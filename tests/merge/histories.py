@@ -70,7 +70,7 @@ def assert_merges(
         if output and isinstance(output[-1], KitStable):
             wrong += unsettled(watch, told)
         if wrong:
-            what = f"as {script.case}, {policy.label}, history {script.history}"
+            what = f"as {script.case}, {policy}, history {script.history}"
             raise AssertionError("\n".join([wrong[0], what, *log]))
     return said
 

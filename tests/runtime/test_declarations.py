@@ -133,10 +133,10 @@ def test_what_makes_no_sense_is_refused(rows: Path, options: dict[str, Any], wha
     assert error.value.hint
 
 
-def test_elements_have_no_order_to_declare(tmp_path: Path) -> None:
+def test_elements_can_be_declared_in_order_and_have_no_times_to_hide(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text('{"insert": {"k": 1}, "start": 5}\n')
-    with pytest.raises(ab.PlanError, match="has no meaning for files of elements"):
-        ab.Engine().stream(tmp_path / "s.jsonl", ordered=True)
+    ordered = leaf(ab.Engine().stream(tmp_path / "s.jsonl", ordered=True)).properties
+    assert (ordered.insert_only, ordered.order) == (True, "start")
     with pytest.raises(ab.PlanError, match="has no meaning for files of elements"):
         ab.Engine().stream(tmp_path / "s.jsonl", hide_times=True)
     keyed = ab.Engine().stream(tmp_path / "s.jsonl", keyed=True)

@@ -8,14 +8,14 @@ from typing import ClassVar, Final, Literal, TypeAlias, final, get_args
 
 import pyarrow as pa
 
-from anabranch.algebra.node import Node, Properties, check_clocks
+from anabranch.algebra.node import Node, Properties, check_clocks, clock_of
 from anabranch.algebra.source import Source
 from anabranch.algebra.traits import Traits
 from anabranch.algebra.union import columns_of
 from anabranch.errors import PlanError
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
-from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 
 Case: TypeAlias = Literal["r0", "r1", "r2", "r3", "r4"]
 Inserts: TypeAlias = Literal["first", "leading", "half_frozen", "quorum"]
@@ -118,15 +118,33 @@ class MergePolicy:
         wanted = self.quorum * inputs if self.quorum < 1 else self.quorum
         return max(1, min(inputs, -int(-wanted // 1)))
 
-    @property
-    def label(self) -> str:
+    def described(self, lag: str) -> str:
         """In words, without what is usual."""
         inserts = self.inserts
         if inserts == "quorum":
             inserts = f"quorum({self.quorum:g})"  # type: ignore[assignment]
-        lag = f", {self.lag} behind" if self.lag else ""
+        lag = f", {lag} behind" if self.lag else ""
         divergence = "" if self.divergence == "warn" else f", divergence: {self.divergence}"
         return f"inserts {inserts}, adjusts {self.adjusts}{lag}{divergence}"
+
+
+def _lacks(node: Node, case: Case) -> str:
+    """What is not known of an input that a case takes for granted; nothing: all is."""
+    properties = node.properties
+    strict = properties.insert_only and properties.order == "strict"
+    if case in ORDERED:
+        if not properties.insert_only:
+            return "may adjust events"
+        if properties.order == "none":
+            return "is not in order of start"
+        if isinstance(node, Source) and node.cut:
+            return "has lifetimes that are cut at stable points"
+        if case == "r0" and not strict:
+            return "may have two events of one start"
+    # No two of one start are no two of one payload and start.
+    if case in ("r2", "r3") and not (properties.keyed or strict):
+        return "may have two events of one payload and start"
+    return ""
 
 
 def refuse_case(case: str | None, policy: MergePolicy) -> None:
@@ -206,19 +224,39 @@ class Merge(Node):
     @property
     def derived(self) -> Case:
         """The strongest case that what is known of the inputs allows."""
-        properties = [node.properties for node in self.inputs]
-        inserts = all(each.insert_only and each.order != "none" for each in properties)
-        # Inputs in order are not remembered: there is nothing to wait with or to compare.
-        inserts = inserts and self.policy.inserts == "first" and self.policy.divergence == "warn"
-        # No two of one start are no two of one payload and start.
-        keyed = all(
-            each.keyed or (each.insert_only and each.order == "strict") for each in properties
-        )
-        if inserts and all(each.order == "strict" for each in properties):
-            return "r0"
-        if inserts and keyed:
-            return "r2"
-        return "r3" if keyed else "r4"
+        return next(case for case in CASES if case != "r1" and not self.obstacles(case))
+
+    def obstacles(self, case: Case) -> list[str]:
+        """Why what is known of the inputs does not allow a case; none: it does.
+
+        Which ties come first on every input is never known, so r1 is left to the user.
+        """
+        found: list[str] = []
+        if case in ORDERED:
+            # Inputs in order are not remembered: there is nothing to wait with or to compare.
+            if self.policy.inserts != "first":
+                found.append(f"inserts are to leave by '{self.policy.inserts}'")
+            if self.policy.divergence != "warn":
+                found.append("contradictions are to be noticed")
+        for name, node in zip(self.names, self.inputs):
+            lacks = _lacks(node, case)
+            if lacks:
+                found.append(f"'{name}' {lacks}")
+        return found
+
+    @property
+    def why_not_stronger(self) -> str:
+        """Which stronger case was not chosen, and why: `not r2: 'left' may adjust events`."""
+        if self.case is not None:
+            return ""
+        at = CASES.index(self.chosen)
+        # The next one that the user could have by declaring more.
+        stronger = next((case for case in reversed(CASES[:at]) if case != "r1"), None)
+        if stronger is None:
+            return ""
+        reasons = self.obstacles(stronger)
+        more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+        return f"not {stronger}: {reasons[0]}{more}"
 
     @property
     def chosen(self) -> Case:
@@ -254,7 +292,13 @@ class Merge(Node):
         """`Merge 3 copies by r3 (no two of one payload and start), inserts first, ...`."""
         many = "copies" if len(self.inputs) == 1 else f"{len(self.inputs)} copies"
         sure = ", asserted" if self.is_asserted else ""
-        return f"Merge {many} by {self.chosen} ({SAYS[self.chosen]}{sure}), {self.policy.label}"
+        sure += f"; {self.why_not_stronger}" if self.why_not_stronger else ""
+        return f"Merge {many} by {self.chosen} ({SAYS[self.chosen]}{sure}), {self._policy}"
+
+    @property
+    def _policy(self) -> str:
+        """The policy in words; a lag is shown as the inputs count time."""
+        return self.policy.described(clock_of(self).format_duration(Duration(self.policy.lag)))
 
     def denote(self, *inputs: LogicalStream) -> LogicalStream:
         """The stream that all inputs are copies of."""

@@ -57,6 +57,19 @@ class Properties:
             order="strict" if self.single else "start",
         )
 
+    def meet(self, other: Properties) -> Properties:
+        """What holds of both streams."""
+        orders = (self.order, other.order)
+        order: Order = "none" if "none" in orders else "start" if "start" in orders else "strict"
+        return Properties(
+            insert_only=self.insert_only and other.insert_only,
+            only_points=self.only_points and other.only_points,
+            no_duplicates=self.no_duplicates and other.no_duplicates,
+            keyed=self.keyed and other.keyed,
+            single=self.single and other.single,
+            order=order,
+        )
+
     def loosened(self, **changed: bool) -> Properties:
         """The same where starts may coincide that did not before."""
         order: Order = "none" if self.order == "none" else "start"

@@ -28,6 +28,7 @@ class Source(Node):
     optimizer relies on them. `always` says that its rows hold at every instant and never change.
     `copies` says that it stands for several copies of the stream that come and go, each an input of
     its own; only a merge reads it. `timeless` says that it stands for a plan over such sources.
+    `cut` says that lifetimes end where its writer's stable point stood, and go on in another event.
     `rate` is how many events are expected per chronon, and `distinct` how many different values
     columns are expected to have: plans are priced by them.
     """
@@ -54,6 +55,7 @@ class Source(Node):
             "chronon": "a part of the clock, which knows the usual one",
             "rate": "the optimizer prices plans by it; what they compute does not depend on it",
             "distinct": "like the rate",
+            "cut": "merges choose their case by it, and the case is part of their form",
         },
         by_hash=True,
     )
@@ -74,6 +76,7 @@ class Source(Node):
     copies: bool = False
     chronon: int | None = None
     timeless: bool = False
+    cut: bool = False
     rate: float | None = None
     distinct: tuple[tuple[str, float], ...] = ()
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, Final
 
 from anabranch.algebra.merge import Case
+from anabranch.algebra.source import Source
 from anabranch.engine import Engine, Run
 from anabranch.errors import StreamError
 from anabranch.merging.attendance import watch_attendance
 from anabranch.merging.feedback import send_feedback
 from anabranch.model.clock import MICROSECONDS
+from anabranch.model.record import plain, record
 from anabranch.runtime.option import FLAG, POSITIVE_DURATION, SECONDS, Option, table_of
+from anabranch.runtime.sinks.choice import choose_sink
+from anabranch.runtime.sources.declare.log_properties import relying_on
 from anabranch.runtime.sources.files.copies import list_copies
+from anabranch.runtime.sources.files.log_records import NOTHING_KNOWN, LogProperties
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.query_record import read_query_record
+from anabranch.stream import Stream
 from anabranch.targets import PathText, Target
 from anabranch.windowed import Span
 
@@ -24,6 +33,9 @@ DETACH_AFTER: Final = "10 minutes"
 
 Longer than a restart takes, and short enough for the state that the merge keeps meanwhile.
 """
+
+_RELIED_ON: Final = "copies.json"
+"""The file in the checkpoint with what the merge relies on."""
 
 COPIES: Final = "copies"
 """The name of the source that a merge of logs reads."""
@@ -81,7 +93,8 @@ def merge_logs(
     MERGE_OPTIONS["patience"].checked(patience, where="merge_logs(...)")
     MERGE_OPTIONS["detach_after"].checked(detach_after, where="merge_logs(...)")
     await_copy(pattern, patience)
-    copies = engine.stream(str(pattern), name=COPIES, copies=True)
+    home = checkpoint if checkpoint is not None else choose_sink(to, None)[1]
+    copies = _as_before(engine.stream(str(pattern), name=COPIES, copies=True), home)
     merged = copies.merge(
         case=case, inserts=inserts, adjusts=adjusts, lag=lag, divergence=divergence
     )
@@ -93,6 +106,34 @@ def merge_logs(
         after = MICROSECONDS.duration(detach_after) / 1e6
         merged.host.closing.append(watch_attendance(run, str(pattern), COPIES, after))
     return run
+
+
+def _as_before(copies: Stream, checkpoint: PathText | None) -> Stream:
+    """The copies, with what the merge has relied on since it began.
+
+    Which copies are there when a merge is started again must not change its plan. One that promises
+    less than those that the merge began with is not read.
+    """
+    leaf, source = copies.node, copies.sources[COPIES]
+    assert isinstance(leaf, Source)
+    if checkpoint is None:
+        return copies
+    folder = Folder.at(str(checkpoint))
+    content = folder.read_json(_RELIED_ON)
+    if content is None and read_query_record(str(checkpoint)) is None:
+        content = plain(source.relied_on or NOTHING_KNOWN)
+        folder.write_json(_RELIED_ON, content)
+    hint = "restore the checkpoint from a copy, or start the merge with a new checkpoint"
+    where = f"{checkpoint}/{_RELIED_ON}"
+    # A merge that began before this was written down relied on nothing.
+    known = NOTHING_KNOWN
+    if content is not None:
+        known = record(LogProperties, content, where=where, hint=hint)
+    if known == NOTHING_KNOWN:
+        source, leaf = relying_on(source, leaf, known)
+        return replace(copies, node=leaf, sources={COPIES: replace(source, relied_on=None)})
+    source, leaf = relying_on(source, leaf, known)
+    return replace(copies, node=leaf, sources={COPIES: source})
 
 
 def await_copy(pattern: PathText, patience: float) -> None:

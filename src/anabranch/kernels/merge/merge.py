@@ -88,9 +88,14 @@ class MergeKernel(Stateful):
         return "start" if self.node.chosen in ("r0", "r1") else "payload"
 
     @property
+    def by_order(self) -> bool:
+        """Whether it takes for granted that inputs are in order."""
+        return self.node.chosen in ORDERED
+
+    @property
     def can_be_shared_anew(self) -> bool:
         """A shard that knows the order of its elements knows nothing of those of others."""
-        return not self._by_order
+        return not self.by_order
 
     def routing(self, name: str) -> Routing:
         """Events by their payload; what is known of the copies is known everywhere."""
@@ -274,7 +279,7 @@ class MergeKernel(Stateful):
         if not keep.all():
             rows = rows.take(np.flatnonzero(keep))
         held: tuple[SortedRun, ...] = ()
-        if self._by_order:
+        if self.by_order:
             rows, held = self._those_who_wait(runs, rows, copies, heard)
         ids, check, number = rows.column(ID), rows.column(CHECK), rows.column(COPY)
         start, end, new_end = (rows.column(name) for name in TIMES)
@@ -300,10 +305,6 @@ class MergeKernel(Stateful):
     def _clock(self) -> Clock:
         """How the copies count time."""
         return clock_of(self.node)
-
-    @property
-    def _by_order(self) -> bool:
-        return self.node.chosen in ORDERED
 
 
 @final

@@ -79,7 +79,8 @@ class Assembly:
         clock = work.clocks[number]
         fresh = opened.fresh or home.since >= opened.next_batch
         begin = Begin(schema, home.identity, clock, fresh, home.since, opened.path)
-        sink.open(replace(begin, revisable=work.is_revisable))
+        known = work.properties[number] if work.properties else None
+        sink.open(replace(begin, revisable=work.is_revisable, properties=known))
         return Output(sink=sink, schema=schema, clock=clock, committed=Committed())
 
     def assembled(self, work: Work, outputs: Sequence[Output]) -> Callable[[], StreamingQuery]:

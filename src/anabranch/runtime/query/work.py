@@ -17,6 +17,7 @@ from anabranch.optimizer.statistics import UNKNOWN, PlanStatistics
 from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.revisions.estimator import RevisionEstimator
+from anabranch.runtime.sources.files.log_records import LogProperties
 from anabranch.runtime.sources.spec import FileSource, Promise
 from anabranch.runtime.spark.file_source import read_files
 from anabranch.runtime.spark.frame_source import FrameSource, as_files, send_frame
@@ -46,6 +47,7 @@ class Work:
         replay: What is read again for them.
         estimator: Estimates corrections whose input is gone.
         priced: How its sources were expected to be when the plan was chosen.
+        properties: What is known of each output; nothing where there are none.
     """
 
     plan: PhysicalPlan
@@ -63,6 +65,7 @@ class Work:
     replay: ReplayChoice = "auto"
     estimator: RevisionEstimator | None = None
     priced: PlanStatistics = UNKNOWN
+    properties: tuple[LogProperties | None, ...] = ()
 
     @property
     def promises(self) -> dict[str, Promise]:

@@ -22,6 +22,7 @@ from anabranch.runtime.elements.elements import element_schema, element_table, r
 from anabranch.runtime.elements.exchange import from_blob
 from anabranch.runtime.messages.heads import OutputHead, head_as, head_of_text
 from anabranch.runtime.sources.files.log_folder import LogFolder, write_revision
+from anabranch.runtime.sources.files.log_records import LogProperties
 from anabranch.runtime.workers.job import Delivery
 from anabranch.runtime.workers.stage_task import ordered
 
@@ -63,7 +64,7 @@ class Begin:
 
     `query` is its identity, and that of one output where there are several; `fresh` says that no
     batch has been committed yet, `first` which one is the first. `home` is its checkpoint.
-    `revisable` says that revisions may come.
+    `revisable` says that revisions may come. `properties` are what is known of the results.
     """
 
     schema: pa.Schema
@@ -73,6 +74,7 @@ class Begin:
     first: int = 0
     home: str = ""
     revisable: bool = False
+    properties: LogProperties | None = None
 
 
 def known_parts(parts: Iterable[EventBatch | Revision], known: Any) -> list[EventBatch | Revision]:
@@ -181,7 +183,13 @@ class LogSink(Sink):
                 where=self.out,
                 hint="use the same folder, or a new checkpoint",
             )
-        self.log.create(begin.schema, query=begin.query, clock=begin.clock, home=begin.home)
+        self.log.create(
+            begin.schema,
+            query=begin.query,
+            clock=begin.clock,
+            home=begin.home,
+            properties=begin.properties,
+        )
 
     def commit(
         self,

@@ -71,6 +71,8 @@ def judge(
         start = np.maximum(batch.start, np.int64(promised))
         rows = replace(batch, start=start, end=start, new_end=add_saturating(start, 1))
         return Verdict(rows, after)
+    if promise.only_inserts and batch.end is not batch.start:
+        _refuse_adjusts(promise, arrivals, where)
     # Where everything is an insert both ends are one array, and this copies nothing.
     smaller = batch.end if batch.end is batch.start else np.minimum(batch.end, batch.new_end)
     # Most pieces have no late row, and two passes of plain minimum and maximum tell.
@@ -139,6 +141,26 @@ def reached(promise: Promise, arrivals: Arrivals) -> Time:
         latest = Time(int(arrivals.batch.start.max(initial=arrivals.latest)))
         stable = Time(max(stable, subtract_saturating(latest, promise.delay)))
     return stable
+
+
+def _refuse_adjusts(promise: Promise, arrivals: Arrivals, where: str) -> None:
+    """Refuse adjusts of a stream that is declared to be in order.
+
+    Raises:
+        StreamError: There is one.
+    """
+    batch = arrivals.batch
+    adjusts = batch.end != batch.start
+    if not adjusts.any():
+        return
+    row = int(np.argmax(adjusts))
+    first, last = (promise.clock.format(int(each[row])) for each in (batch.start, batch.end))
+    place = f"{where}, row {arrivals.position[row]}"
+    raise StreamError(
+        "an adjust in a stream that is declared ORDERED, which has inserts only",
+        where=f"source '{promise.source}', {place}: [{first}, {last})",
+        hint="leave ORDERED (ordered in Python) out",
+    )
 
 
 def _broken(

@@ -133,9 +133,10 @@ SOURCE_OPTIONS: Final = table_of(
         kind=FLAG,
         default=False,
         nullable=False,
-        applies_to=frozenset(("rows", "delta")),
+        applies_to=frozenset(("rows", "elements", "delta")),
         clause="ORDERED",
-        why_not="only rows of files with a start column can be declared in order",
+        why_not="only rows and elements of files can be declared in order; log folders say it of "
+        "themselves, and for copies the case of their merge does",
     ),
     Option(
         name="keyed",

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.time import Duration, Time
+from anabranch.runtime.sources.files.log_records import LogProperties
 
 LatePolicy: TypeAlias = Literal["drop", "adjust", "fail", "revise"]
 """What happens to a row that breaks a promise: leave it out, clip it, stop the query, or revise.
@@ -73,6 +74,7 @@ class Promise:
         heartbeat: After so many microseconds without a row the source's time goes on with the
             clock; None: a silent source holds everyone.
         stamped: Rows got their time here: a clock that goes back makes none of them late.
+        only_inserts: Elements are declared to be in order: an adjust breaks the declaration.
     """
 
     source: str
@@ -82,6 +84,7 @@ class Promise:
     step: int = 1
     heartbeat: Duration | None = None
     stamped: bool = False
+    only_inserts: bool = False
 
 
 @final
@@ -161,6 +164,7 @@ class FileSource:
         known: The path is its archive, which is read as it was known then; None: it is no archive.
         within: Only elements that concern these instants are read, from the first on and before
             the second; None: all.
+        relied_on: What plans rely on because log folders say it of themselves; None: nothing.
     """
 
     promise: Promise
@@ -175,6 +179,7 @@ class FileSource:
     archive: ArchiveSpec | None = None
     known: KnowledgePoint | None = None
     within: tuple[Time, Time] | None = None
+    relied_on: LogProperties | None = None
 
     @property
     def name(self) -> str:

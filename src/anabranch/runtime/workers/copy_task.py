@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from anabranch.errors import StreamError
 from anabranch.kernels.contract.kernel import with_copy
+from anabranch.kernels.merge.merge import MergeKernel
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.messages.heads import CopyReport
@@ -71,15 +72,23 @@ class CopyReader:
             for number, news in part.copies.items()
         }
 
-    def read(self, columns: Sequence[str], lost: LostCopies) -> Iterator[EventBatch]:
+    def read(
+        self, columns: Sequence[str], lost: LostCopies, *, by_start: bool = False
+    ) -> Iterator[EventBatch]:
         """The rows of one copy after the other, with its number.
+
+        Shards write the files of a batch of a log side by side. With `by_start` its rows are sorted
+        by start again: as a batch they are in order, if the stream is.
 
         One that cannot be read has said what it said until then. It is left out from there on, and
         the plan is told.
         """
         for number, splits in groupby(self._part.splits, lambda split: split.copy):
             assert number is not None
-            for split in splits:
+            own = list(splits)
+            sorts = by_start and any(not split.path for split in own)
+            held: list[EventBatch] = []
+            for split in own:
                 try:
                     pieces = list(read_pieces(self._source, [split], columns))
                 except StreamError as problem:
@@ -90,7 +99,17 @@ class CopyReader:
                     # No rows, but something to tell.
                     yield EventBatch.empty(with_copy(schema))
                     break
-                yield from (self._checked(number, piece) for piece in pieces)
+                checked = (self._checked(number, piece) for piece in pieces)
+                if not sorts:
+                    yield from checked
+                    continue
+                held += checked
+                if not split.path and held:
+                    # The stable point ends the batch of the log.
+                    yield _sorted(held)
+                    held = []
+            if held:
+                yield _sorted(held)
 
     def _checked(self, number: int, piece: Arrived) -> EventBatch:
         arrivals, where = piece
@@ -106,6 +125,14 @@ class CopyReader:
             [*rows.columns, numbers], schema=with_copy(rows.schema)
         )
         return verdict.batch.with_payload(payload)
+
+
+def _sorted(batches: Sequence[EventBatch]) -> EventBatch:
+    """One batch in order of start; elements of one start keep theirs."""
+    rows = EventBatch.concat(batches)
+    if (rows.start[1:] >= rows.start[:-1]).all():
+        return rows
+    return rows.take(np.argsort(rows.start, kind="stable"))
 
 
 def send_copies(
@@ -126,7 +153,9 @@ def send_copies(
             copies=copies,
         )
 
-    for rows in reader.read(job.columns(source.name), lost):
+    kernels = [kernel for stage in job.plan.stages for kernel in stage.kernels]
+    by_start = any(isinstance(kernel, MergeKernel) and kernel.by_order for kernel in kernels)
+    for rows in reader.read(job.columns(source.name), lost, by_start=by_start):
         if outbox.put(rows):
             yield from outbox.flush(counts_now())
     if outbox.has_to_speak:

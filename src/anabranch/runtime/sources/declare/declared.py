@@ -50,7 +50,8 @@ class Declared:
         unique: Sets of columns in which no two rows ever agree.
         rate: How many rows are expected to come, as it was written; None: nobody knows.
         distinct: How many different values columns are expected to have.
-        ordered: Whether rows come in order of their starts; those that do not are late.
+        ordered: Whether rows come in order of their starts; those that do not are late. Elements
+            in order are inserts and stable points only.
         keyed: Whether no two events have the same payload and start.
         may_be_stamped: Whether rows that are no elements, and have no start, get the time of their
             arrival.
@@ -164,6 +165,7 @@ class Declared:
             step=(clock.chronon or 1) // (found.chronon or 1) if clock.timestamps else 1,
             heartbeat=self._heartbeat(clock),
             stamped=self.stamped,
+            only_inserts=self.ordered,
         )
 
     def archive_spec(self, clock: Clock, path: str | None = None) -> ArchiveSpec | None:
@@ -231,7 +233,7 @@ def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, clock: Clock) -
         name=declared.name,
         schema=schema,
         # With revisions rows that were settled may change.
-        insert_only=shape.kind is None and declared.late != "revise",
+        insert_only=(shape.kind is None or declared.ordered) and declared.late != "revise",
         only_points=shape.kind is None and shape.end is None and shape.start is not None,
         timestamps=clock.timestamps,
         chronon=None if clock.is_usual else clock.chronon,

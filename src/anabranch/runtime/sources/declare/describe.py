@@ -21,6 +21,7 @@ from anabranch.runtime.sources.archived.about import archived_columns, is_archiv
 from anabranch.runtime.sources.declare.declared import Declared, leaf_of, with_times
 from anabranch.runtime.sources.declare.describe_copies import describe_copies
 from anabranch.runtime.sources.declare.describe_delta import describe_delta, refuse_delta_inside
+from anabranch.runtime.sources.declare.log_properties import relying
 from anabranch.runtime.sources.declare.rows_shape import (
     clock_at,
     order_of,
@@ -207,7 +208,8 @@ def _log(path: str, declared: Declared) -> tuple[FileSource, Source]:
         _refuse_missing_in(declared, schema, path)
         schema = declared.schema
     stored = with_times(schema)
-    return _source(path, declared, "log", schema, stored, ELEMENTS, clock)
+    source, leaf = _source(path, declared, "log", schema, stored, ELEMENTS, clock)
+    return relying(source, leaf, LogFolder(path).properties(), declared)
 
 
 def _archive(path: str, declared: Declared) -> tuple[FileSource, Source]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +14,10 @@ from anabranch.errors import PlanError, StreamError
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.files.stream_file import describe as describe_stream
 from anabranch.runtime.sources.declare.declared import Declared, leaf_of, with_times
+from anabranch.runtime.sources.declare.log_properties import relying
 from anabranch.runtime.sources.files.copies import form_of_copy, list_copies, measure, misfit
 from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_records import NOTHING_KNOWN, LogProperties
 from anabranch.runtime.sources.spec import ELEMENTS, FileSource
 
 
@@ -64,8 +68,16 @@ def describe_copies(path: str, declared: Declared) -> tuple[FileSource, Source]:
         shape=ELEMENTS,
         limits=declared.limits,
     )
-    leaf = leaf_of(declared, schema, ELEMENTS, promise.clock)
-    return source, replace(leaf, copies=True)
+    leaf = replace(leaf_of(declared, schema, ELEMENTS, promise.clock), copies=True)
+    return relying(source, leaf, _properties(copies.values()), declared)
+
+
+def _properties(copies: Iterable[Path]) -> LogProperties:
+    """What all copies say of themselves; nothing where there is none yet, or a stream file."""
+    found = [
+        LogFolder(str(copy)).properties() if copy.is_dir() else NOTHING_KNOWN for copy in copies
+    ]
+    return reduce(LogProperties.meet, found) if found else NOTHING_KNOWN
 
 
 def _columns(copy: Path) -> tuple[pa.Schema, Clock]:

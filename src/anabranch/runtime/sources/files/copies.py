@@ -21,7 +21,12 @@ from anabranch.runtime.sources.files.listing import (
     is_log_folder,
     is_visible,
 )
-from anabranch.runtime.sources.files.log_records import LogAbout, log_about
+from anabranch.runtime.sources.files.log_records import (
+    NOTHING_KNOWN,
+    LogAbout,
+    LogProperties,
+    log_about,
+)
 from anabranch.runtime.sources.files.units import log_size
 from anabranch.runtime.sources.spec import FileForm
 
@@ -36,12 +41,14 @@ class Measured:
         size: How many batches or bytes it has.
         identity: What tells it from one that was made anew in the same place.
         since: It vouches for events that end at or after this instant; None: for all.
+        properties: What it says of its stream.
     """
 
     form: FileForm
     size: int
     identity: str
     since: int | None = None
+    properties: LogProperties = NOTHING_KNOWN
 
 
 def list_copies(path: str) -> dict[str, Path]:
@@ -72,7 +79,13 @@ def measure(path: Path) -> Measured:
     if path.is_dir():
         about = _about(path)
         identity = f"log {about.query} {about.made}".rstrip()
-        return Measured(form="log", size=log_size(path), identity=identity, since=about.since)
+        return Measured(
+            form="log",
+            size=log_size(path),
+            identity=identity,
+            since=about.since,
+            properties=about.properties or NOTHING_KNOWN,
+        )
     status = path.stat()
     form: FileForm = "parquet" if form_of(path) == "parquet" else "lines"
     whole = form == "parquet" or is_compressed(path)

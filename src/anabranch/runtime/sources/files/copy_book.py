@@ -173,6 +173,9 @@ class CopyBook:
                 )
                 if wrong:
                     return replace(copy, problem=wrong), None
+            lacks = self._lacks(found)
+            if lacks:
+                return replace(copy, problem=f"it {lacks}, and the merge relies on that"), None
         except (OSError, AnabranchError) as problem:
             return replace(copy, problem=_problem_text(problem)), None
         note = None if begins else self._lost.note(self._source.name, copy.number)
@@ -189,6 +192,11 @@ class CopyBook:
         size = found.size if self._frozen is None else min(found.size, self._frozen[name])
         now = PlannedCopy(copy.number, found.identity)
         return now, _Cursor(name, copy.number, path, replace(found, size=size), at)
+
+    def _lacks(self, found: Measured) -> str:
+        """What a copy does not promise that the plan relies on, because the first ones did."""
+        relied_on = self._source.relied_on
+        return "" if relied_on is None else found.properties.lacks(relied_on)
 
     def _begins(self, name: str, copy: PlannedCopy, found: Measured) -> bool:
         """Whether a copy is new, was made anew, or can be read again after all."""

@@ -21,10 +21,12 @@ from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.messages.heads import LogFile
 from anabranch.runtime.sources.files.listing import ABOUT, LOG
 from anabranch.runtime.sources.files.log_records import (
+    NOTHING_KNOWN,
     PLAIN,
     REVISED,
     LogAbout,
     LogEntry,
+    LogProperties,
     LogRevision,
     log_about,
     log_entry,
@@ -87,6 +89,7 @@ class LogFolder:
         home: str = "",
         revised: int = 0,
         made: str = "",
+        properties: LogProperties | None = None,
     ) -> None:
         """Make a new log, or take up the one of the same query, whose checkpoint is `home`.
 
@@ -106,6 +109,7 @@ class LogFolder:
                     where=self.path,
                     hint="choose another folder, or continue with the checkpoint of that query",
                 )
+            self._weaken(about, properties)
             return
         if any(not name.startswith((".", "_")) for name in Folder.at(self.path).names()):
             raise PlanError(
@@ -121,8 +125,17 @@ class LogFolder:
             home=home,
             revised=revised,
             made=made,
+            properties=properties,
         )
         self._log.write_json(ABOUT, plain(about), seal=False)
+
+    def _weaken(self, about: LogAbout, properties: LogProperties | None) -> None:
+        """Note that a changed query promises less than the one that wrote the log so far."""
+        if about.properties is None or properties is None:
+            return
+        both = about.properties.meet(properties)
+        if both != about.properties:
+            self._log.write_json(ABOUT, plain(replace(about, properties=both)), seal=False)
 
     def exists(self) -> bool:
         """Whether the folder is a log already."""
@@ -169,6 +182,11 @@ class LogFolder:
                 hint="a log folder is what a query with to='<folder>' writes",
             )
         return about.payload, about.clock
+
+    def properties(self) -> LogProperties:
+        """What is known of the stream from the plan that writes it."""
+        about = self.record()
+        return NOTHING_KNOWN if about is None else about.properties or NOTHING_KNOWN
 
     def record(self) -> LogAbout | None:
         """What the log says of itself; None if the folder is not a log."""

@@ -8,6 +8,7 @@ from typing import Final, final
 
 import pyarrow as pa
 
+from anabranch.algebra.node import Node, Order, Properties
 from anabranch.errors import EngineError, StreamError
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.record import OMITTED, record
@@ -64,6 +65,83 @@ class LogBase:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogProperties:
+    """What is known of the stream in a log from the plan that writes it, for whoever reads it.
+
+    Attributes:
+        insert_only: Nothing is ever adjusted.
+        only_points: Every lifetime is one chronon long.
+        no_duplicates: No payload holds twice at one instant.
+        keyed: No two events have the same payload and start.
+        order: Batches come by start: `start`, `strict` if no two starts are equal, or `none`.
+        cut: Lifetimes end where the stable point stood, and go on in another event.
+    """
+
+    insert_only: bool = field(default=False, metadata=OMITTED)
+    only_points: bool = field(default=False, metadata=OMITTED)
+    no_duplicates: bool = field(default=False, metadata=OMITTED)
+    keyed: bool = field(default=False, metadata=OMITTED)
+    order: Order = field(default="none", metadata=OMITTED)
+    cut: bool = field(default=False, metadata=OMITTED)
+
+    @staticmethod
+    def of(node: Node, emission: str) -> LogProperties:
+        """What a query writes, if that much of its results leaves."""
+        if emission == "watermark":
+            # Results leave when their windows have ended, some of them not at all.
+            return LogProperties()
+        known = node.properties.emitted(emission)
+        return LogProperties(
+            insert_only=known.insert_only,
+            only_points=known.only_points,
+            no_duplicates=known.no_duplicates,
+            keyed=known.keyed,
+            order=known.order,
+            cut=emission == "final" and not known.only_points,
+        )
+
+    @property
+    def known(self) -> Properties:
+        """As plans write it."""
+        return Properties(
+            insert_only=self.insert_only,
+            only_points=self.only_points,
+            no_duplicates=self.no_duplicates,
+            keyed=self.keyed,
+            order=self.order,
+        )
+
+    def meet(self, other: LogProperties) -> LogProperties:
+        """What holds of both streams."""
+        both = self.known.meet(other.known)
+        return LogProperties(
+            insert_only=both.insert_only,
+            only_points=both.only_points,
+            no_duplicates=both.no_duplicates,
+            keyed=both.keyed,
+            order=both.order,
+            cut=self.cut or other.cut,
+        )
+
+    def lacks(self, wanted: LogProperties) -> str:
+        """What a stream that is relied on does not promise; nothing: it promises all of it."""
+        found = {
+            "may adjust events": wanted.insert_only and not self.insert_only,
+            "may have lifetimes longer than a chronon": wanted.only_points and not self.only_points,
+            "may have rows twice": wanted.no_duplicates and not self.no_duplicates,
+            "may have two events of one payload and start": wanted.keyed and not self.keyed,
+            "is not in order of start": wanted.order != "none" and self.order == "none",
+            "may have two events of one start": wanted.order == "strict" and self.order == "start",
+            "has lifetimes that are cut at stable points": self.cut and not wanted.cut,
+        }
+        return next((what for what, is_so in found.items() if is_so), "")
+
+
+NOTHING_KNOWN: Final = LogProperties()
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogAbout:
     """What a log is, as it is in `_log/stream.json`.
 
@@ -77,6 +155,7 @@ class LogAbout:
         since: It has all events that end there or later; None: all events.
         revised: The number of the newest revision before its beginning.
         base: With what it begins, where earlier entries have been removed.
+        properties: What its plan says of the stream; None: that was not noted.
         made: Tells a copy that was begun from another one from its predecessors of the same name.
     """
 
@@ -90,6 +169,7 @@ class LogAbout:
     revised: int = field(default=0, metadata=OMITTED)
     base: LogBase | None = field(default=None, metadata=OMITTED)
     made: str = field(default="", metadata=OMITTED)
+    properties: LogProperties | None = field(default=None, metadata=OMITTED)
 
     @staticmethod
     def of(
@@ -101,6 +181,7 @@ class LogAbout:
         home: str,
         revised: int = 0,
         made: str = "",
+        properties: LogProperties | None = None,
     ) -> LogAbout:
         """What a new log says of itself."""
         return LogAbout(
@@ -112,6 +193,7 @@ class LogAbout:
             since=since,
             revised=revised,
             made=made,
+            properties=properties,
         )
 
     @property

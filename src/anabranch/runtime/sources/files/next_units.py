@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from anabranch.errors import StreamError
 from anabranch.runtime.sources.archived.units import archive_size, new_archive_units
 from anabranch.runtime.sources.files.delta_table import last_version, new_delta_units, tells_changes
 from anabranch.runtime.sources.files.earlier_parts import promises_within
 from anabranch.runtime.sources.files.listing import list_files
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.sources.files.reader import WHOLE
 from anabranch.runtime.sources.files.units import (
     START,
@@ -52,6 +54,7 @@ def candidates(
     for file, size in list_sizes(source, done) if listing is None else listing:
         at = positions.get(str(file), START)
         if source.form == "log":
+            _demand_properties(source, file)
             yield from new_log_units(file, size, at)
         elif source.form == "archive":
             yield from new_archive_units(file, size, at, source.known, source.within)
@@ -62,6 +65,23 @@ def candidates(
             yield from new_delta_units(file, size, at, feed=feed, start=start)
         else:
             yield from new_units(source.form, file, size, at, shape)
+
+
+def _demand_properties(source: FileSource, log: Path) -> None:
+    """Make sure that a log still promises what the plan relies on.
+
+    Raises:
+        StreamError: Its query was changed, and promises less now.
+    """
+    if source.relied_on is None:
+        return
+    lacks = LogFolder(str(log)).properties().lacks(source.relied_on)
+    if lacks:
+        raise StreamError(
+            f"the stream {lacks}, and the query relies on that",
+            where=f"source '{source.name}': {log}",
+            hint="the query that writes the log was changed: start this one with a new checkpoint",
+        )
 
 
 def take_units(

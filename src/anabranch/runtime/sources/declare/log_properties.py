@@ -1,0 +1,40 @@
+"""What log folders say of their streams, as plans rely on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anabranch.algebra.source import Source
+from anabranch.runtime.sources.declare.declared import Declared
+from anabranch.runtime.sources.files.log_records import NOTHING_KNOWN, LogProperties
+from anabranch.runtime.sources.spec import FileSource
+
+
+def relying(
+    source: FileSource, leaf: Source, known: LogProperties, declared: Declared
+) -> tuple[FileSource, Source]:
+    """A source over log folders, and its leaf, with what the logs say added to what is declared.
+
+    Late rows that are revised may change what is settled, so little holds of them. Where a part of
+    the columns is read, two events may become alike.
+    """
+    if declared.late == "revise" or known == NOTHING_KNOWN:
+        return source, leaf
+    if declared.schema is not None:
+        known = replace(known, no_duplicates=False, keyed=False)
+    source, relying_leaf = relying_on(source, leaf, known)
+    return source, replace(relying_leaf, keyed=relying_leaf.keyed or leaf.keyed)
+
+
+def relying_on(source: FileSource, leaf: Source, known: LogProperties) -> tuple[FileSource, Source]:
+    """A source over log folders, and its leaf, that rely on exactly this."""
+    relying_leaf = replace(
+        leaf,
+        insert_only=known.insert_only,
+        only_points=known.only_points,
+        no_duplicates=known.no_duplicates,
+        keyed=known.keyed,
+        order=known.order,
+        cut=known.cut,
+    )
+    return replace(source, relied_on=known), relying_leaf
