@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from anabranch.cli.app import app
 from anabranch.merging import files
+from anabranch.model.clock import INTEGERS
+from anabranch.model.elements import Insert, batch_of
 from anabranch.model.files.stream_file import read_batches
 from anabranch.model.logical import LogicalStream
+from anabranch.model.time import Time
+from anabranch.runtime.sources.files.log_folder import LogFolder, write_part
 
 RUNNER = CliRunner()
 PHY1 = """{"insert": {"p": "B"}, "start": 8}
@@ -128,3 +133,25 @@ def test_a_restarted_copy_repeats_itself_and_does_no_harm(folder: Path) -> None:
     assert done.exit_code == 0, done.stderr
     assert meaning("out.jsonl").difference(meaning("a.jsonl")) == ""
     assert "c.jsonl: 3 elements before its own stable point were left out" in done.stderr
+
+
+def test_a_log_that_begins_in_the_middle_does_not_take_back_what_it_lacks(folder: Path) -> None:
+    schema = pa.schema([("p", pa.string())])
+    whole = [("A", 1, 3), ("B", 2, 9), ("C", 5, 7), ("D", 8, 12)]
+    for name, since, events in (("whole", None, whole), ("late", 4, whole[1:])):
+        log = LogFolder(str(folder / name))
+        log.create(schema, query=name, clock=INTEGERS, since=since)
+        batch = batch_of([Insert({"p": p}, s, e) for p, s, e in events], schema)
+        log.commit(
+            0, 20 if name == "late" else 6, [write_part(log.path, 0, 0, batch, clock=INTEGERS)]
+        )
+    done = RUNNER.invoke(app, ["merge", "whole", "late", "--to", "out.jsonl"])
+    assert done.exit_code == 0, done.stderr
+    assert "contradicts" not in done.stderr
+    assert (
+        meaning("out.jsonl").events()
+        == LogicalStream.of(((p,), Time(s), Time(e)) for p, s, e in whole).events()
+    )
+    alone = RUNNER.invoke(app, ["merge", "late", "--to", "other.jsonl"])
+    assert alone.exit_code == 0, alone.stderr
+    assert "complete for events that end at 4 or later" in alone.stderr

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 from tests.merge.histories import ADJUSTS, INSERTS, LAGS
 
+import anabranch as ab
 from anabranch import Engine, LogicalStream, Run, Stream, cutover, jumpstart
 from anabranch.algebra.merge import CASES, Case
-from anabranch.merging.feedback import tell
+from anabranch.merging.feedback import settled_of, tell
 from anabranch.merging.logs import merge_logs
 from anabranch.model.elements import Adjust, Insert, Stable, element_json
 from anabranch.model.files.stream_file import read_batches
@@ -250,3 +251,83 @@ def test_a_copy_that_is_behind_skips_what_is_settled(engine: Engine, tmp_path: P
 def _rows(folder: Path, numbers: range) -> list[dict[str, int]]:
     files = [folder / "rows" / f"{number:03}.jsonl" for number in numbers]
     return [json.loads(each) for file in files for each in file.read_text().splitlines()]
+
+
+def test_feedback_passes_aggregates_between_two_real_queries(
+    engine: Engine, tmp_path: Path
+) -> None:
+    stream, query = QUERY.split(";")
+    limited = f"{stream} WITH (max_files_per_batch = 1);{query}"
+    for number in range(2):
+        rows(tmp_path, number, 3)
+    slow = copy_of(engine, tmp_path, "slow", limited)
+    slow.drain()
+    slow.stop()
+    for number in range(2, 12):
+        rows(tmp_path, number, 3)
+    fast = copy_of(engine, tmp_path, "fast")
+    fast.drain()
+    merged = merge_logs(engine, tmp_path / "copies", tmp_path / "merged", detach_after=None)
+    merged.drain()
+    stable_point, since = settled_of(merged)
+    assert stable_point == fast.stable > slow.stable
+    assert since is not None
+    assert slow.stable < since <= stable_point
+    told: dict[str, int] = {}
+    tell(stable_point, str(tmp_path / "copies"), told, since=since, control=merged.control)
+    assert told == {"slow": stable_point}
+    slow = copy_of(engine, tmp_path, "slow", limited)
+    slow.drain()
+    for number in range(12, 20):
+        rows(tmp_path, number, 3)
+    for run in (fast, slow, merged):
+        run.drain()
+    skipped = sum(batch["sources"]["rows"].get("skipped", 0) for batch in slow.metrics())
+    # A window of 20 reaches back; the batch that brings the feedback is read as a whole.
+    assert skipped > len(_rows(tmp_path, range(3, 12))) / 3
+    fast.stop()
+    for number in range(20, 24):
+        rows(tmp_path, number, 3)
+    slow.drain()
+    merged.drain()
+    for run in (slow, merged):
+        run.stop()
+    got = LogicalStream.of_batches(list(LogFolder(str(tmp_path / "merged")).read()))
+    assert merged.stable == slow.stable > fast.stable
+    assert got.difference(right(tmp_path), merged.stable) == ""
+    (stage,) = merged.metrics()[-1]["stages"].values()
+    diverged = {c["name"]: c["diverged"] for each in stage["reports"] for c in each["copies"]}
+    assert diverged == {"fast": 0, "slow": 0}
+
+
+def test_two_sources_are_merged_by_sql_and_by_python(engine: Engine, tmp_path: Path) -> None:
+    """Copies of one feed, in different order, as MERGE and `ab.merge` see them."""
+    dice = Random(5)
+    feed = [{"k": dice.randrange(50), "v": n, "ts": n // 20} for n in range(4000)]
+    for name in ("left", "right"):
+        (tmp_path / name).mkdir()
+        for part in range(8):
+            lines = feed[part * 500 : part * 500 + 500]
+            near = sorted(lines, key=lambda row: row["ts"] + dice.randrange(4))
+            text = "".join(json.dumps(row) + "\n" for row in near)
+            (tmp_path / name / f"{part}.jsonl").write_text(text)
+        engine.sql(
+            f"CREATE STREAM {name} (k INT, v INT, ts INT) SOURCE '{tmp_path}/{name}/*.jsonl' "
+            "ORDERED BY ts DELAY 10 KEYED WITH (ends = TRUE, max_files_per_batch = 1)"
+        )
+    by_sql = engine.sql("SELECT k, v FROM MERGE(left, right)")
+    left, right_ = (engine.sql(f"SELECT k, v FROM {name}") for name in ("left", "right"))
+    by_python = ab.merge(left, right_)
+    for query, name in ((by_sql, "sql"), (by_python, "python")):
+        assert "Merge 2 copies by r3" in query.explain()
+        run = query.start(to=tmp_path / name, available_now=True)
+        run.await_end()
+        batches = list(LogFolder(str(tmp_path / name)).read())
+        got = Counter(
+            (row["k"], row["v"], int(start))
+            for batch in batches
+            for row, start, end in zip(batch.payload.to_pylist(), batch.start, batch.new_end)
+            if end > start
+        )
+        assert batches[-1].stable == FOREVER
+        assert got == Counter((row["k"], row["v"], row["ts"]) for row in feed)

@@ -13,9 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.algebra.analysis.canonical import canonical
 from anabranch.algebra.clip import Clip
+from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join
 from anabranch.algebra.map import Map
@@ -26,7 +29,12 @@ from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
 from anabranch.expressions.expression import Expression
 from anabranch.kernels.plan.compile import compile_plan
-from anabranch.kernels.plan.interest import interest, without_interest
+from anabranch.kernels.plan.interest import (
+    Interest,
+    interest,
+    source_instants,
+    without_interest,
+)
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
@@ -68,10 +76,15 @@ def stateless(draw: st.DrawFn, sources: Sequence[Node] = (S, T)) -> Node:
     return node
 
 
-def run(node: Node, steps: Steps, since: int = 0, end: int = BEGINNING) -> list[EventBatch]:
-    """What comes out, if from a step on only what ends at an instant or later is of interest."""
+def run(
+    node: Node, steps: Steps, since: int = 0, end: int = BEGINNING, first: int = BEGINNING
+) -> list[EventBatch]:
+    """What comes out, if from a step on only what ends at an instant or later is of interest.
+
+    With `first` nothing that is of interest starts before that.
+    """
     runner = LocalRunner(node)
-    instants = interest(runner.plan, Time(end))
+    instants = source_instants(runner.plan, [node], Interest(Time(end), Time(first)))
     output = []
     for number, step in enumerate(steps):
         kept = step if number < since else {n: leave_out(runner, n, step, instants) for n in step}
@@ -155,6 +168,47 @@ def test_what_holds_from_then_on_stays_in_any_plan(data: st.DataObject, insert_o
     end = data.draw(ends(whole))
     less = run(node, steps, since, end)
     assert from_then_on(less, end) == from_then_on(whole, end)
+
+
+def since_when(batches: Iterable[EventBatch], end: int) -> int:
+    """The least start of what ends at an instant or later, as a merge knows it."""
+    found = [event for event, count in events(batches).items() if count]
+    return min([end, *(start for _, start, last in found if last >= end)])
+
+
+@given(st.data(), st.sampled_from([True, True, False]))
+def test_who_knows_since_when_gets_the_same_events_of_any_plan(
+    data: st.DataObject, insert_only: bool
+) -> None:
+    source = replace(S, insert_only=insert_only)
+    node = canonical(data.draw(plans(source)))
+    drawn = streams(SCHEMA, insert_only=insert_only, longest=8)
+    steps = data.draw(schedules(S=drawn))
+    since = data.draw(st.integers(0, len(steps) // 2))
+    whole = run(node, steps)
+    end = data.draw(ends(whole))
+    less = run(node, steps, since, end, since_when(whole, end))
+    # As a merge compares them: one by one, as they were sent.
+    assert reaching(events(less).items(), end) == reaching(events(whole).items(), end)
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        (Coalesce(input=S), 95),
+        (Distinct(input=S), 95),
+        (aggregate(TimeWindow(input=S, size=Duration(10)), ("k",), "n"), 86),
+        (Coalesce(input=aggregate(TimeWindow(input=S, size=Duration(10)), ("k",), "n")), 86),
+        # How far back the last rows reach depends on the rows.
+        (CountWindow(input=S, rows=3), BEGINNING),
+    ],
+)
+def test_operators_with_state_pass_on_since_when(node: Node, expected: int) -> None:
+    told = Interest(Time(100), Time(95))
+    assert source_instants(compile_plan(node), [node], told) == {"S": expected}
+    # Two outputs have events of their own.
+    both = source_instants(compile_plan(node), [node, node], told)
+    assert both == interest(compile_plan(node), Time(100))
 
 
 ROWS = pa.schema([("id", pa.int64()), ("v", pa.int64())])

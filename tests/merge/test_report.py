@@ -43,6 +43,8 @@ def test_the_report_says_who_leads_who_lags_and_who_contradicts(
     assert driver.kernel.report(driver.traces[0]) == {
         "leader": "one",
         "stable": 20,
+        # Nothing holds at 20 any more.
+        "reach": 20,
         "copies": [
             {"name": name, **dict(zip(names, about[name]))} for name in ("one", "two", "three")
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -109,7 +110,7 @@ def merge(
         return
     names = [name if files.count(name) == 1 else f"{name} ({n})" for n, name in enumerate(files, 1)]
     with opened(*files) as inputs:
-        copies = [InputFile(each.path, name) for each, name in zip(inputs, names)]
+        copies = [replace(each, name=name) for each, name in zip(inputs, names)]
 
         def write(forms: list[StreamForm]) -> tuple[FileMerge, _ElementCounts]:
             counts = _ElementCounts()
@@ -230,11 +231,15 @@ def _work(
                 forms[number].schema,
                 PIECE_ROWS,
                 name=copies[number].name,
+                revised=forms[number].revised,
                 on_bytes=on_bytes,
             )
 
     return FileMerge(
-        [FileCopy(copy.name, pieces(number)) for number, copy in enumerate(copies)],
+        [
+            FileCopy(copy.name, pieces(number), since=copy.since)
+            for number, copy in enumerate(copies)
+        ],
         schema,
         None if case is None else case.lower(),  # type: ignore[arg-type]
         policy,
@@ -284,6 +289,12 @@ def _tell(to: str, work: FileMerge, counts: _ElementCounts) -> None:
         f"{elements:,} elements; {stable}",
         err=True,
     )
+    if work.since is not None:
+        shown = work.clock.format(work.since)
+        typer.echo(
+            f"{name}: complete for events that end at {shown} or later, as no copy has more",
+            err=True,
+        )
     if work.revised.waiting:
         typer.echo(
             f"revisions from {work.revised.emitted + 1} on were left out: they change what the "

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.source import Source
+from anabranch.kernels.contract.command import Command
 from anabranch.kernels.merge.merge import MergeKernel
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.merging.revised_copies import MergedRevisions
@@ -28,10 +29,14 @@ PIECE_ROWS: Final = 100_000
 @final
 @dataclass(slots=True, eq=False)
 class FileCopy:
-    """A stream that comes piece by piece, and how far it has come."""
+    """A stream that comes piece by piece, and how far it has come.
+
+    One that begins in the middle has all events that end at `since` or later.
+    """
 
     name: str
     pieces: Iterator[Arrivals]
+    since: int | None = None
     rows: int = 0
     repeated: int = 0
     position: int = int(BEGINNING)
@@ -88,6 +93,7 @@ class FileMerge:
             policy=self.policy,
         )
         kernel, runner = MergeKernel(node), LocalRunner(node)
+        runner.step({}, commands=self._begin())
         stable = int(BEGINNING)
         while waiting := [n for n, copy in enumerate(self.copies) if not copy.is_over]:
             number = min(waiting, key=lambda n: self.copies[n].position)
@@ -101,6 +107,23 @@ class FileMerge:
                 stable = int(output.stable)
                 yield output
             yield from self._revisions(copy, Time(stable))
+
+    @property
+    def since(self) -> int | None:
+        """The merged stream has all events that end there or later; None: all events."""
+        begins = [copy.since for copy in self.copies]
+        return None if None in begins else min(each for each in begins if each is not None)
+
+    def _begin(self) -> list[Command]:
+        """Let copies that begin in the middle join when the others have come so far.
+
+        Where all of them do, those that begin first stand for the whole stream.
+        """
+        return [
+            Command(verb="attach", source=copy.name, value=copy.since)
+            for copy in self.copies
+            if copy.since is not None and copy.since != self.since
+        ]
 
     def _revisions(self, copy: FileCopy, stable: Time) -> Iterator[Revision]:
         """What leaves of the revisions that a piece of a copy has brought."""

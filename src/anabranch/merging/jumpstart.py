@@ -81,6 +81,7 @@ def jumpstart(
         home=str(target.absolute()),
         revised=_newest_revision(origin, last),
         made=uuid.uuid4().hex,
+        properties=about.properties,
     )
     files = []
     if len(events):

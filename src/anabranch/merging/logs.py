@@ -11,7 +11,7 @@ from anabranch.algebra.source import Source
 from anabranch.engine import Engine, Run
 from anabranch.errors import StreamError
 from anabranch.merging.attendance import watch_attendance
-from anabranch.merging.feedback import send_feedback
+from anabranch.merging.feedback import COPIES, send_feedback
 from anabranch.model.clock import MICROSECONDS
 from anabranch.model.record import plain, record
 from anabranch.runtime.option import FLAG, POSITIVE_DURATION, SECONDS, Option, table_of
@@ -36,9 +36,6 @@ Longer than a restart takes, and short enough for the state that the merge keeps
 
 _RELIED_ON: Final = "copies.json"
 """The file in the checkpoint with what the merge relies on."""
-
-COPIES: Final = "copies"
-"""The name of the source that a merge of logs reads."""
 
 MERGE_OPTIONS: Final = table_of(
     Option(name="feedback", kind=FLAG, default=False, nullable=False),
@@ -94,7 +91,9 @@ def merge_logs(
     MERGE_OPTIONS["detach_after"].checked(detach_after, where="merge_logs(...)")
     await_copy(pattern, patience)
     home = checkpoint if checkpoint is not None else choose_sink(to, None)[1]
-    copies = _as_before(engine.stream(str(pattern), name=COPIES, copies=True), home)
+    copies = engine.stream(str(pattern), name=COPIES, copies=True)
+    # What a user says of the copies is checked, and then nothing else is relied on.
+    copies = _relying(copies, NOTHING_KNOWN) if case is not None else _as_before(copies, home)
     merged = copies.merge(
         case=case, inserts=inserts, adjusts=adjusts, lag=lag, divergence=divergence
     )
@@ -114,10 +113,9 @@ def _as_before(copies: Stream, checkpoint: PathText | None) -> Stream:
     Which copies are there when a merge is started again must not change its plan. One that promises
     less than those that the merge began with is not read.
     """
-    leaf, source = copies.node, copies.sources[COPIES]
-    assert isinstance(leaf, Source)
     if checkpoint is None:
         return copies
+    source = copies.sources[COPIES]
     folder = Folder.at(str(checkpoint))
     content = folder.read_json(_RELIED_ON)
     if content is None and read_query_record(str(checkpoint)) is None:
@@ -129,10 +127,15 @@ def _as_before(copies: Stream, checkpoint: PathText | None) -> Stream:
     known = NOTHING_KNOWN
     if content is not None:
         known = record(LogProperties, content, where=where, hint=hint)
+    return _relying(copies, known)
+
+
+def _relying(copies: Stream, known: LogProperties) -> Stream:
+    leaf = copies.node
+    assert isinstance(leaf, Source)
+    source, leaf = relying_on(copies.sources[COPIES], leaf, known)
     if known == NOTHING_KNOWN:
-        source, leaf = relying_on(source, leaf, known)
-        return replace(copies, node=leaf, sources={COPIES: replace(source, relied_on=None)})
-    source, leaf = relying_on(source, leaf, known)
+        source = replace(source, relied_on=None)
     return replace(copies, node=leaf, sources={COPIES: source})
 
 

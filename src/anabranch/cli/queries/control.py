@@ -56,7 +56,8 @@ def control(
     rejoin SOURCE         add it again
 
     \b
-    feedback TIME         only output that ends at TIME or later is needed
+    feedback TIME [SINCE] only output that ends at TIME or later is needed, none of which starts
+                          before SINCE
 
     \b
     $ anabranch control out.jsonl advance Bid 2026-11-15T12:00:00
@@ -71,8 +72,9 @@ def control(
     if verb is None:
         _list(folder, as_json=as_json)
         return
+    since: str | None = None
     if verb == "feedback":
-        source, value = None, source
+        source, value, since = None, source, value
     number = None
     if value is not None and verb == "limit":
         number = int(value) if value.isdigit() else None
@@ -82,7 +84,8 @@ def control(
             )
     elif value is not None:
         number = instant_of(facts.clocks, source or "", value)
-    content = {"verb": verb, "source": source, "value": number, "copy": copy}
+    first = None if since is None else instant_of(facts.clocks, "", since)
+    content = {"verb": verb, "source": source, "value": number, "copy": copy, "since": first}
     copies = copy_names(Folder.at(f"{path}/planned"), facts.copies)
     command = command_of(content, facts.sources, copies, facts.inputs)
     folder.put(command)

@@ -19,14 +19,16 @@ Verb: TypeAlias = Literal[
     "revise",
     "feed",
     "migrate",
+    "spare",
 ]
 REVISE: Final = "revise"
 FEED: Final = "feed"
 MIGRATE: Final = "migrate"
+SPARE: Final = "spare"
 """These are commands of the engine to itself; nobody else has a reason to give them."""
 
 VERBS: Final[tuple[str, ...]] = tuple(
-    verb for verb in get_args(Verb) if verb not in (REVISE, FEED, MIGRATE)
+    verb for verb in get_args(Verb) if verb not in (REVISE, FEED, MIGRATE, SPARE)
 )
 
 
@@ -43,21 +45,25 @@ class Command:
             again that was detached. `feedback`: of the output only what ends at an instant or
             later is of interest any more. `revise`: the batch brings a computed revision. `feed`:
             it brings corrections of the source that somebody has handed in. `migrate`: the plan
-            is about to change; all that it does is that there is a batch.
+            is about to change; all that it does is that there is a batch. `spare`: a copy of the
+            source was told by feedback that it may leave out events that end before an instant.
         source: The name of a source; empty for feedback and revisions, which are for the whole
             query.
         value: The instant, the number of rows, the serial number of the revision, the number
             under which the corrections were handed in, or that of the change.
         copy: The name of a copy of the source, where the source has copies.
+        since: For feedback: nothing of the output that is of interest starts before this instant.
     """
 
     verb: Verb
     source: str = ""
     value: int | None = None
     copy: str | None = field(default=None, metadata=OMITTED)
+    since: int | None = field(default=None, metadata=OMITTED)
 
     def __str__(self) -> str:
         value = "" if self.value is None else f" {self.value}"
         copy = "" if self.copy is None else f" copy {self.copy}"
         source = f" {self.source}" if self.source else ""
-        return f"{self.verb}{source}{copy}{value}"
+        since = "" if self.since is None else f" since {self.since}"
+        return f"{self.verb}{source}{copy}{value}{since}"

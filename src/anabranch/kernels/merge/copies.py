@@ -94,12 +94,14 @@ _COLUMNS: Final = {
 class Copies:
     """All inputs that were ever there, and the number of the one that leads.
 
-    Events that ended before `forgotten` are not remembered.
+    Events that ended before `forgotten` are not remembered. Of the output's events that end at its
+    stable point or later none starts before `reach`; BEGINNING: that is not known.
     """
 
     each: tuple[InputState, ...] = ()
     leader: int = NONE
     forgotten: int = BEGINNING
+    reach: int = BEGINNING
 
     @staticmethod
     def of(runs: Sequence[SortedRun]) -> Copies:
@@ -109,7 +111,9 @@ class Copies:
         found = runs[0].rows.to_pylist()
         names = [each.name for each in fields(InputState)]
         copies = tuple(InputState(**{name: row[name] for name in names}) for row in found)
-        return Copies(copies, found[0]["leader"], found[0]["forgotten"])
+        first = found[0]
+        reach = first.get("reach", int(BEGINNING))
+        return Copies(copies, first["leader"], first["forgotten"], reach)
 
     def run(self) -> SortedRun:
         """As they are stored."""
@@ -121,6 +125,7 @@ class Copies:
             },
             "leader": pa.array([self.leader] * len(self.each), pa.int64()),
             "forgotten": pa.array([self.forgotten] * len(self.each), pa.int64()),
+            "reach": pa.array([self.reach] * len(self.each), pa.int64()),
         }
         return SortedRun(pa.RecordBatch.from_pydict(arrays))
 
@@ -225,6 +230,9 @@ def _obeyed(copy: InputState, command: Command, forgotten: int) -> InputState:
     match command.verb:
         case "detach":
             return replace(copy, status="left")
+        case "spare":
+            # It leaves out what ends earlier: that is no contradiction.
+            return replace(copy, known=max(copy.known, int(command.value or BEGINNING)))
         case "attach" | "rejoin":
             since = command.value
             begins = int(BEGINNING) if since is None else since
@@ -234,7 +242,8 @@ def _obeyed(copy: InputState, command: Command, forgotten: int) -> InputState:
                 copy,
                 status="joining",
                 since=begins,
-                known=forgotten,
+                # What it was told to leave out, it still lacks.
+                known=max(forgotten, copy.known),
                 life=copy.life + 1,
                 stable=int(BEGINNING),
                 last=int(BEGINNING),

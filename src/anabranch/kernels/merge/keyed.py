@@ -121,7 +121,8 @@ class MergeResult:
 
     `ignored` are the rows that came too late to matter. `by` are the indexes of the inputs that
     contradict what is settled, once for each event; `found` describes a few of these. `twice`
-    is a row that inserts what its input has already, with another end.
+    is a row that inserts what its input has already, with another end. `reach` is the least start
+    of the output's events that end at its stable point or later; None: it has not moved.
     """
 
     runs: Runs
@@ -130,6 +131,7 @@ class MergeResult:
     by: Ints
     found: tuple[Contradiction, ...] = ()
     twice: int | None = None
+    reach: int | None = None
 
 
 @final
@@ -226,7 +228,20 @@ def step_keyed(
         by,
         describe(wrong, by, first >= 0, find, views),
         twice,
+        reach_of(nodes.start, target, lead),
     )
+
+
+def reach_of(start: Ints, end: Ints, lead: Lead) -> int | None:
+    """The least start of output that ends at the stable point or later; None: nobody has looked.
+
+    All nodes that start before a stable point are looked at when it moves. What starts later has
+    no influence.
+    """
+    if lead.until <= lead.since:
+        return None
+    reaches = (start < lead.until) & (end > start) & (end >= lead.until)
+    return min(int(lead.until), int(start[reaches].min(initial=FOREVER)))
 
 
 def _inserted_twice(node: Ints, elements: Elements, ends: Ints) -> int | None:

@@ -23,7 +23,7 @@ from anabranch.kernels.contract.packed_events import (
 )
 from anabranch.kernels.contract.routing import BY_CHECK, EVERYWHERE, Routing, by_id_or
 from anabranch.kernels.merge.contradictions import Note, contradiction, report_run
-from anabranch.kernels.merge.copies import Copies
+from anabranch.kernels.merge.copies import Copies, InputState
 from anabranch.kernels.merge.keyed import Lead, MergeResult, Runs, step_keyed
 from anabranch.kernels.merge.multiset import step_multiset
 from anabranch.kernels.merge.nodes import Elements, Payloads
@@ -160,6 +160,7 @@ class MergeKernel(Stateful):
         return {
             "leader": leader[0] if leader else None,
             "stable": int(trace.stable),
+            **({} if copies.reach == BEGINNING else {"reach": copies.reach}),
             "copies": [copy.report(trace.stable) for copy in copies.each],
             "divergent": [
                 {"copy": row["copy"], "event": row["event"]}
@@ -232,9 +233,10 @@ class MergeKernel(Stateful):
             outcome = step_ordered(runs, elements, case, since, until, ordinal)
         numbers = [copy.number for copy in copies.heard]
         copies = copies.counted(elements.column[outcome.ignored], outcome.by, numbers)
-        slow = min((copy.stable for copy in copies.heard), default=int(until))
+        slow = min((max(copy.stable, copy.known) for copy in copies.heard), default=int(until))
         forgotten = max(copies.forgotten, min(slow, int(until)))
-        return replace(copies, forgotten=forgotten), outcome
+        reach = copies.reach if outcome.reach is None else outcome.reach
+        return replace(copies, forgotten=forgotten, reach=reach), outcome
 
     def _judge(self, copies: Copies, outcome: MergeResult) -> set[int]:
         """The numbers of those that are not to be listened to any more.
@@ -350,6 +352,11 @@ def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:
         for copy, settled, since_when in zip(heard, was, vouched)
     ]
     now = [min(copy.stable, until) for copy in heard]
+
+    def settled(copy: InputState) -> int:
+        # What ended before `known` is not compared with it, however far it is.
+        return min(max(copy.stable, copy.known), int(until))
+
     return Lead(
         tuple(copy.key for copy in heard),
         leader[0] if leader else None,
@@ -358,6 +365,6 @@ def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:
         np.array(was, np.int64),
         np.array(now, np.int64),
         np.array(vouched, np.int64),
-        Time(min(now, default=until)),
+        Time(min(map(settled, heard), default=int(until))),
         joins=any(c.status == "joined" and c.key in joining for c in heard),
     )

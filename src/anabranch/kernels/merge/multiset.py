@@ -35,7 +35,7 @@ from anabranch.kernels.columns.grouped import Ints, Mask, is_first, order_by_num
 from anabranch.kernels.contract.column_names import END
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.merge.contradictions import describe
-from anabranch.kernels.merge.keyed import NODES, OUT, PAYLOADS, Lead, MergeResult, Runs
+from anabranch.kernels.merge.keyed import NODES, OUT, PAYLOADS, Lead, MergeResult, Runs, reach_of
 from anabranch.kernels.merge.nodes import (
     Elements,
     Numbered,
@@ -150,6 +150,7 @@ def step_multiset(
         np.flatnonzero(over[node]),
         by,
         describe(wrong, by, first >= 0, find, views),
+        reach=reach_of(nodes.start, latest, lead),
     )
 
 

@@ -8,12 +8,22 @@ left out, for each of them may be the beginning of one that reaches t. That is w
 the like pass nothing on: a row that they have not seen yet comes after everything they have
 settled, and may begin a result that is still open at t. The exception are results per window, whose
 rows all end with the window.
+
+A merge knows more than t: it has settled all output before t, so it knows since when that holds
+which reaches t. Told this too, operators of any kind need only the snapshots from there on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
 import numpy as np
 
+from anabranch.algebra.analysis.reach import needed
+from anabranch.algebra.analysis.spans import span
+from anabranch.algebra.node import Node
 from anabranch.kernels.columns.grouped import Mask
 from anabranch.kernels.contract.kernel import Stateful
 from anabranch.kernels.plan.address import Address
@@ -40,6 +50,46 @@ def interest(plan: PhysicalPlan, end: Time) -> dict[str, Time]:
                 own = step.interest(own)
             wanted[edge.upstream] = Time(min(wanted.get(edge.upstream, FOREVER), own))
     return {name: wanted.get(Address.source(name), BEGINNING) for name in plan.sources}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """What of the output somebody still wants to know.
+
+    Attributes:
+        end: Events that end there or later.
+        since: None of these starts before this; BEGINNING: that is not known.
+    """
+
+    end: Time
+    since: Time = BEGINNING
+
+
+def source_instants(plan: PhysicalPlan, nodes: Sequence[Node], told: Interest) -> dict[str, Time]:
+    """Per source, the instant before which rows may end that do not matter any more.
+
+    There are two reasons to leave a row out, each sufficient, and the later instant counts.
+    By its end: a row that ends early can only matter to output that ends early. That holds for
+    operators that treat rows one by one or in pairs, not for those whose results last as long as
+    nothing changes. By snapshots: if no output of interest starts before `since`, it follows from
+    the snapshots from `since - 1` on, and so from those of the sources that decide them (`needed`).
+    The instant before `since` is among them because an equal result there would be the same event.
+
+    Example: `COUNT(*)` per item over a window of 10, output of interest ends at 100 or later and
+    starts at 95 or later. A count may have been the same for a long time, so by its end no row can
+    be left out. The snapshots of the count from 94 on need rows that hold at 94 - 9 = 85 or later:
+    rows that end before 86 do not matter.
+    """
+    found = interest(plan, told.end)
+    if told.since == BEGINNING or len(nodes) != 1:
+        # Several outputs have events of their own, and nobody has said from when on all of them.
+        return found
+    for name, (first, last) in needed(nodes[0], span(told.since - 1, FOREVER)).items():
+        if name in found and first < last:
+            after = first if first == BEGINNING else min(first + 1, FOREVER)
+            found[name] = Time(max(found[name], after))
+    return found
 
 
 def without_interest(

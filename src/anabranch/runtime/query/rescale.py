@@ -167,6 +167,7 @@ def _manifest(
         silent={name: min(each.silent[name] for each in before) for name in before[0].silent},
         copies=before[0].copies,
         interest=max(each.interest for each in before),
+        interest_since=max(before, key=lambda each: each.interest).interest_since,
         counters=counters,
         ends={name: max(each.ends[name] for each in before) for name in _told(before)},
     )

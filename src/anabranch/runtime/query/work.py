@@ -112,6 +112,7 @@ def job_of(
             + [frame.name for frame in work.frames if frame.frame.isStreaming]
         ),
         sampled=telling_columns(*work.nodes),
+        nodes=work.nodes,
     )
     check_sources(job, list(job.promises))
     return job

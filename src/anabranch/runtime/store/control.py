@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Final, final
 
 from anabranch.errors import PlanError
-from anabranch.kernels.contract.command import FEED, MIGRATE, REVISE, VERBS, Command
+from anabranch.kernels.contract.command import FEED, MIGRATE, REVISE, SPARE, VERBS, Command
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.model.clock import MICROSECONDS, Clock
 from anabranch.model.record import OMITTED, plain, record
@@ -55,13 +55,25 @@ def command_of(
     source: Any = content.get("source")
     if verb == FEED and isinstance(value, int) and source in sources:
         return Command(verb=FEED, source=source, value=value)
+    if (
+        verb == SPARE
+        and isinstance(value, int)
+        and content.get("copy") in (copies or {}).get(source, ())
+    ):
+        return Command(verb=SPARE, source=source, value=value, copy=content["copy"])
     if verb not in VERBS:
         raise _wrong(f"unknown command '{verb}'", _near(str(verb), VERBS))
     if verb == "feedback":
         if source or content.get("copy"):
             raise _wrong("feedback is for the whole query, not for a source", "feedback TIME")
         _check_value(verb, value)
-        return Command(verb=verb, value=value)
+        since = content.get("since")
+        if since is not None and (not isinstance(since, int) or since > (value or 0)):
+            raise _wrong(
+                f"'{since}' is not an instant up to {value}",
+                "feedback TIME [SINCE]: nothing that ends at TIME or later starts before SINCE",
+            )
+        return Command(verb=verb, value=value, since=since)
     if verb in _OF_INPUTS and inputs is not None and source not in (copies or {}):
         _check_input(verb, source, inputs, [*(copies or {})])
     elif source not in sources:
@@ -262,18 +274,29 @@ class Control:
         """Let a merge take in again what was detached; a copy is read from its beginning."""
         self._put("rejoin", source, copy=copy)
 
-    def feedback(self, end: Any) -> None:
+    def feedback(self, end: Any, since: Any = None) -> None:
         """Say that of the output only what ends at an instant or later is of interest.
 
         Rows that cannot matter to it are left out where they come in. What holds at the instant
-        or later does not change.
+        or later does not change. With `since`, nothing that is of interest starts before that: so
+        aggregates and other operators with state need not know how long a result has been there.
         """
-        self._put("feedback", "", instant_of(self.clocks, "", end))
+        first = None if since is None else instant_of(self.clocks, "", since)
+        self._put("feedback", "", instant_of(self.clocks, "", end), since=first)
+
+    def spare(self, source: str, copy: str, end: int) -> None:
+        """Note that a copy may leave out events that end before an instant: it was told so."""
+        self._put("spare", source, end, copy)
 
     def _put(
-        self, verb: str, source: str, value: int | None = None, copy: str | None = None
+        self,
+        verb: str,
+        source: str,
+        value: int | None = None,
+        copy: str | None = None,
+        since: int | None = None,
     ) -> None:
-        content = {"verb": verb, "source": source, "value": value, "copy": copy}
+        content = {"verb": verb, "source": source, "value": value, "copy": copy, "since": since}
         known = command_of(content, self.sources, self.copies(), self.folder.inputs)
         self.folder.put(known)
 

@@ -77,6 +77,7 @@ class Manifest:
         silent: For how many microseconds sources with a heartbeat had been silent.
         copies: For sources with copies, what was known of each copy, by its number.
         interest: Of the output of the query, what ends before this was of no interest.
+        interest_since: Of what was of interest, nothing starts before this.
         counters: What was counted in this batch, for metrics.
         ends: The greatest end of all events that have come of each source.
     """
@@ -88,6 +89,7 @@ class Manifest:
     silent: Mapping[str, int] = field(default_factory=dict)
     copies: Mapping[str, Mapping[int, CopyState]] = field(default_factory=dict)
     interest: int = BEGINNING
+    interest_since: int = field(default=BEGINNING, metadata=OMITTED)
     counters: StageCounters | None = None
     ends: Mapping[str, int] = field(default_factory=dict, metadata=OMITTED)
 
@@ -205,6 +207,7 @@ class ShardStore:
         copies: Mapping[str, Mapping[int, CopyState]] | None = None,
         interest: int = BEGINNING,
         ends: Mapping[str, int] | None = None,
+        interest_since: int = BEGINNING,
     ) -> Manifest:
         """Write the runs that are new, then the manifest, whose appearance is the commit."""
         files = {file.name: file for file in before.files()} if before else {}
@@ -233,6 +236,7 @@ class ShardStore:
             copies=copies or {},
             interest=int(interest),
             ends=ends or {},
+            interest_since=int(interest_since),
             counters=counters,
         )
         reached("runs written", batch)

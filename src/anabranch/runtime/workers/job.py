@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 
+from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.errors import OperatorError, PlanError
 from anabranch.kernels.contract.kernel import Stateful
 from anabranch.kernels.plan.address import Address
-from anabranch.kernels.plan.interest import interest
+from anabranch.kernels.plan.interest import Interest, source_instants
 from anabranch.kernels.plan.late_rows import LateRows
 from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage, with_columns_of
 from anabranch.model.batch import EventBatch, no_rows
@@ -85,6 +86,7 @@ class Job:
         past: How the past of the query is kept; None: it is not.
         sampled: Per source the columns whose values are counted, as a sample tells.
         measures: Whether operators are measured.
+        nodes: The logical plan of each output; none where nobody has to know.
     """
 
     plan: PhysicalPlan
@@ -101,6 +103,7 @@ class Job:
     past: PastJob | None = None
     sampled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     measures: bool = True
+    nodes: tuple[Node, ...] = ()
 
     @property
     def notes_lineage(self) -> bool:
@@ -278,7 +281,8 @@ class Job:
         promised = Time(manifest.sources.get(source, BEGINNING))
         if manifest.interest == BEGINNING:
             return promised, BEGINNING
-        return promised, interest(self.plan, Time(manifest.interest))[source]
+        told = Interest(Time(manifest.interest), Time(manifest.interest_since))
+        return promised, source_instants(self.plan, self.nodes, told)[source]
 
     def part_log(self, source: str, part: int, batch: int) -> PartLog | None:
         """Where a task keeps what it reads of a source; None where the past is not kept."""

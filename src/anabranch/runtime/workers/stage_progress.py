@@ -27,6 +27,7 @@ class SourceProgress:
         interest: What of the output ends before this is of no interest.
         ends: The greatest end of all events that have come of each source; FOREVER where a version
             of before has not kept it.
+        interest_since: Of what is of interest, nothing starts before this.
     """
 
     sources: dict[str, int]
@@ -34,6 +35,7 @@ class SourceProgress:
     copies: dict[str, dict[int, CopyState]]
     interest: int
     ends: dict[str, int]
+    interest_since: int
 
 
 def source_progress(
@@ -81,10 +83,13 @@ def source_progress(
         for name in reads
         if job.plan.sources[name].copies
     }
-    interest_before = before.interest if before else int(BEGINNING)
-    feedback = [each.value for each in commands_in(parcels) if each.verb == "feedback"]
-    given = [value for value in feedback if value is not None]
-    return SourceProgress(progress, silent, copies, max([interest_before, *given]), ends)
+    # The later of two says more: what reaches it is a part of what reached the earlier one.
+    told = (before.interest, before.interest_since) if before else (int(BEGINNING),) * 2
+    for each in commands_in(parcels):
+        if each.verb == "feedback" and each.value is not None and each.value >= told[0]:
+            since = int(BEGINNING) if each.since is None else each.since
+            told = (each.value, max(since, told[1]) if each.value == told[0] else since)
+    return SourceProgress(progress, silent, copies, told[0], ends, told[1])
 
 
 def _copies(

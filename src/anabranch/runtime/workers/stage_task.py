@@ -130,6 +130,7 @@ def _step(
         copies=source_state.copies,
         interest=source_state.interest,
         ends=source_state.ends,
+        interest_since=source_state.interest_since,
         counters=counters,
     )
     reached("manifest written", batch)
