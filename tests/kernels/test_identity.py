@@ -24,7 +24,7 @@ from anabranch.expressions.expression import Expression
 from anabranch.kernels.contract.kernel import Stateful
 from anabranch.kernels.plan.compile import compile_plan
 from anabranch.kernels.plan.identity import plan_fingerprint, stage_fingerprints, state_forms
-from anabranch.model.identity import Identity, fingerprint, identity_of, signature
+from anabranch.model.identity import Identity, KnownHashes, fingerprint, identity_of, signature
 from anabranch.model.time import Duration
 from tests.kernels.identities import DECLARED, OPERATOR_CLASSES
 from tests.kernels.operators import OPERATORS
@@ -180,3 +180,12 @@ def test_what_says_nothing_of_itself_has_no_signature() -> None:
 
     with pytest.raises(EngineError, match="a Stranger has no identity"):
         identity_of(Stranger())
+
+
+def test_hashes_that_are_known_are_those_that_would_be_computed() -> None:
+    """With one dictionary for a whole plan, in any order of its parts."""
+    source = Source(name="S", schema=pa.schema([("v", pa.int64())]))
+    plan = Union(inputs=(Distinct(input=source), source, Distinct(input=Distinct(input=source))))
+    for nodes in (list(plan.walk()), list(plan.walk())[::-1]):
+        known: KnownHashes = {}
+        assert [fingerprint(node, known) for node in nodes] == [fingerprint(node) for node in nodes]

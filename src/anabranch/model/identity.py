@@ -22,7 +22,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
 from numbers import Integral
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 import pyarrow as pa
 
@@ -55,6 +55,9 @@ class Identity:
     by_hash: bool = False
 
 
+KnownHashes: TypeAlias = dict[int, tuple[object, str]]
+"""Hashes by the `id` of an object; each with its object, whose `id` would else be free again."""
+
 DIGITS: Final = 16
 """Of a hash: 64 bits, of which two plans are compared, never many."""
 
@@ -70,9 +73,21 @@ def signature(value: object) -> str:
     return _text(_Writer({}).written(value, inside=False))
 
 
-def fingerprint(value: object) -> str:
-    """A short hash of the canonical text."""
-    return _hash(signature(value))
+def fingerprint(value: object, known: KnownHashes | None = None) -> str:
+    """A short hash of the canonical text.
+
+    Whoever asks for many parts of one plan hands in `known`, an empty dictionary at first: then
+    each part is written once, and not once per part above it.
+    """
+    if known is None:
+        return _hash(signature(value))
+    if id(value) in known:
+        return known[id(value)][1]
+    found = _hash(_text(_Writer(known).written(value, inside=False)))
+    # What is referred to by its hash has the same one inside others.
+    if identity_of(value).by_hash:
+        known[id(value)] = (value, found)
+    return found
 
 
 def form_signature(value: object) -> str:
@@ -124,7 +139,7 @@ class _Writer:
     whose `id` would else be free for another one.
     """
 
-    hashes: dict[int, tuple[object, str]]
+    hashes: KnownHashes
 
     def written(self, value: object, *, inside: bool = True) -> Any:
         """A value as JSON has it; what is referred to by its hash is so only `inside` others."""

@@ -30,23 +30,32 @@ SPARK_SIZES: Final[Mapping[Form, SparkMigrationSize]] = {
     "full": SparkMigrationSize(
         rate=200_000,
         window=600,
-        batch=10,
+        batch=5,
         before=8,
+        trigger=5.0,
         long_rate=10_000,
         long_window=3_600,
         long_batch=60,
     ),
     "quick": SparkMigrationSize(
         rate=20_000,
-        window=120,
-        batch=10,
+        window=60,
+        batch=5,
         before=6,
+        trigger=1.0,
         long_rate=2_000,
         long_window=3_600,
         long_batch=120,
     ),
     "smoke": SparkMigrationSize(
-        rate=100, window=20, batch=10, before=2, long_rate=10, long_window=60, long_batch=20
+        rate=100,
+        window=20,
+        batch=10,
+        before=2,
+        trigger=0.0,
+        long_rate=10,
+        long_window=60,
+        long_batch=20,
     ),
 }
 

@@ -39,6 +39,8 @@ class SparkMigrationSize:
         window: Seconds of the window that is migrated by clip.
         batch: Seconds per batch, and per slide of the window.
         before: Batches before the migration begins.
+        trigger: Seconds between two batches: as many as a batch covers is the pace of a live
+            stream; 0 is as fast as they go.
         long_rate: Rows per second of the long window.
         long_window: Seconds of the window that is migrated by replay, an hour in full.
         long_batch: Seconds per batch there, and per slide.
@@ -48,6 +50,7 @@ class SparkMigrationSize:
     window: int
     batch: int
     before: int
+    trigger: float
     long_rate: int
     long_window: int
     long_batch: int
@@ -146,7 +149,7 @@ def migrate_by_clip(engine: Engine, size: SparkMigrationSize, work: Path) -> Mig
     # T lies a window behind the newest row; some batches more, to see the new plan alone.
     batches = size.before + size.window // size.batch + 8
     ticks.write(0, batches)
-    return _migrate(engine, ticks, work, "clip", size.window, size.before)
+    return _migrate(engine, ticks, work, "clip", size.window, size.before, size.trigger)
 
 
 def migrate_by_replay(engine: Engine, size: SparkMigrationSize, work: Path) -> Migrated:
@@ -165,6 +168,7 @@ def _migrate(
     how: Any,
     window: int,
     before: int,
+    trigger: float = 0.0,
 ) -> Migrated:
     engine.stream(
         ticks.folder,
@@ -175,7 +179,11 @@ def _migrate(
         max_files_per_batch=1,
     )
     words = {"size": window, "slide": ticks.seconds}
-    run = engine.sql(_OLD.format(**words)).start(to=work / "log", checkpoint=work / "state")
+    run = engine.sql(_OLD.format(**words)).start(
+        to=work / "log",
+        checkpoint=work / "state",
+        trigger=f"{round(1000 * trigger)} milliseconds" if trigger else None,
+    )
     log = work / "log" / "_log"
     with run:
         while len(_times(log)) < before and run.status == "running":

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 
 from anabranch.kernels.contract.kernel import Kernel, Stateful
 from anabranch.kernels.plan.stage import PhysicalPlan, Stage
-from anabranch.model.identity import Identity, fingerprint, form_signature, identity_of
+from anabranch.model.identity import Identity, KnownHashes, fingerprint, form_signature, identity_of
 
 
 @final
@@ -64,6 +64,7 @@ class _StageIdentity:
 def stage_fingerprints(plan: PhysicalPlan) -> dict[str, str]:
     """Per stage a short hash of what it computes from which sources, whatever it is called."""
     found: dict[str, str] = {}
+    hashes: KnownHashes = {}
     for stage in plan.stages:
         reads = [
             (
@@ -73,7 +74,8 @@ def stage_fingerprints(plan: PhysicalPlan) -> dict[str, str]:
             )
             for edge in stage.edges
         ]
-        found[stage.name] = fingerprint(_StageIdentity(stage.kernels, reads, stage.sharded))
+        own = _StageIdentity(stage.kernels, reads, stage.sharded)
+        found[stage.name] = fingerprint(own, hashes)
     return found
 
 

@@ -11,7 +11,7 @@ from anabranch.algebra.source import Source
 from anabranch.kernels.contract.kernel import Kernel
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.stage import PhysicalPlan, Stage
-from anabranch.model.identity import fingerprint
+from anabranch.model.identity import KnownHashes, fingerprint
 from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.runtime.messages.counters import StageCounters
@@ -71,15 +71,22 @@ def _ends(plan: PhysicalPlan, stages: Mapping[Address, Stage], stage: Stage) -> 
             yield from _ends(plan, stages, stages[edge.upstream])
 
 
-def plan_lines(roots: Sequence[Node], priced: PlanStatistics) -> Iterator[PlanLine]:
-    """A plan as `explain` shows it, with what was expected of it."""
-    model = CostModel(priced)
+def plan_lines(
+    roots: Sequence[Node],
+    priced: PlanStatistics | CostModel,
+    known: KnownHashes | None = None,
+) -> Iterator[PlanLine]:
+    """A plan as `explain` shows it, with what was expected of it.
+
+    Plans that share parts are priced by one model, and hashed with one `known`.
+    """
+    model = priced if isinstance(priced, CostModel) else CostModel(priced)
 
     def lines(node: Node, depth: int) -> Iterator[PlanLine]:
         yield PlanLine(
             depth=depth,
             label=node.label,
-            signature=node.name if isinstance(node, Source) else fingerprint(node),
+            signature=node.name if isinstance(node, Source) else fingerprint(node, known),
             rate=model.estimate(node).stream.rate,
             state=model.cost(node).state,
         )
@@ -90,7 +97,9 @@ def plan_lines(roots: Sequence[Node], priced: PlanStatistics) -> Iterator[PlanLi
         yield from lines(root, 0)
 
 
-def placed_operators(plan: PhysicalPlan) -> dict[str, PlacedOperator]:
+def placed_operators(
+    plan: PhysicalPlan, hashes: KnownHashes | None = None
+) -> dict[str, PlacedOperator]:
     """Every operator by its signature, and where it runs.
 
     An operator without memory runs behind every edge that its rows go through. Behind edges of
@@ -103,14 +112,14 @@ def placed_operators(plan: PhysicalPlan) -> dict[str, PlacedOperator]:
     for stage in plan.stages:
         for number, edge in enumerate(stage.edges):
             for index, step in enumerate(edge.chain):
-                signature = _signature(step)
+                signature = _signature(step, hashes)
                 if (signature, edge.upstream) in taken:
                     continue
                 taken.add((signature, edge.upstream))
                 kernels[signature] = step
                 found.setdefault(signature, []).append(Slot(stage.name, number, index))
         for index, kernel in enumerate(stage.kernels):
-            signature = _signature(kernel)
+            signature = _signature(kernel, hashes)
             kernels[signature] = kernel
             found.setdefault(signature, []).append(Slot(stage.name, None, index))
     return {
@@ -176,9 +185,9 @@ def _node(kernel: Kernel) -> Node | None:
     return found if isinstance(found, Node) else None
 
 
-def _signature(kernel: Kernel) -> str:
+def _signature(kernel: Kernel, hashes: KnownHashes | None) -> str:
     node = _node(kernel)
-    return fingerprint(kernel if node is None else node)
+    return fingerprint(kernel if node is None else node, hashes)
 
 
 def _label(node: Node | None, kernel: Kernel) -> str:

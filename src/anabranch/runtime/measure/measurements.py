@@ -11,6 +11,7 @@ from anabranch.algebra.filter import Filter
 from anabranch.algebra.join import Join
 from anabranch.algebra.node import clock_of
 from anabranch.kernels.plan.stage import PhysicalPlan
+from anabranch.model.identity import KnownHashes
 from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.origins import predicate_key
 from anabranch.optimizer.statistics import UNKNOWN, PlanStatistics
@@ -64,12 +65,14 @@ class Measurements:
     def replan(self, plan: PhysicalPlan, priced: PlanStatistics = UNKNOWN) -> None:
         """From now on another plan runs; what is the same in it goes on."""
         self._plan = plan
-        self._placed = placed_operators(plan)
+        hashes: KnownHashes = {}
+        model = CostModel(priced)
+        self._placed = placed_operators(plan, hashes)
         nodes = [node for number in range(len(plan.outputs)) for node in roots_of(plan, number)]
         self._measured = replace(
             self._measured,
             plans=tuple(
-                tuple(plan_lines(roots_of(plan, number), priced))
+                tuple(plan_lines(roots_of(plan, number), model, hashes))
                 for number in range(len(plan.outputs))
             ),
             chronon=clock_of(nodes[0]).chronon if nodes else None,
