@@ -356,11 +356,18 @@ class Fluent(Retiming):
         ]
         return " AND ".join(f"({part})" for part in parts)
 
-    def coalesce(self: S) -> S:
+    def coalesce(self: S, *partitions: int) -> S:
         """Join lifetimes of equal rows that meet: the canonical form of the stream.
 
-        (It has nothing to do with `coalesce` of a DataFrame: a stream has no partitions.)
+        It has nothing to do with `coalesce` of a DataFrame: a stream has no partitions.
         """
+        if partitions:
+            raise PlanError(
+                "coalesce of a stream takes no number of partitions",
+                where=f"coalesce({partitions[0]!r})",
+                hint="it joins lifetimes: write coalesce(); Engine(shards=...) sets how many tasks "
+                "share the work",
+            )
         return self._with(Coalesce(input=self.node))
 
     def canonical(self: S) -> S:

@@ -298,19 +298,20 @@ class Stream(FrameMethods):
         """The Spark session of the engine; it is started when it is first asked for."""
         return self.host.spark
 
-    def show(self, n: int = SHOWN, *, at: Any = None) -> None:
+    def show(self, n: int = SHOWN, truncate: bool | int = False, *, at: Any = None) -> None:
         """Print the answer at an instant, or without one the events with their lifetimes.
 
         It is computed in this process, over the present content of the sources.
 
         Args:
             n: The largest number of rows.
+            truncate: The longest text of a value; True: 20, False: any.
             at: A number, an ISO timestamp or a datetime.
         """
         if at is None:
-            self.run_local("memory", allow_unbounded=True).show(n=n)
+            self.run_local("memory", allow_unbounded=True).events().show(n, truncate)
         else:
-            self.snapshot(at).show(n)
+            self.snapshot(at).show(n, truncate)
 
     def snapshot(self, at: Any) -> ResultTable:
         """The answer at an instant, computed in this process from what that needs."""

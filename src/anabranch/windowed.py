@@ -163,7 +163,7 @@ def call(module: Template | type | str, *arguments: Any, **parameters: Any) -> O
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WindowedStream(Generic[W]):
     """A stream and its windows, to which modules are applied.
 
@@ -226,6 +226,15 @@ class WindowedStream(Generic[W]):
         if all(result.is_alone for result in results):
             return made
         return made._with(computed(made.node, results, made._parse))
+
+    def count(self) -> W:
+        """The number of rows of each window, in a column `count`."""
+        return self.agg(count="COUNT(*)")
+
+    def __repr__(self) -> str:
+        keys = ", ".join(name for name, _ in self.options["group_by"])
+        by = f" by {keys}" if keys else ""
+        return f"<WindowedStream{by}; write .agg(n='COUNT(*)') or .apply(module)>"
 
     def _read(self, text: str) -> tuple[UserOperator, tuple[Expression, ...]]:
         return parse_operator_call(text, self.stream.node, self.stream.modules)

@@ -59,6 +59,19 @@ def test_a_stream_shows_its_columns_and_lifetimes(
     ]
 
 
+def test_long_values_are_cut_as_spark_cuts_them(
+    bids: ab.Stream, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = bids.select(t=ab.lit("abcdefghijklmnopqrstuvwxyz"))
+    long.show(1, True, at=SEVEN)
+    long.show(1, 3, at=SEVEN)
+    long.show(1, at=SEVEN)
+    words = capsys.readouterr().out.split()
+    assert "abcdefghijklmnopq..." in words
+    assert "abc" in words
+    assert "abcdefghijklmnopqrstuvwxyz" in words
+
+
 def test_a_plan_prints_itself(bids: ab.Stream) -> None:
     plan = bids.where("price > 90").explain()
     assert repr(plan) == str(plan)

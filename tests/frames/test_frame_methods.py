@@ -98,8 +98,12 @@ def test_a_list_of_columns_and_a_function_do_what_they_say(bids: ab.Stream) -> N
     assert bids.transform(lambda each: each.drop("at")).columns == ["item", "price"]
     with pytest.raises(PlanError, match="a lambda is not an expression"):
         bids.where(lambda row: row.price > 80)
-    with pytest.raises(PlanError, match="3 is not an expression"):
+    with pytest.raises(PlanError, match=r"3 is not an expression(.|\n)*ab.lit\(3\)"):
         bids.select(3)
+    with pytest.raises(PlanError, match="takes no number of partitions"):
+        bids.coalesce(1)
+    assert bids.tumbling("10 s").count().columns == ["count"]
+    assert repr(bids.tumbling("10 s", by="item")).startswith("<WindowedStream by item; ")
 
 
 def test_columns_are_objects_with_the_operators_of_spark(bids: ab.Stream) -> None:

@@ -86,12 +86,15 @@ class ResultTable:
             )
         return session.createDataFrame(self._table)
 
-    def show(self, n: int = SHOWN) -> None:
-        """Print the first rows."""
-        sys.stdout.write(self._text(n) + "\n")
+    def show(self, n: int = SHOWN, truncate: bool | int = False) -> None:
+        """Print the first rows; `truncate` is the longest text of a value (True: 20)."""
+        sys.stdout.write(self._text(n, 20 if truncate is True else int(truncate)) + "\n")
 
-    def _text(self, n: int) -> str:
-        return aligned(*self._shown(n)) + self._footer(n)
+    def _text(self, n: int, most: int = 0) -> str:
+        names, columns, right = self._shown(n)
+        if most:
+            columns = [[_cut(text, most) for text in column] for column in columns]
+        return aligned(names, columns, right) + self._footer(n)
 
     def _shown(self, n: int) -> tuple[list[str], list[list[str]], set[int]]:
         table = self._table
@@ -131,6 +134,13 @@ class ResultTable:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (self._table, self._what, self._caption)
+
+
+def _cut(text: str, most: int) -> str:
+    """As Spark cuts: the last three characters that fit are dots."""
+    if len(text) <= most:
+        return text
+    return text[:most] if most < 4 else f"{text[: most - 3]}..."
 
 
 def _rebuilt(table: pa.Table, what: str, caption: str) -> ResultTable:

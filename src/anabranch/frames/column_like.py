@@ -74,4 +74,5 @@ def _hint(value: object) -> str:
             "write SQL text, 'price > 80', or stream['price'] > 80; a Python function is "
             "registered with engine.register(ab.udf(function)) and called by name"
         )
-    return "write SQL text, 'price > 80', or stream['price'] > 80"
+    constant = f"; a constant is ab.lit({value!r})" if isinstance(value, int | float) else ""
+    return f"write SQL text, 'price > 80', or stream['price'] > 80{constant}"
