@@ -6,12 +6,17 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.algebra.node import Node
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.kernels.plan.replay import past_events
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time
+from anabranch.testing import batchings, streams
+from tests.kernels import plans as drawn
 
 SCHEMA = pa.schema([("k", pa.int64())])
 
@@ -58,3 +63,27 @@ def test_payloads_that_were_never_moved_stay_as_they_came() -> None:
     events = past_events(EventBatch(payload, start, end, new_end), Time(5), Time(6))
     assert events.payload.column("k").to_pylist() == [1]
     assert (int(events.start[0]), int(events.new_end[0])) == (0, 20)
+
+
+@pytest.mark.usefixtures("eagerness")
+@given(drawn.plans(), streams(drawn.SCHEMA).flatmap(batchings))
+def test_the_last_step_tells_the_same_where_earlier_ones_were_only_remembered(
+    node: Node, batches: list[EventBatch]
+) -> None:
+    usual, quiet = LocalRunner(node), LocalRunner(node)
+    *earlier, last = batches
+    for batch in earlier:
+        usual.step({"S": batch})
+        (nothing,) = quiet.step_all({"S": batch}, wanted="memory")
+        assert not len(nothing)
+    expected = usual.step({"S": last})
+    (found,) = quiet.step_all({"S": last}, wanted="output")
+    # As texts: NaN is NaN.
+    assert str(found.payload.to_pylist()) == str(expected.payload.to_pylist())
+    for one, other in zip(_times(found), _times(expected), strict=True):
+        assert one.tolist() == other.tolist()
+    assert found.stable == expected.stable
+
+
+def _times(batch: EventBatch) -> tuple[np.ndarray, ...]:
+    return batch.start, batch.end, batch.new_end
