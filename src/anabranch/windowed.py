@@ -225,7 +225,8 @@ class WindowedStream(Generic[W]):
         made = self._applied(calls)
         if all(result.is_alone for result in results):
             return made
-        return made._with(computed(made.node, results, made._parse))
+        called = {name for call in calls for name in call.names}
+        return made._with(computed(made.node, called, results, made._parse))
 
     def count(self) -> W:
         """The number of rows of each window, in a column `count`."""

@@ -142,6 +142,8 @@ def test_aggregates_are_named_conditional_and_combined(bids: ab.Stream) -> None:
     spread = windows.agg("COUNT(*)", spread="MAX(price) - MIN(price)")
     assert spread.columns == ["item", "window_start", "window_end", "COUNT(*)", "spread"]
     assert [row[3:] for row in rows(spread)] == [(2, 15.0), (1, 0.0)]
+    keyed = bids.tumbling("10 seconds", by="item").agg(more="MAX(price) + item")
+    assert rows(keyed) == [(1, 96.0), (2, 17.0)]
     with pytest.raises(QueryError, match="neither grouped by nor in an aggregate"):
         grouped.agg(n="MAX(price) + price")
     with pytest.raises(QueryError, match="'price' is not an aggregate"):

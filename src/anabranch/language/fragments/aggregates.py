@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, final
 
@@ -108,10 +108,11 @@ def calls_in(
     return found, Result(name, holder.this)
 
 
-def computed(node: Node, results: Sequence[Result], parse: ParseScalar) -> Node:
-    """Results over the columns of calls; columns of no call stay as they are, in front."""
-    used = {column.name for each in results for column in each.tree.find_all(exp.Column)}
-    kept = [(n, Expression.column(n, node.schema)) for n in node.schema.names if n not in used]
+def computed(
+    node: Node, called: Collection[str], results: Sequence[Result], parse: ParseScalar
+) -> Node:
+    """Results over the columns of calls, `called`; all others stay as they are, in front."""
+    kept = [(n, Expression.column(n, node.schema)) for n in node.schema.names if n not in called]
     made = [(each.name, parse(each.tree.sql(dialect="spark"), node.schema)) for each in results]
     return Map(input=node, columns=(*kept, *made))
 
