@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +27,8 @@ from anabranch.runtime.store.query_statistics import (
     read_statistics,
     write_statistics,
 )
+
+_LOG: Final = logging.getLogger("anabranch")
 
 SMOOTHING: Final = 0.1
 """How much of an average the last batch is (Kraemer 2007, 22.1, without a number there)."""
@@ -115,8 +118,15 @@ class Measurements:
             write_statistics(self._checkpoint, self.statistics)
 
     def close(self) -> None:
-        """Keep what is known by now; the checkpoint may go to others, or away."""
-        self.write()
+        """Keep what is known by now; the checkpoint may go to others, or away.
+
+        A disk that refuses may be why the query ends, and that is to be told: not that statistics,
+        which are measured again, could not be kept.
+        """
+        try:
+            self.write()
+        except OSError as problem:
+            _LOG.warning("the statistics of the query could not be kept: %s", problem)
         self._checkpoint = None
 
     def _samples(self, counters: Iterable[StageCounters]) -> dict[str, SourceSample]:
