@@ -23,6 +23,7 @@ from anabranch.cli.generate import generate
 from anabranch.cli.help_text import help_of
 from anabranch.cli.jumpstart import jumpstart
 from anabranch.cli.merge import merge
+from anabranch.cli.new import new
 from anabranch.cli.queries.archive import archive
 from anabranch.cli.queries.control import control
 from anabranch.cli.queries.ps import ps
@@ -42,6 +43,7 @@ INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 _WITHOUT_SPARK: Final = (
     "merge",
+    "new",
     "archive",
     "revise",
     "revisions",
@@ -137,7 +139,7 @@ def anabranch(
 
 
 app.callback(help=help_of(anabranch))(anabranch)
-_WORK: Final = (demo, run, explain, shell, ps, top, stop, state, archive, control)
+_WORK: Final = (demo, new, run, explain, shell, ps, top, stop, state, archive, control)
 _REVISIONS: Final = (revise, revisions)
 for command in (*_WORK, *_REVISIONS, merge, replicate, jumpstart, cutover, check, show, diff):
     app.command(help=help_of(command), cls=CheckedCommand)(command)
