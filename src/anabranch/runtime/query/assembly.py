@@ -86,6 +86,9 @@ class Assembly:
     def assembled(self, work: Work, outputs: Sequence[Output]) -> Callable[[], StreamingQuery]:
         """Put the query together; what is returned starts it, and can be called again."""
         opened, spark = self.opened, self.spark
+        for output, known in zip(outputs, work.properties):
+            # A running query may have got another plan, which promises less.
+            output.sink.rely_on(known)
         paths = store_tables(work.plan, work.tables, opened.tables)
         work = replace(work, plan=with_tables(work.plan, paths))
         files = all_files(work, opened)

@@ -111,6 +111,10 @@ class Sink(ABC):
     def open(self, begin: Begin) -> None:
         """Get ready, for a new query or one that goes on."""
 
+    def rely_on(self, properties: LogProperties | None) -> None:
+        """Note what is known of all results from now on; most sinks tell nobody."""
+        del properties
+
     @abstractmethod
     def commit(
         self,
@@ -204,6 +208,10 @@ class LogSink(Sink):
         new = [each for each in revisions if self._batch_of(each.number, batch) == batch]
         written = [write_revision(self.out, batch, each, clock=self._clock) for each in new]
         self.log.commit(batch, stable, files, written)
+
+    def rely_on(self, properties: LogProperties | None) -> None:
+        """Weaken what the log says of itself, where the plan in force promises less."""
+        self.log.weaken(properties)
 
     def _batch_of(self, revision: int, batch: int) -> int:
         """With which batch a revision has come; with this one if it has not yet."""

@@ -109,7 +109,7 @@ class LogFolder:
                     where=self.path,
                     hint="choose another folder, or continue with the checkpoint of that query",
                 )
-            self._weaken(about, properties)
+            self.weaken(properties)
             return
         if any(not name.startswith((".", "_")) for name in Folder.at(self.path).names()):
             raise PlanError(
@@ -129,11 +129,12 @@ class LogFolder:
         )
         self._log.write_json(ABOUT, plain(about), seal=False)
 
-    def _weaken(self, about: LogAbout, properties: LogProperties | None) -> None:
-        """Note that a changed query promises less than the one that wrote the log so far."""
-        if about.properties is None or properties is None:
+    def weaken(self, properties: LogProperties | None) -> None:
+        """Note that the query promises less now than the plan that wrote the log so far."""
+        about = self.record()
+        if about is None or about.properties is None:
             return
-        both = about.properties.meet(properties)
+        both = about.properties.meet(properties or NOTHING_KNOWN)
         if both != about.properties:
             self._log.write_json(ABOUT, plain(replace(about, properties=both)), seal=False)
 
