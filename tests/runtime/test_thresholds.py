@@ -30,6 +30,7 @@ NO_PATHS = {
     "kernels.lifetimes.from_signed.MOST_POINTS": "beyond it the batch is refused",
     "kernels.merge.contradictions.SHOWN": "what a message shows",
     "runtime.revisions.estimator.ESTIMATES_IN_RECORD": "what a record shows",
+    "runtime.spark.quiet.MOST_LINES": "what a message shows",
     "kernels.modules.failures._REPORTED_WINDOWS": "what a message shows",
     "kernels.modules.failures._REPORTED_EVENTS": "what a message shows",
     "kernels.lifetimes.split.MOST_PIECES": "beyond it the batch is refused",
