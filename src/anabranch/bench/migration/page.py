@@ -34,7 +34,7 @@ def write_page(lines: Sequence[Line], folder: Path) -> Path:
     text += [_TRIALS.format(**setup), *map(_trials, kinds["trials"])]
     text += ["", *_drawn(folder, "right")]
     judged = list(_targets(figures))
-    text += [_SPARK.format(**kinds["ticks"][-1]), *judged] if judged else []
+    text += [_on_spark(kinds["ticks"][-1]), *judged] if judged else []
     text += ["", _MIGRATED, *map(_migrated, kinds.get("spark", []))] if judged else []
     for line in kinds.get("refused", []):
         reason = line["reason"].replace("\n", "; ")
@@ -84,6 +84,11 @@ def _targets(figures: Mapping[str, float]) -> Iterator[str]:
         if name in figures:
             mark = "yes" if reaches(name, figures[name]) else "**no**"
             yield f"| `{name}` | {way} {target:,g} | {figures[name]:,.4g} | {mark} |"
+
+
+def _on_spark(size: Line) -> str:
+    pace = f"a batch every {size['trigger']:g} seconds" if size["trigger"] else "as fast as they go"
+    return _SPARK.format(**size, pace=pace)
 
 
 def _migrated(line: Line) -> str:
@@ -155,7 +160,7 @@ _SPARK: Final = """## On Spark
 
 `SELECT key, COUNT(*) ... GROUP BY key` over 1,000 keys, {rate:,} rows per second and a window of
 {window:,} seconds that slides by {batch}, becomes `SELECT key, SUM(1) ...` by clip while it runs,
-in batches of {batch} seconds of the stream, as fast as they go. By replay, the window has
+in files of {batch} seconds of the stream, {pace}. By replay, the window has
 {long_window:,} seconds and {long_rate:,} rows per second. `lost` and `doubled` count rows of all
 answers, at every instant at which a window ends, beside DuckDB over the rows.
 `longest_pause_over_batch` is the longest time between two batches in the log, from the request to

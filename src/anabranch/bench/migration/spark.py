@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -20,9 +20,11 @@ from anabranch.bench.report import Report
 from anabranch.engine import Engine
 from anabranch.errors import PlanError
 from anabranch.model.time import SECOND
+from anabranch.runtime.query.run import Run
 
 KEYS: Final = 1_000
-_PATIENCE: Final = 3_600.0
+_PATIENCE: Final = 60.0
+_LOOK: Final = 0.02
 _WINDOW: Final = "FROM Tick WINDOW(RANGE {size} SECONDS SLIDE {slide} SECONDS) GROUP BY key"
 _OLD: Final = f"SELECT key, COUNT(*) AS n {_WINDOW}"
 _NEW: Final = f"SELECT key, SUM(1) AS n {_WINDOW}"
@@ -186,12 +188,12 @@ def _migrate(
     )
     log = work / "log" / "_log"
     with run:
-        while len(_times(log)) < before and run.status == "running":
-            time.sleep(0.02)
+        _wait(run, lambda: len(_times(log)) >= before)
         stable, asked = run.stable, time.time()
         migration = run.migrate(engine.sql(_NEW.format(**words)), how=how)
-        migration.await_switched(_PATIENCE)
+        _wait(run, lambda: migration.state != "requested")
         switched = time.time()
+        _wait(run, lambda: migration.state not in ("requested", "switched"))
         migration.await_finished(_PATIENCE)
         reached, ended = run.stable, time.time()
         run.drain()
@@ -212,6 +214,19 @@ def _migrate(
         stream_seconds=(reached - stable) / SECOND,
         answer=answer,
     )
+
+
+def _wait(run: Run, done: Callable[[], bool]) -> None:
+    """Look until something is done; a query that has failed says why.
+
+    Raises:
+        AnabranchError: The query has failed.
+    """
+    while not done():
+        if run.status != "running":
+            run.await_end()
+            return
+        time.sleep(_LOOK)
 
 
 def _times(log: Path) -> list[float]:
