@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, final, get_args
 
 from anabranch.adapt.reoptimizer import Reoptimizer
@@ -17,7 +18,7 @@ from anabranch.planning import AskedQuery, PlannedQueries
 from anabranch.runtime.measure.measurements import Measurements
 from anabranch.runtime.option import Option, word
 from anabranch.runtime.query.run import Execution, Run
-from anabranch.runtime.store.migrations import How
+from anabranch.runtime.store.migrations import How, MigrationRecord
 
 _HOW: Final = Option(name="how", kind=word(*get_args(How)), default="auto", nullable=False)
 
@@ -33,6 +34,8 @@ def let_change(
 ) -> None:
     """Let runs that were started together be changed, and change by themselves if they shall."""
     execution = runs[0].execution
+    measurements = execution.assembly.measurements
+    assert measurements is not None
     migrator = Migrator(
         execution,
         asked,
@@ -40,9 +43,8 @@ def let_change(
         plan_all,
         allow_unbounded=allow_unbounded,
         when_switched=lambda output: host.runs.withdraw(runs[output]),
+        bind=partial(_bound, host, measurements),
     )
-    measurements = execution.assembly.measurements
-    assert measurements is not None
     for number, run in enumerate(runs):
         run.changer = _changer(host, migrator, run, number, measurements)
     if host.reoptimize is not None:
@@ -89,14 +91,42 @@ def _changer(
     def change(query: Any = None, *, how: How = "auto", at: Any = None) -> Migration:
         _HOW.checked(how, where="migrate(...)")
         new: AskedQuery = migrator.asked[output] if query is None else _asked(host, query)
-        text = query if isinstance(query, str) else None
         # The same query: by what was measured of it.
         statistics = measurements.statistics.for_plans() if query is None else None
-        return migrator.migrate(
-            output, new, how=how, at=at, what=run.name, text=text, statistics=statistics
-        )
+        return migrator.migrate(output, new, how=how, at=at, what=run.name, statistics=statistics)
 
     return change
+
+
+def _bound(
+    host: Host, measurements: Measurements, record: MigrationRecord, asked: Sequence[AskedQuery]
+) -> tuple[int, AskedQuery, PlanStatistics | None]:
+    """What another process has asked for: of several queries, the one that is not as it was."""
+    if record.reoptimize:
+        output = record.output or 0
+        return output, asked[output], measurements.statistics.for_plans()
+    assert record.text is not None
+    queries = host.read_apart(record.text, record.script)
+    where = record.script or "the changed query"
+    if not queries:
+        raise PlanError("the script has no query", where=where, hint="end it with a SELECT")
+    if len(asked) == 1:
+        return 0, queries[-1], None
+    if len(queries) != len(asked):
+        raise PlanError(
+            f"the script has {len(queries)} queries, and {len(asked)} run together",
+            where=where,
+            hint="write all queries of the group, in their order",
+        )
+    pairs = enumerate(zip(queries, asked, strict=True))
+    changed = [n for n, (new, old) in pairs if new.node != old.node]
+    if len(changed) != 1:
+        raise PlanError(
+            f"{len(changed)} queries of the script differ from those that run",
+            where=where,
+            hint="change one query at a time",
+        )
+    return changed[0], queries[changed[0]], None
 
 
 def _asked(host: Host, query: Any) -> AskedQuery:

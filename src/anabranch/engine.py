@@ -21,6 +21,7 @@ from anabranch.host import Host
 from anabranch.kernels.plan.compile import Emission
 from anabranch.kernels.plan.explain import explain_stages
 from anabranch.language.text.statements import (
+    AlterQuery,
     CreateDerived,
     CreateFunction,
     CreateSource,
@@ -110,6 +111,7 @@ class Engine(Declares):
         self._host = Host(
             start_spark=self._start_spark,
             sql=self.sql,
+            read_apart=self._read_apart,
             modules=self._registry.modules,
             session=spark,
             shards=shards,
@@ -223,6 +225,12 @@ class Engine(Declares):
         """The modules that queries can call, by name in small letters."""
         return self._registry.modules
 
+    def _read_apart(self, text: str, name: str | None) -> list[Stream]:
+        """The queries of a script, with streams of its own: nothing of it stays in this engine."""
+        apart = Engine(self.spark, modules=self._registry.modules)
+        apart._registry.connectors.update(self._registry.connectors)
+        return apart.script(text, name=name)
+
     def _execute(self, statement: Statement) -> Any:
         names = self._registry
         match statement:
@@ -238,6 +246,10 @@ class Engine(Declares):
                 return names.define(statement)
             case Drop():
                 return names.drop(statement, self._host.runs.uses())
+            case AlterQuery():
+                run = self._host.runs.named(statement.name, statement.script, statement.span)
+                changed = self._planned(self._plan(statement), statement.name)
+                return run.migrate(changed).await_switched().table()
             case Show(what="QUERIES"):
                 return self._host.runs.shown()
             case Show():
@@ -250,7 +262,7 @@ class Engine(Declares):
             case Select():
                 return self._planned(self._plan(statement), self._host.runs.next_name())
 
-    def _plan(self, statement: CreateDerived | Explain | Select) -> BoundQuery:
+    def _plan(self, statement: CreateDerived | Explain | Select | AlterQuery) -> BoundQuery:
         start, end = statement.span
         text = statement.script.text[start:end]
         return self._registry.plan(statement.query, statement.script, text, self._types)

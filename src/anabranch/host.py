@@ -20,6 +20,10 @@ def _no_sql(text: str) -> Any:
     )
 
 
+def _no_script(text: str, name: str | None) -> list[Any]:
+    return [_no_sql(name or text)]
+
+
 @final
 @dataclass(slots=True, eq=False, kw_only=True)
 class Host:
@@ -32,6 +36,7 @@ class Host:
         versions: How many versions of its state a query keeps.
         reoptimize: When queries change their plans by themselves; None: never.
         sql: Runs the statements of a script in the engine.
+        read_apart: The queries of a script that knows nothing of the engine.
         modules: The user operators that queries can call, by name.
         runs: The queries that were started.
         closing: What is closed when the engine stops, in this order.
@@ -40,6 +45,7 @@ class Host:
     start_spark: Callable[[], Any]
     modules: Mapping[str, Template]
     sql: Callable[[str], Any] = _no_sql
+    read_apart: Callable[[str, str | None], list[Any]] = _no_script
     session: Any = None
     shards: int | None = None
     versions: int = KEEP

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import partial
 from typing import final
 
 import pyarrow as pa
 
 from anabranch.algebra.node import Node
+from anabranch.language.text.script import Script
 from anabranch.runtime.query.run import Run
 from anabranch.runtime.sources.declare.shared_results import Published, publish
 from anabranch.runtime.sources.location import full_path
@@ -57,6 +59,20 @@ class Runs:
         if folder is not None:
             self._published.append((run, publish(node, run.name, folder)))
         return run
+
+    def named(self, name: str, script: Script, span: tuple[int, int]) -> Run:
+        """The running query of this name.
+
+        Raises:
+            QueryError: There is none.
+        """
+        running = {run.name: run for run in self.each if run.status == "running"}
+        if name not in running:
+            near = get_close_matches(name, running, 1)
+            known = f"running queries: {', '.join(running)}" if running else "no query is running"
+            hint = f"did you mean '{near[0]}'? {known}" if near else known
+            raise script.wrong(f"there is no running query '{name}'", span, hint)
+        return running[name]
 
     def withdraw(self, run: Run) -> None:
         """What a run publishes is no longer the answer of the plan that it began with."""

@@ -15,14 +15,15 @@ from anabranch.engine import Engine, Run, Stream
 
 ROWS_IN_FILE = 12_000
 SPAN_OF_FILE = 600
+DECLARED = (
+    "CREATE STREAM Bid (item INT, price INT, t BIGINT) SOURCE '{folder}/in/*.parquet' "
+    "ORDERED BY t DELAY 40"
+)
 
 
 def declare(engine: Engine, folder: Path) -> None:
     (folder / "in").mkdir(parents=True, exist_ok=True)
-    engine.sql(
-        f"CREATE STREAM Bid (item INT, price INT, t BIGINT) SOURCE '{folder}/in/*.parquet' "
-        "ORDERED BY t DELAY 40"
-    )
+    engine.sql(DECLARED.format(folder=folder))
 
 
 def write_file(folder: Path, number: int, rows: int = ROWS_IN_FILE) -> None:

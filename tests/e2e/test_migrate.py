@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from tests.e2e.changed_queries import (
+    DECLARED,
     SPAN_OF_FILE,
     answers,
     counting,
@@ -15,7 +17,9 @@ from tests.e2e.changed_queries import (
     snapshot,
 )
 from tests.e2e.revised_queries import assert_legal
+from typer.testing import CliRunner
 
+from anabranch.cli.app import app
 from anabranch.engine import Engine
 
 pytestmark = pytest.mark.spark
@@ -42,3 +46,33 @@ def test_a_running_query_becomes_another_one(engine: Engine, tmp_path: Path) -> 
         old, new = answers(tmp_path, instant, 1500), answers(tmp_path, instant, 400, least=500)
         assert snapshot(run, instant) == (old if instant < at else new), instant
     assert_legal(tmp_path / "out")
+
+
+def test_a_changed_script_is_handed_in_by_the_command_line_and_replayed(
+    engine: Engine, tmp_path: Path
+) -> None:
+    declare(engine, tmp_path)
+    run = counting(engine, 1500).start(tmp_path / "out")
+    feed(run, tmp_path, range(3))
+    script = tmp_path / "new.sql"
+    script.write_text(
+        f"{DECLARED.format(folder=tmp_path)};\n"
+        "SELECT item, SUM(price) AS total, COUNT(*) AS n FROM Bid WINDOW(RANGE 400) "
+        "WHERE price >= 500 GROUP BY item;"
+    )
+    words = ["migrate", str(tmp_path / "out"), str(script), "--how", "replay", "--json"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert (said["state"], said["how"]) == ("finished", "replay")
+    # The stable point: the last row less the delay.
+    at = said["at"]
+    assert 3 * SPAN_OF_FILE - 100 < at < 3 * SPAN_OF_FILE
+    feed(run, tmp_path, range(3, 5))
+    run.stop()
+    for instant in instants(int(run.stable), at):
+        old, new = answers(tmp_path, instant, 1500), answers(tmp_path, instant, 400, least=500)
+        assert snapshot(run, instant) == (old if instant < at else new), instant
+    assert_legal(tmp_path / "out")
+    listed = CliRunner().invoke(app, ["migrations", str(tmp_path / "out")])
+    assert "finished" in listed.stdout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.runtime.query.driver_share import JOB_MS, ShareCosts, ShareLimits, _entry
+from anabranch.runtime.query.driver_share import JOB_MS, ShareCosts, ShareLimits, entry_of
 
 WIDE = ShareLimits(rows=10_000_000, bytes=1 << 40, milliseconds=10_000)
 
@@ -63,6 +63,6 @@ def test_the_time_of_the_driver_is_bounded() -> None:
 
 def test_an_offset_is_read_from_the_log_of_spark_or_not_at_all() -> None:
     about = '{"batchWatermarkMs":0}'
-    assert _entry(f'v1\n{about}\n{{"entry": 7}}'.encode()) == 7
+    assert entry_of(f'v1\n{about}\n{{"entry": 7}}'.encode()) == 7
     for unknown in (None, b"", b"v2\n{}\n{}", b"v1\n{}\n7\n8", b"v1\n{}\n-", b'v1\n{}\n{"at":1}'):
-        assert _entry(unknown) is None
+        assert entry_of(unknown) is None

@@ -26,6 +26,8 @@ from anabranch.cli.merge import merge
 from anabranch.cli.new import new
 from anabranch.cli.queries.archive import archive
 from anabranch.cli.queries.control import control
+from anabranch.cli.queries.migrate import migrate
+from anabranch.cli.queries.migrations import migrations
 from anabranch.cli.queries.ps import ps
 from anabranch.cli.queries.revise import revise
 from anabranch.cli.queries.revisions import revisions
@@ -47,6 +49,8 @@ _WITHOUT_SPARK: Final = (
     "archive",
     "revise",
     "revisions",
+    "migrate",
+    "migrations",
     "check",
     "show",
     "diff",
@@ -141,7 +145,19 @@ def anabranch(
 app.callback(help=help_of(anabranch))(anabranch)
 _WORK: Final = (demo, new, run, explain, shell, ps, top, stop, state, archive, control)
 _REVISIONS: Final = (revise, revisions)
-for command in (*_WORK, *_REVISIONS, merge, replicate, jumpstart, cutover, check, show, diff):
+_CHANGES: Final = (migrate, migrations)
+for command in (
+    *_WORK,
+    *_REVISIONS,
+    *_CHANGES,
+    merge,
+    replicate,
+    jumpstart,
+    cutover,
+    check,
+    show,
+    diff,
+):
     app.command(help=help_of(command), cls=CheckedCommand)(command)
 app.command(help=f"{help_of(bench)}\n\n\b\n{listed()}")(bench)
 app.add_typer(generate)

@@ -116,7 +116,13 @@ def clip_instant(running: RunningPlan, output: int | None, new: Node) -> tuple[T
 
 
 def planned_change(
-    running: RunningPlan, output: int | None, new: Node, at: Time, *, seeded: bool = False
+    running: RunningPlan,
+    output: int | None,
+    new: Node,
+    at: Time,
+    *,
+    seeded: bool = False,
+    at_once: bool = False,
 ) -> PlannedChange:
     """The plans of a change to a new plan at an instant.
 
@@ -126,6 +132,7 @@ def planned_change(
         new: The new plan.
         at: T. What the new plan says before does not count.
         seeded: The new plan begins with the state of all that was read, and not with nothing.
+        at_once: Nothing before T can change any more: the old plan is not needed.
     """
     kept = kept_operators(running, new)
     history = ReadHistory(running.ends, kept, running.tables)
@@ -149,7 +156,7 @@ def planned_change(
             both_nodes[output] = Union(inputs=(old, Clip(input=new, start=at)))
         then_nodes[output] = live
     then = after_change(both, answers)
-    is_short = output is None or at == BEGINNING
+    is_short = output is None or at == BEGINNING or at_once
     during = then if is_short else in_change(both, answers)
     before = same_stages(running.plan, during)
     own = state_fingerprints(compiled)

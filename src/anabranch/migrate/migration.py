@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any, final
 
+import pyarrow as pa
+
 from anabranch.errors import EngineError, PlanError
 from anabranch.model.clock import Clock
 from anabranch.model.record import plain
@@ -107,6 +109,17 @@ class Migration:
         """All that is known, as plain values."""
         found: dict[str, Any] = plain(self.record)
         return {**found, "instant": self.instant}
+
+    def table(self) -> pa.Table:
+        """One row for a shell: number, state, how, the instant T, and why."""
+        found = {
+            "change": [str(self.number)],
+            "state": [self.state],
+            "how": [self.how],
+            "from": [self.instant or ""],
+            "reason": [self.reason],
+        }
+        return pa.table({name: pa.array(texts, pa.string()) for name, texts in found.items()})
 
     def __repr__(self) -> str:
         return f"<Migration {self.number}: {self.state}, how={self.how!r}, at={self.instant}>"

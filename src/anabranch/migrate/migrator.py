@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from anabranch.errors import AnabranchError, PlanError
 from anabranch.kernels.contract.command import MIGRATE, Command
 from anabranch.kernels.plan.compile import compile_plan
 from anabranch.kernels.plan.identity import plan_fingerprint
-from anabranch.kernels.plan.stage import PhysicalPlan, Stage
+from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.migrate.change import (
     PlannedChange,
     RunningPlan,
@@ -21,22 +22,24 @@ from anabranch.migrate.change import (
     planned_change,
     with_columns_of,
 )
+from anabranch.migrate.choice import Choice, chosen
+from anabranch.migrate.handover import Handover, handed_over, unreplayable_plan
+from anabranch.migrate.in_force import PlanExchange, progress_of, put_in_force, refuse_other_sources
 from anabranch.migrate.migration import Migration
-from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.migrate.replay import Positions, ReplayedPlan
+from anabranch.model.time import BEGINNING, Time
 from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
+from anabranch.runtime.sources.files.planned_batch import last_entry, positions_after
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.store.layout import StateLayout, migrated_layout
 from anabranch.runtime.store.migrations import (
     How,
     MigrationFolder,
     MigrationRecord,
-    PlanInForce,
 )
 from anabranch.runtime.store.phases import reached
 from anabranch.runtime.store.query_record import read_query_record
-from anabranch.runtime.store.seeding import QueryProgress, progress_before, seed_stage
 
 if TYPE_CHECKING:
     from anabranch.runtime.query.run import Execution
@@ -55,6 +58,12 @@ class PlanAll(Protocol):
         """Plan them, by what was measured where that is given."""
 
 
+Bind = Callable[
+    [MigrationRecord, Sequence[AskedQuery]], tuple[int, AskedQuery, PlanStatistics | None]
+]
+"""What another process has asked for: the output, the query, and what to plan it by."""
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -66,6 +75,8 @@ class Request:
         new: The new logical plan, with the columns of the output.
         planned: All queries as they will be, planned as a user would start them.
         not_before: The earliest T.
+        reason: Why this way was chosen.
+        replayed: The new plan after what had been read when the change was asked for.
     """
 
     record: MigrationRecord
@@ -73,6 +84,8 @@ class Request:
     new: Node
     planned: PlannedQueries
     not_before: Time
+    reason: str = ""
+    replayed: ReplayedPlan | None = None
 
 
 @final
@@ -88,6 +101,7 @@ class Migrator:
         *,
         allow_unbounded: bool = False,
         when_switched: Callable[[int], None] = lambda _: None,
+        bind: Bind | None = None,
     ) -> None:
         """Take up a change that was interrupted, if there is one.
 
@@ -98,6 +112,7 @@ class Migrator:
             plan_all: Plans other queries in the same way.
             allow_unbounded: Accept state without bounds.
             when_switched: Called with the number of an output whose query has become another.
+            bind: Reads what another process has asked for.
         """
         self._execution = execution
         self._asked = list(asked)
@@ -105,6 +120,7 @@ class Migrator:
         self._plan_all = plan_all
         self._allow_unbounded = allow_unbounded
         self._when_switched = when_switched
+        self._bind = bind
         self._folder = MigrationFolder.of(execution.checkpoint)
         self._current: Migration | None = None
         execution.assembly.switcher.watch = self._watch
@@ -129,12 +145,19 @@ class Migrator:
         how: How = "auto",
         at: Any = None,
         what: str = "",
-        text: str | None = None,
+        record: MigrationRecord | None = None,
         statistics: PlanStatistics | None = None,
     ) -> Migration:
         """Change an output; the next batch that begins does it.
 
-        With `statistics` it is the same query by the plan that these lead to.
+        Args:
+            output: The number of the output.
+            query: What it becomes.
+            how: By clip, by replay, or what is sooner done.
+            at: T is not before this instant.
+            what: What messages call it.
+            record: The request of another process.
+            statistics: It is the same query, by the plan that these lead to.
 
         Raises:
             PlanError: The change is not possible, or another one is not over.
@@ -147,32 +170,61 @@ class Migrator:
         running = self._running(self._next_batch)
         old = running.nodes[output]
         where = what or f"output {output} of {self._execution.checkpoint}"
-        self._refuse_unsupported(planned, where)
+        refuse_other_sources(self._execution.assembly.work, planned, where)
         new = with_columns_of(planned.workers[output], old, where=where)
         not_before = BEGINNING if at is None else clock_of(old).instant(at)
+        wanted = record or MigrationRecord(number=0, requested_at=time.time())
         request = Request(
-            record=MigrationRecord(
-                number=0,
+            record=replace(
+                wanted,
                 how=how,
                 output=output,
-                text=text,
                 not_before=None if at is None else int(not_before),
                 what=what,
-                reoptimize=statistics is not None,
-                requested_at=time.time(),
+                reoptimize=wanted.reoptimize or statistics is not None,
             ),
             output=output,
             new=new,
             planned=planned,
             not_before=not_before,
         )
-        self._chosen(running, request)
-        record = self._folder.add(request.record)
-        request = replace(request, record=record)
-        migration = Migration(record, clock_of(old))
+        choice = self._chosen(running, request)
+        request = replace(request, record=replace(request.record, how=choice.how))
+        add = self._folder.add if record is None else self._folder.write
+        request = replace(request, record=add(request.record))
+        migration = Migration(request.record, clock_of(old))
         self._current = migration
-        self._begin(lambda batch: self._switch(request, migration, asked, batch), record.number)
+        replayed = self._replayed(request, running) if choice.how == "replay" else None
+        request = replace(request, replayed=replayed, reason=choice.reason)
+        self._begin(lambda batch: self._switch(request, migration, asked, batch), migration.number)
         return migration
+
+    def take_requests(self) -> None:
+        """Begin the oldest change that another process has asked for, in the background."""
+        waiting = self._folder.waiting() if self.current is None and self._bind else []
+        if waiting and not self._execution.assembly.switcher.is_asked:
+            begin = threading.Thread(
+                target=self._take, args=(waiting[0],), name="anabranch-migrate", daemon=True
+            )
+            begin.start()
+
+    def _take(self, record: MigrationRecord) -> None:
+        assert self._bind is not None
+        try:
+            output, query, statistics = self._bind(record, self.asked)
+            self.migrate(
+                output,
+                query,
+                how=record.how,
+                at=record.not_before,
+                what=record.what,
+                record=record,
+                statistics=statistics,
+            )
+        except AnabranchError as problem:
+            _LOG.warning("change %d was refused: %s", record.number, problem)
+            why = f"{problem.what}; {problem.hint}" if problem.hint else problem.what
+            self._folder.write(replace(record, state="refused", reason=why))
 
     def _refuse_second(self) -> None:
         if self.current is not None:
@@ -182,58 +234,43 @@ class Migrator:
                 hint="wait for it: migration.await_finished(), or `anabranch migrations`",
             )
 
-    def _refuse_unsupported(self, planned: PlannedQueries, where: str) -> None:
-        work = self._execution.assembly.work
-        for promise in (*work.promises.values(), *planned.promises):
-            if promise.late == "revise":
-                raise PlanError(
-                    f"a query over '{promise.source}' cannot change while it runs: with LATE "
-                    "REVISE its past is corrected by the plan of now",
-                    where=where,
-                    hint="declare LATE DROP or LATE ADJUST, or start the new query with a "
-                    "checkpoint of its own",
-                )
-        now = {each.name for each in work.frames if each.frame.isStreaming}
-        new = {name for name, each in planned.frames.items() if each.frame.isStreaming}
-        if not new <= now:
-            raise PlanError(
-                f"the changed query reads the DataFrame '{min(new - now)}' in another way",
-                where=where,
-                hint="Spark evaluates conditions right above a DataFrame, and its part of a "
-                "running query cannot change: keep these conditions, or read files",
-            )
-        kept = {each.name: each for each in work.files}
-        for source in planned.files:
-            if source.name in kept and kept[source.name] != source:
-                raise PlanError(
-                    f"the source '{source.name}' is declared in another way than in the running "
-                    "query",
-                    where=where,
-                    hint="a source that is being read cannot change: declare it as it was",
-                )
-
-    def _chosen(self, running: RunningPlan, request: Request) -> tuple[Time, str, str]:
+    def _chosen(self, running: RunningPlan, request: Request) -> Choice:
         """T, the way, and why; as far as it can be told now."""
-        how = request.record.how
-        at, why = clip_instant(running, request.output, request.new)
-        if how == "replay":
-            raise PlanError(
-                "a change by replay is not possible", where=request.record.what, hint="use clip"
-            )
-        if why is not None:
-            raise PlanError(
-                f"the query cannot change by clip: {why}",
-                where=request.record.what,
-                hint="start the new query with a checkpoint of its own",
-            )
-        at = Time(max(at, request.not_before))
-        if at == FOREVER:
-            raise PlanError(
-                "the query has ended: all its answers are final",
-                where=request.record.what,
-                hint="start the new query with a checkpoint of its own",
-            )
-        return at, "clip", "all that was read before is over by then"
+        output = request.output
+        clip_at, no_clip = clip_instant(running, output, request.new)
+        return chosen(
+            request.record.how,
+            clip_at=clip_at,
+            no_clip=no_clip,
+            no_replay=unreplayable_plan(
+                self._compile(request.new),
+                {each.name: each for each in request.planned.files},
+                self._execution.assembly.outputs[output].sink,
+                self._execution.assembly.job.shards,
+            ),
+            stable=running.stables[output],
+            not_before=request.not_before,
+            clock=clock_of(running.nodes[output]),
+            where=request.record.what,
+        )
+
+    def _replayed(self, request: Request, running: RunningPlan) -> ReplayedPlan:
+        """The new plan, after all that has been read by now."""
+        replayed = ReplayedPlan(
+            request.new,
+            self._compile(request.new),
+            {each.name: each for each in request.planned.files},
+            running.stables[request.output],
+        )
+        replayed.read(self._positions(self._next_batch))
+        return replayed
+
+    def _positions(self, batch: int) -> Positions:
+        """How far the sources were read before a batch."""
+        opened = self._execution.assembly.opened
+        logged = Folder.at(f"{opened.spark}/offsets").read(str(batch - 1)) if batch else None
+        entry = last_entry(logged)
+        return {} if entry is None else positions_after(Folder.at(opened.plans), entry)
 
     @property
     def _next_batch(self) -> int:
@@ -242,7 +279,7 @@ class Migrator:
     def _running(self, batch: int) -> RunningPlan:
         """What the query computes, and what it knows before a batch."""
         assembly = self._execution.assembly
-        work, progress = assembly.work, self._progress(batch)
+        work, progress = assembly.work, progress_of(self._execution.assembly, batch)
         stables = tuple(
             Time(progress.stables[work.plan.stages[index].name]) for index in work.plan.outputs
         )
@@ -260,13 +297,6 @@ class Migrator:
         tables = frozenset(self._execution.assembly.work.tables) | frozenset(self._planned.tables)
         return compile_plan(node, emit=self._planned.emit, tables=tables)
 
-    def _progress(self, batch: int) -> QueryProgress:
-        assembly = self._execution.assembly
-        opened = assembly.opened
-        shards = assembly.job.shards_of
-        state = Folder.at(opened.state)
-        return progress_before(assembly.work.plan, opened.layout, state, batch, shards)
-
     def _begin(self, decide: Callable[[int], NextPlan | None], number: int) -> None:
         """Let the next batch decide, and see to it that there is one."""
         self._execution.assembly.switcher.ask(decide)
@@ -280,9 +310,18 @@ class Migrator:
         """A batch begins: make the plan with both answers the one in force."""
         try:
             running = self._running(batch)
-            at, how, reason = self._chosen(running, request)
-            change = planned_change(running, request.output, request.new, at)
+            choice = self._chosen(running, request)
+            at, seeded = choice.at, choice.how == "replay"
+            change = planned_change(
+                running,
+                request.output,
+                request.new,
+                at,
+                seeded=seeded,
+                at_once=seeded and at <= running.stables[request.output],
+            )
             both, then = self._works(request, change)
+            handover = self._handover(request, at, batch) if seeded else None
         except AnabranchError as problem:
             _LOG.warning("%s", problem)
             self._note(migration, state="refused", reason=problem.what)
@@ -290,10 +329,9 @@ class Migrator:
         is_over = change.both is change.then
         self._note(
             migration,
-            how=how,
             at=int(at),
             batch=batch,
-            reason=reason,
+            reason=request.reason,
             kept=change.kept,
             added=change.added,
         )
@@ -302,7 +340,16 @@ class Migrator:
         # The same query by another plan may still be started as it always was.
         keeps = not is_over or request.record.reoptimize
         prints = (*self._prints(), new_print) if keeps else (new_print,)
-        next_plan = self._put_in_force(both, None if is_over else then, migration, prints, batch)
+        step = PlanExchange(
+            migration=migration.number,
+            batch=batch,
+            work=both,
+            then=None if is_over else then,
+            asked=prints,
+            handover=handover,
+            output=request.output,
+        )
+        next_plan = put_in_force(self._execution.assembly, step)
         self._asked, self._planned = asked, request.planned
         self._when_switched(request.output)
         self._note(migration, state="finished" if is_over else "switched")
@@ -310,6 +357,19 @@ class Migrator:
             self._note(migration, finished=batch)
         reached("migration switched", batch)
         return next_plan
+
+    def _handover(self, request: Request, at: Time, batch: int) -> Handover:
+        """The state of the new plan before a batch, and what its output takes over."""
+        assert request.replayed is not None
+        return handed_over(
+            request.replayed,
+            self._compile(request.new),
+            request.new,
+            self._execution.assembly.outputs[request.output].sink,
+            at,
+            self._positions(batch),
+            progress_of(self._execution.assembly, batch).sources,
+        )
 
     def _works(self, request: Request, change: PlannedChange) -> tuple[Work, Work]:
         """What is computed during the change, and behind it."""
@@ -337,62 +397,8 @@ class Migrator:
             files=tuple(each for name, each in files.items() if name in plan.sources),
             tables=tables,
             older=None,
+            handed_over=(),
         )
-
-    def _put_in_force(
-        self,
-        work: Work,
-        then: Work | None,
-        migration: Migration,
-        prints: Sequence[str],
-        batch: int,
-    ) -> NextPlan:
-        """Write down the state of new stages and the plan, and last that it is the one in force."""
-        from anabranch.runtime.query.switching import NextPlan, seal_work
-
-        assembly = self._execution.assembly
-        opened, before = assembly.opened, assembly.work.plan
-        layout = migrated_layout(
-            opened.layout,
-            before,
-            work.plan,
-            query=opened.query,
-            batch=batch,
-            outputs=range(len(work.plan.outputs)),
-        )
-        self._seed(work.plan, layout, batch)
-        reached("migration seeded", batch)
-        in_force = PlanInForce(
-            migration=migration.number,
-            file=self._folder.write_plan(seal_work(work)),
-            then="" if then is None else self._folder.write_plan(seal_work(then)),
-            asked=tuple(dict.fromkeys(prints)),
-        )
-        streaming = [each.name for each in work.frames if each.frame.isStreaming]
-        opened.adopt(work.plan, layout, in_force, streaming)
-        return NextPlan(work, assembly.outputs)
-
-    def _seed(self, plan: PhysicalPlan, layout: StateLayout, batch: int) -> None:
-        """Write what new stages begin with: nothing, but what the others know of the sources."""
-        if batch == 0:
-            return
-        assembly = self._execution.assembly
-        progress = self._progress(batch)
-        old = assembly.work.plan
-        stables = {
-            plan.stages[new].name: progress.stables[old.stages[was].name]
-            for new, was in zip(plan.outputs, old.outputs, strict=False)
-        }
-        for stage in plan.stages:
-            home = layout.stages[stage.name]
-            if home.since == batch:
-                folder = Folder.at(assembly.opened.state).child(home.folder)
-                states = ((shard, stage.start()) for shard in range(self._shards(stage)))
-                stable = stables.get(stage.name, int(BEGINNING))
-                seed_stage(stage, folder, batch, progress, states, stable=stable)
-
-    def _shards(self, stage: Stage) -> int:
-        return self._execution.assembly.job.shards_of(stage)
 
     def _prints(self) -> tuple[str, ...]:
         """The fingerprints that the query may be started with at present."""
@@ -403,8 +409,9 @@ class Migrator:
 
     def _watch(self, batch: int, commands: Sequence[Command], stables: Sequence[Time]) -> None:
         """A batch is committed: perhaps nothing before T can change any more."""
-        del commands
         migration = self._current
+        if any(each.verb == MIGRATE for each in commands):
+            self.take_requests()
         if migration is None or migration.state != "switched":
             return
         record = migration.record
@@ -425,7 +432,10 @@ class Migrator:
         prints: tuple[str, ...] = (plan_fingerprint(self._planned.physical),)
         if migration.record.reoptimize:
             prints = stored.in_force.asked
-        next_plan = self._put_in_force(then, None, migration, prints, batch)
+        step = PlanExchange(
+            migration=migration.number, batch=batch, work=then, then=None, asked=prints
+        )
+        next_plan = put_in_force(self._execution.assembly, step)
         self._note(migration, state="finished", finished=batch)
         reached("migration finished", batch)
         return next_plan
@@ -442,7 +452,7 @@ class Migrator:
             state = record.state
             if is_last and in_force is not None:
                 state = "switched" if in_force.then else "finished"
-            elif record.state == "requested" and record.text is None:
+            elif record.state == "requested" and record.text is None and not record.reoptimize:
                 record = replace(
                     record, reason="the process ended before the change began: ask for it again"
                 )
@@ -453,3 +463,4 @@ class Migrator:
                 assert record.output is not None
                 clock = self._execution.assembly.work.clocks[record.output]
                 self._current = Migration(record, clock)
+        self.take_requests()

@@ -70,16 +70,14 @@ class ReadHistory:
             copied = [i for i in each.inputs if isinstance(i, Source) and i.copies]
             if copied:
                 return f"'{each.label}' compares the copies of '{copied[0].name}' event by event"
-            if each.remembers and not keeps_instants(each):
-                told = any(self._tells_of_earlier(i) for i in each.inputs)
-                if told and self.end(each) > BEGINNING:
-                    return f"'{each.label}' looks at whole events, and earlier ones may be adjusted"
+            told = [i for i in each.inputs if each.remembers and self._tells_of_earlier(i)]
+            if told and not keeps_instants(each) and self.end(each) > BEGINNING:
+                return f"'{each.label}' looks at whole events, and earlier ones may be adjusted"
+            endless = [found for i in told if (found := self._first_endless(i)) is not None]
+            if endless:
+                return _endless(endless[0])
         never = self._first_endless(node)
-        if never is None:
-            return None
-        if isinstance(never, Source):
-            return f"'{never.name}' has events without an end, or ends that are not known"
-        return f"'{never.label}' depends on rows however old"
+        return None if never is None else _endless(never)
 
     def _first_endless(self, node: Node) -> Node | None:
         """The lowest operator to which earlier rows matter for ever."""
@@ -122,6 +120,12 @@ class ReadHistory:
         if node in self.kept:
             return not node.properties.insert_only
         return not node.remembers and any(self._tells_of_earlier(each) for each in node.inputs)
+
+
+def _endless(node: Node) -> str:
+    if isinstance(node, Source):
+        return f"'{node.name}' has events without an end, or ends that are not known"
+    return f"'{node.label}' depends on rows however old"
 
 
 def _end_of(node: Node, inputs: list[Time], *, is_kept: bool) -> Time:

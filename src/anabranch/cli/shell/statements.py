@@ -14,6 +14,7 @@ from anabranch.display.text_table import cells, numeric
 from anabranch.language.text.read_statements import read_script
 from anabranch.language.text.script import Script
 from anabranch.language.text.statements import (
+    AlterQuery,
     CreateDerived,
     CreateFunction,
     CreateSource,
@@ -51,7 +52,7 @@ def run_statement(session: ShellSession, text: str, name: str | None) -> None:
                 typer.echo(f"created function {made}", err=True)
             case Drop(kind=kind, name=dropped):
                 typer.echo(f"dropped {kind.lower()} {dropped}", err=True)
-            case Show() | Describe():
+            case Show() | Describe() | AlterQuery():
                 _show(result)
             case Explain():
                 typer.echo(result["plan"][0].as_py().rstrip())

@@ -165,7 +165,7 @@ def after_change(both: CombinedPlans, answers: Sequence[OutputChange]) -> Physic
             stages.append(Stage(name, (edge,), (), True, answer.node.schema))
             outputs.append(name)
             continue
-        stages[index] = _with_tail(stages[index], edge.chain, answer.node)
+        stages[index] = _with_tail(stages[index], edge.chain, answer.node, both.plan)
         outputs.append(way.stage)
     return needed_stages(PhysicalPlan(tuple(stages), (), both.plan.sources), outputs)
 
@@ -263,9 +263,14 @@ def _is_read(name: str, stages: Sequence[Stage], others: Sequence[Way | None]) -
     return by_stage or any(way is not None and way.stage == name for way in others)
 
 
-def _with_tail(stage: Stage, chain: tuple[Stateless, ...], node: Node) -> Stage:
-    """A stage that does the steps itself; one that only collects has them on its edges."""
-    if not stage.kernels:
+def _with_tail(stage: Stage, chain: tuple[Stateless, ...], node: Node, plan: PhysicalPlan) -> Stage:
+    """A stage that does the steps itself; one that only collects inserts has them on its edges.
+
+    There, senders may deliver what comes right from a source. Adjusts must not leave that way: in
+    the batch of the change they would stand before what is handed over.
+    """
+    sources = [plan.sources[e.upstream.name] for e in stage.edges if e.upstream.is_source]
+    if not stage.kernels and all(source.insert_only for source in sources):
         edges = tuple(replace(edge, chain=(*edge.chain, *chain)) for edge in stage.edges)
         return replace(stage, edges=edges, schema=node.schema)
     return replace(stage, kernels=(*stage.kernels, *chain), schema=node.schema)

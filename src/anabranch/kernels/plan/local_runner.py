@@ -11,6 +11,7 @@ from anabranch.algebra.node import Node
 from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.kernel import Trace
 from anabranch.kernels.plan.address import Address
+from anabranch.kernels.plan.combining_plans import same_stages
 from anabranch.kernels.plan.compile import Emission, compile_plan
 from anabranch.kernels.plan.late_rows import LateRows
 from anabranch.kernels.plan.stage import Copies, PhysicalPlan, StageState, with_columns_of
@@ -144,6 +145,15 @@ class LocalRunner:
                 batch = step.apply(batch)
             found.append(batch)
         return EventBatch.concat(found)
+
+    def changed(self, plan: PhysicalPlan) -> LocalRunner:
+        """Another plan that goes on: stages that compute the same keep their state."""
+        runner = LocalRunner(plan)
+        for name, was in same_stages(self.plan, plan).items():
+            runner._states[name] = self._states[was]
+        runner._stables |= {n: t for n, t in self._stables.items() if n in plan.sources}
+        runner._copies = self._copies
+        return runner
 
     def exchange(self, states: Mapping[str, StageState]) -> None:
         """Go on with the states of another run, for all stages but guards."""

@@ -12,6 +12,7 @@ from anabranch.language.text.foreign import CREATED, STATEMENTS, refuse_watermar
 from anabranch.language.text.read_source import read_create_source
 from anabranch.language.text.script import Script
 from anabranch.language.text.statements import (
+    AlterQuery,
     CreateDerived,
     CreateFunction,
     Describe,
@@ -147,6 +148,17 @@ def _read_drop(words: Words) -> Statement:
     return Drop(script=words.script, span=words.span, kind=kind, name=name, if_exists=if_exists)
 
 
+def _read_alter(words: Words) -> Statement:
+    hint = "write ALTER QUERY name AS SELECT ..."
+    words.demand("QUERY", hint)
+    name = words.name("the name of a running query", hint)
+    words.demand("AS", hint)
+    if words.done:
+        raise words.wrong("the query is missing", hint)
+    query = parse_query(words.script, words.rest())
+    return AlterQuery(script=words.script, span=words.span, name=name, query=query)
+
+
 def _read_show(words: Words) -> Statement:
     hint = f"write SHOW {', SHOW '.join(_SHOWN[:-1])} or SHOW {_SHOWN[-1]}"
     what = next((each for each in _SHOWN if words.take(each)), None)
@@ -182,6 +194,7 @@ def _read_include(words: Words) -> Statement:
 READERS: Final[Mapping[str, Reader]] = {
     "CREATE": _read_create,
     "DROP": _read_drop,
+    "ALTER": _read_alter,
     "SHOW": _read_show,
     "DESCRIBE": _read_describe,
     "DESC": _read_describe,

@@ -126,6 +126,17 @@ class Drop:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlterQuery:
+    """`ALTER QUERY name AS query`: a running query becomes another one."""
+
+    script: Script
+    span: Span
+    name: str
+    query: exp.Query
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
     """`SHOW STREAMS`, `SHOW TABLES`, `SHOW FUNCTIONS` or `SHOW QUERIES`."""
 
@@ -180,6 +191,7 @@ Statement: TypeAlias = (
     | CreateDerived
     | CreateFunction
     | Drop
+    | AlterQuery
     | Show
     | Describe
     | Explain

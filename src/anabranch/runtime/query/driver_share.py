@@ -172,8 +172,8 @@ class DriverShare:
 
     def _planned(self, batch: int) -> tuple[int, int] | None:
         """The entries of the plan that a batch has: after the first, up to the second."""
-        before = 0 if batch == 0 else _entry(self.offsets.read(str(batch - 1)))
-        now = _entry(self.offsets.read(str(batch)))
+        before = 0 if batch == 0 else entry_of(self.offsets.read(str(batch - 1)))
+        now = entry_of(self.offsets.read(str(batch)))
         return None if before is None or now is None else (before, now)
 
 
@@ -214,7 +214,7 @@ def _width(kind: pa.DataType) -> int:
         return _WIDTH
 
 
-def _entry(logged: bytes | None) -> int | None:
+def entry_of(logged: bytes | None) -> int | None:
     """The entry in a file of Spark's log: a version, a line about the batch, one per source."""
     if logged is None:
         return None

@@ -23,7 +23,7 @@ from anabranch.runtime.spark.file_source import read_files
 from anabranch.runtime.spark.frame_source import FrameSource, as_files, send_frame
 from anabranch.runtime.store.state_store import KEEP
 from anabranch.runtime.workers.file_task import FileJob
-from anabranch.runtime.workers.job import Delivery, Job, check_sources, seal
+from anabranch.runtime.workers.job import Delivery, HandedOver, Job, check_sources, seal
 
 
 @final
@@ -48,6 +48,7 @@ class Work:
         estimator: Estimates corrections whose input is gone.
         priced: How its sources were expected to be when the plan was chosen.
         properties: What is known of each output; nothing where there are none.
+        handed_over: What outputs take over from another plan, in one batch.
     """
 
     plan: PhysicalPlan
@@ -66,6 +67,7 @@ class Work:
     estimator: RevisionEstimator | None = None
     priced: PlanStatistics = UNKNOWN
     properties: tuple[LogProperties | None, ...] = ()
+    handed_over: tuple[HandedOver, ...] = ()
 
     @property
     def promises(self) -> dict[str, Promise]:
@@ -107,6 +109,7 @@ def job_of(
         keep=work.keep,
         homes=opened.layout.stages,
         tasks=work.parts,
+        handed_over=work.handed_over,
         unordered=frozenset(
             [source.name for source in files if not source.ordered]
             + [frame.name for frame in work.frames if frame.frame.isStreaming]

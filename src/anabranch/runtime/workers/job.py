@@ -16,6 +16,7 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.errors import OperatorError, PlanError
 from anabranch.kernels.contract.kernel import Stateful
+from anabranch.kernels.contract.packed_events import unpack_events
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.interest import Interest, source_instants
 from anabranch.kernels.plan.late_rows import LateRows
@@ -62,6 +63,24 @@ Deliver = Callable[[EventBatch, Outlet, int], DeliveredRows]
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver:
+    """Moves that an output gets in a batch, in front of all others, as a file in a folder."""
+
+    output: int
+    batch: int
+    folder: str
+    file: str
+
+    def rows(self, schema: pa.Schema) -> EventBatch:
+        """The moves."""
+        data = Folder.at(self.folder).read(self.file)
+        assert data is not None, f"{self.folder}/{self.file} is missing"
+        rows = pa.ipc.open_file(pa.py_buffer(data)).get_batch(0)
+        return unpack_events(rows, schema, BEGINNING)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """Everything a worker has to know.
 
@@ -84,6 +103,8 @@ class Job:
             This may change whenever a query is started.
         unordered: The sources whose rows have no order within a batch: DataFrames.
         past: How the past of the query is kept; None: it is not.
+        handed_over: What outputs get beside their rows in one batch, where a changed plan takes
+            over what another one has put out.
         sampled: Per source the columns whose values are counted, as a sample tells.
         measures: Whether operators are measured.
         nodes: The logical plan of each output; none where nobody has to know.
@@ -101,6 +122,7 @@ class Job:
     tasks: int = 0
     unordered: frozenset[str] = frozenset()
     past: PastJob | None = None
+    handed_over: tuple[HandedOver, ...] = ()
     sampled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     measures: bool = True
     nodes: tuple[Node, ...] = ()

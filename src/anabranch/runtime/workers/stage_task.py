@@ -78,11 +78,12 @@ def run_level(
         output, head = _step(job, stage_index, shard, batch, parcels, began)
         yield from pack(job.parcels(Address.stage(stage.name), output, head, part=shard))
         for number in job.outputs_of(stage_index):
+            own = _with_handed_over(job, number, shard, batch, output)
             if job.deliveries[number] == "rows":
                 position = ElementPosition.of_shard(batch, shard, job.shards_of(stage))
-                yield from _as_elements(position, output, head)
+                yield from _as_elements(position, own, head)
                 continue
-            rows = pack(_deliver(job, number, shard, batch, output, head, parcels))
+            rows = pack(_deliver(job, number, shard, batch, own, head, parcels))
             yield from (each.select(RESULTS.names) for each in rows) if is_last else rows
         began = time.perf_counter()
 
@@ -166,6 +167,20 @@ def _operators(
     if is_keyed(stage):
         first = replace(first, keys=round(keys_in(arrived), 1))
     return (first, *others)
+
+
+def _with_handed_over(
+    job: Job, number: int, shard: int, batch: int, output: EventBatch
+) -> EventBatch:
+    """The rows of an output with what it takes over in this batch, which the first shard brings.
+
+    Files of a batch are read by shard, so a later move of such an event stands behind it.
+    """
+    for each in job.handed_over:
+        if (each.output, each.batch, shard) == (number, batch, 0):
+            moves = EventBatch.concat([each.rows(output.schema), output])
+            output = ordered(moves).with_stable(output.stable)
+    return output
 
 
 def deliver_part(

@@ -6,10 +6,12 @@ there means that there is nothing of it; so does an entry of a version that did 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, final
 
+from anabranch.errors import EngineError
 from anabranch.kernels.contract.command import Command
 from anabranch.model.record import OMITTED, record
 from anabranch.runtime.sources.files.copy_book import PlannedCopy
@@ -136,13 +138,51 @@ def read_base(folder: Folder, number: int) -> PlannedBase | None:
     return record(PlannedBase, content, where=f"{folder.path}/{name}", hint=_HINT)
 
 
+def last_entry(logged: bytes | None) -> int | None:
+    """The entry of the plan in a file of Spark's log of offsets; None where there is none.
+
+    The file has a version, a line about the batch, and one line per source.
+    """
+    lines = [] if logged is None else logged.decode(errors="replace").splitlines()[2:]
+    for line in lines:
+        try:
+            offset = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(offset, dict) and isinstance(offset.get("entry"), int):
+            return int(offset["entry"])
+    return None
+
+
+def positions_after(planned: Folder, entry: int) -> dict[str, dict[str, Position]]:
+    """By source and file, how far the entries of a plan have come with one of them.
+
+    Raises:
+        EngineError: What is needed to tell is not there any more.
+    """
+    stems = [name.removesuffix(".json") for name in planned.names()]
+    bases = [int(stem.removeprefix("base-")) for stem in stems if stem.startswith("base-")]
+    first = max((number for number in bases if number <= entry), default=0)
+    written: list[PlannedBase | PlannedBatch | None] = [read_base(planned, first)] if first else []
+    written += [read_entry(planned, number) for number in range(first + 1, entry + 1)]
+    found: dict[str, dict[str, Position]] = {}
+    for each in written:
+        if each is None:
+            raise EngineError(
+                f"the plan of entry {entry} is not complete", where=planned.path, hint=_HINT
+            )
+        for source, files in each.after.items():
+            found.setdefault(source, {}).update(files)
+    return found
+
+
 def copy_names(planned: Folder, sources: Iterable[str]) -> dict[str, list[str]]:
     """The copies that plans know of these sources, by number."""
     stems = [name.removesuffix(".json") for name in planned.names()]
-    bases = sorted(stem.removeprefix("base-") for stem in stems if stem.startswith("base-"))
+    bases = sorted(int(stem.removeprefix("base-")) for stem in stems if stem.startswith("base-"))
     entries = sorted(int(stem) for stem in stems if stem.isdigit())
     written = [
-        *(read_base(planned, int(number)) for number in bases),
+        *(read_base(planned, number) for number in bases),
         *(read_entry(planned, number) for number in entries),
     ]
     found: dict[str, list[str]] = {name: [] for name in sources}

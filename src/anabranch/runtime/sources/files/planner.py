@@ -194,7 +194,8 @@ class FilePlanner:
         for name in names:
             stem = name.removesuffix(".json")
             number = stem.removeprefix("base-")
-            if number.isdigit() and int(number) < (end - _KEEP if stem == number else self._last):
+            # The base before this one stays, so that the state of any entry that is there is known.
+            if number.isdigit() and int(number) < end - _KEEP:
                 self._folder.remove(name)
 
     def _recover(self) -> int:

@@ -1,0 +1,157 @@
+"""Makes another plan the one in force, in the checkpoint of a running query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, final
+
+from anabranch.errors import PlanError
+from anabranch.kernels.contract.packed_events import pack_events
+from anabranch.kernels.plan.stage import PhysicalPlan, StageState
+from anabranch.migrate.handover import Handover
+from anabranch.model.time import BEGINNING
+from anabranch.planning import PlannedQueries
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.layout import StateLayout, migrated_layout
+from anabranch.runtime.store.migrations import MigrationFolder, PlanInForce
+from anabranch.runtime.store.phases import reached
+from anabranch.runtime.store.seeding import QueryProgress, progress_before, seed_stage
+from anabranch.runtime.store.state_store import arrow_file
+from anabranch.runtime.workers.job import HandedOver
+
+if TYPE_CHECKING:
+    from anabranch.runtime.query.assembly import Assembly
+    from anabranch.runtime.query.switching import NextPlan
+    from anabranch.runtime.query.work import Work
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanExchange:
+    """One exchange of the plan.
+
+    Attributes:
+        migration: The number of the change.
+        batch: The first batch of the new plan.
+        work: What is computed from then on.
+        then: What is computed behind the change; None: that is `work`.
+        asked: The fingerprints of plans that the query may be started with.
+        handover: The state of a plan that was replayed, and what its output takes over.
+        output: The number of the output that takes it over.
+    """
+
+    migration: int
+    batch: int
+    work: Work
+    then: Work | None
+    asked: Sequence[str]
+    handover: Handover | None = None
+    output: int = 0
+
+
+def progress_of(assembly: Assembly, batch: int) -> QueryProgress:
+    """What the stages of a running query know before a batch."""
+    opened = assembly.opened
+    shards = assembly.job.shards_of
+    return progress_before(
+        assembly.work.plan, opened.layout, Folder.at(opened.state), batch, shards
+    )
+
+
+def put_in_force(assembly: Assembly, step: PlanExchange) -> NextPlan:
+    """Write down the state of new stages and the plan, and last that it is the one in force."""
+    from anabranch.runtime.query.switching import NextPlan, seal_work
+
+    opened, before = assembly.opened, assembly.work.plan
+    folder = MigrationFolder.of(opened.path)
+    work = step.work if step.handover is None else _with_moves(step, folder)
+    layout = migrated_layout(
+        opened.layout,
+        before,
+        work.plan,
+        query=opened.query,
+        batch=step.batch,
+        outputs=range(len(work.plan.outputs)),
+    )
+    _seed(assembly, work.plan, layout, step)
+    reached("migration seeded", step.batch)
+    in_force = PlanInForce(
+        migration=step.migration,
+        file=folder.write_plan(seal_work(work)),
+        then="" if step.then is None else folder.write_plan(seal_work(step.then)),
+        asked=tuple(dict.fromkeys(step.asked)),
+    )
+    streaming = [each.name for each in work.frames if each.frame.isStreaming]
+    opened.adopt(work.plan, layout, in_force, streaming)
+    opened.drop_left()
+    folder.remove_plans((in_force.file, in_force.then))
+    return NextPlan(work, assembly.outputs)
+
+
+def _with_moves(step: PlanExchange, folder: MigrationFolder) -> Work:
+    """Write down what the output takes over; the batch of the change brings it."""
+    assert step.handover is not None
+    file = f"moves-{step.migration}.arrow"
+    folder.folder.write(file, arrow_file(pack_events(step.handover.moves)))
+    moves = HandedOver(output=step.output, batch=step.batch, folder=folder.folder.path, file=file)
+    return replace(step.work, handed_over=(moves,))
+
+
+def _seed(assembly: Assembly, plan: PhysicalPlan, layout: StateLayout, step: PlanExchange) -> None:
+    """Write what new stages begin with: nothing, but what the others know of the sources."""
+    if step.batch == 0:
+        return
+    progress = progress_of(assembly, step.batch)
+    old = assembly.work.plan
+    stables = {
+        plan.stages[new].name: progress.stables[old.stages[was].name]
+        for new, was in zip(plan.outputs, old.outputs, strict=True)
+    }
+    for stage in plan.stages:
+        home = layout.stages[stage.name]
+        if home.since != step.batch:
+            continue
+        shards = assembly.job.shards_of(stage)
+        states: Iterator[tuple[int, StageState]]
+        if step.handover is None:
+            states = ((shard, stage.start()) for shard in range(shards))
+        else:
+            states = step.handover.shards(stage, plan, shards)
+        folder = Folder.at(assembly.opened.state).child(home.folder)
+        stable = stables.get(stage.name, int(BEGINNING))
+        seed_stage(stage, folder, step.batch, progress, states, stable=stable)
+
+
+def refuse_other_sources(work: Work, planned: PlannedQueries, where: str) -> None:
+    """Refuse a change to queries whose sources a running query cannot read.
+
+    Raises:
+        PlanError: A source is revised, or is read or declared in another way.
+    """
+    for promise in (*work.promises.values(), *planned.promises):
+        if promise.late == "revise":
+            raise PlanError(
+                f"a query over '{promise.source}' cannot change while it runs: with LATE "
+                "REVISE its past is corrected by the plan of now",
+                where=where,
+                hint="declare LATE DROP or LATE ADJUST, or start the new query with a "
+                "checkpoint of its own",
+            )
+    now = {each.name: each.frame for each in work.frames}
+    for name, new in planned.frames.items():
+        if name not in now or not now[name].sameSemantics(new.frame):
+            raise PlanError(
+                f"the changed query reads the DataFrame '{name}' in another way",
+                where=where,
+                hint="Spark evaluates conditions right above a DataFrame, and its part of a "
+                "running query cannot change: keep these conditions, or read files",
+            )
+    kept = {each.name: each for each in work.files}
+    for source in planned.files:
+        if source.name in kept and kept[source.name] != source:
+            raise PlanError(
+                f"the source '{source.name}' is declared in another way than in the running query",
+                where=where,
+                hint="a source that is being read cannot change: declare it as it was",
+            )

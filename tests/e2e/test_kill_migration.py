@@ -1,0 +1,84 @@
+"""A query that is killed in the middle of a change: the record decides, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.e2e.changed_queries import answers, instants
+from tests.e2e.changed_query import CHANGED_AFTER
+from tests.e2e.revised_queries import assert_legal
+from tests.e2e.test_kill_driver import PATIENCE, kill, wait_for
+
+from anabranch.model.batch import EventBatch
+from anabranch.model.logical import LogicalStream
+from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.runtime.store.migrations import MigrationFolder
+from anabranch.runtime.store.phases import HALT, MIGRATING, PHASES
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = Path(__file__).with_name("changed_query.py")
+ROOT = Path(__file__).parents[2]
+FIRST = CHANGED_AFTER + 1
+"""The batch that the change begins with: the one with the command, after a batch per file."""
+
+LAST = FIRST + 4
+"""The batch that the old plan goes with: three files later the stable point has passed T."""
+
+QUICK = [("clip", "migration switched"), ("replay", "migration seeded")]
+EVERY = [
+    (how, phase)
+    for how in ("clip", "replay")
+    for phase in (*MIGRATING, *PHASES)
+    if (how, phase) not in QUICK and (how, phase) != ("replay", "migration finished")
+]
+
+
+def start(folder: Path, how: str, **environment: str) -> subprocess.Popen[bytes]:
+    with (folder / "said").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, str(SCRIPT), str(folder), how],
+            stdout=log,
+            stderr=log,
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
+                "PYSPARK_PYTHON": sys.executable,
+                **environment,
+            },
+            start_new_session=True,
+        )
+
+
+@pytest.mark.parametrize(
+    ("how", "phase"),
+    [*QUICK, *(pytest.param(*each, marks=pytest.mark.faults) for each in EVERY)],
+)
+def test_a_change_survives_a_kill(tmp_path: Path, how: str, phase: str) -> None:
+    said, halted = tmp_path / "said", tmp_path / "halted"
+    batch = LAST if phase == "migration finished" else FIRST
+    process = start(tmp_path, how, **{HALT: f"{phase}@{batch}={halted}"})
+    wait_for(process, halted.exists, said)
+    kill(process)
+    process = start(tmp_path, how)
+    assert process.wait(PATIENCE) == 0, said.read_text()[-3000:]
+    log = LogFolder(str(tmp_path / "log"))
+    (record,) = [
+        each
+        for each in MigrationFolder.of(f"{tmp_path}/log/_checkpoint").records()
+        if each.state != "refused"
+    ]
+    assert record.state == "finished"
+    assert record.at is not None
+    parts = [part for part in log.parts() if isinstance(part, EventBatch)]
+    found = LogicalStream.of_batches(parts)
+    for instant in instants(int(parts[-1].stable), record.at):
+        is_new = instant >= record.at
+        wanted = answers(tmp_path, instant, 400 if is_new else 1500, 500 if is_new else 0)
+        assert sorted(found.snapshot(instant).elements()) == wanted, instant
+    assert_legal(tmp_path / "log")

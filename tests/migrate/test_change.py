@@ -1,0 +1,210 @@
+"""A change at any batch: the old meaning before T, the new one from T on, at every instant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch.algebra.clip import Clip
+from anabranch.algebra.explain import explain_tree
+from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
+from anabranch.algebra.union import Union
+from anabranch.errors import PlanError, StreamError
+from anabranch.kernels.plan.compile import Emission, compile_plan
+from anabranch.kernels.plan.local_runner import LocalRunner
+from anabranch.kernels.plan.stage import PhysicalPlan
+from anabranch.migrate.change import (
+    PlannedChange,
+    RunningPlan,
+    clip_instant,
+    planned_change,
+)
+from anabranch.model.batch import EventBatch
+from anabranch.model.logical import LogicalStream
+from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.optimizer.driver import optimize
+from anabranch.testing import meaning, sources_of
+from anabranch.testing.oracle import history_of
+from anabranch.testing.physical import KitStable, PhysicalState, elements_of, violations
+from anabranch.testing.strategies import schedules, streams
+from tests.optimizer.plans import SCHEMA, plans
+
+EMISSIONS: st.SearchStrategy[Emission] = st.sampled_from(["speculative", "final"])
+
+
+class Changing:
+    """A plan that changes to another one, run in this process, batch by batch."""
+
+    def __init__(self, old: Node, new: Node, emit: Emission) -> None:
+        self.old, self.new, self.emit = old, new, emit
+        self.runner = LocalRunner(self.compiled(old))
+        self.change: PlannedChange | None = None
+        self.is_over = False
+        self.arrived: dict[str, list[EventBatch]] = {
+            source.name: [] for source in sources_of(Union(inputs=(old, new)))
+        }
+        self.state = PhysicalState.empty()
+        self.left: list[EventBatch] = []
+        self.stable: Time = BEGINNING
+
+    def compiled(self, node: Node) -> PhysicalPlan:
+        return compile_plan(node, emit=self.emit)
+
+    def step(self, step: Mapping[str, EventBatch]) -> None:
+        for name, batch in step.items():
+            self.arrived[name].append(batch)
+        read = {name: batch for name, batch in step.items() if name in self.runner.plan.sources}
+        out = self.runner.step(read)
+        illegal = next(violations(elements_of(out), self.state), None)
+        assert illegal is None, f"{illegal}\n{self.story()}"
+        assert out.stable >= self.stable
+        self.stable = out.stable
+        self.state.take(KitStable(out.stable))
+        self.left.append(out)
+        self.compare()
+        if self.change is not None and not self.is_over and out.stable >= self.change.at:
+            self.runner = self.runner.changed(self.change.then)
+            self.is_over = True
+
+    def compare(self) -> None:
+        means = {name: LogicalStream.of_batches(each) for name, each in self.arrived.items()}
+        histories = {name: history_of(each) for name, each in self.arrived.items()}
+        events = self.state.events.items()
+        got = LogicalStream.of(event for event, count in events for _ in range(count))
+        old = meaning(self.old, means, histories)
+        wanted = old
+        if self.change is not None:
+            new = meaning(self.new, means, histories)
+            at = self.change.at
+            wanted = new
+            if at > BEGINNING:
+                before = Clip(input=self.old, end=at).denote(old)
+                wanted = before.union(Clip(input=self.new, start=at).denote(new))
+        late = any(each.holds_back for node in (self.old, self.new) for each in node.walk())
+        before_ = FOREVER if self.emit == "speculative" and not late else self.stable
+        difference = got.difference(wanted, before_)
+        assert not difference, f"{difference}\n{self.story()}"
+
+    def running(self) -> RunningPlan:
+        ends = {
+            name: Time(
+                max(
+                    (int(max(b.end.max(), b.new_end.max())) for b in each if len(b)),
+                    default=int(BEGINNING),
+                )
+            )
+            for name, each in self.arrived.items()
+            if name in self.runner.plan.sources
+        }
+        return RunningPlan(
+            plan=self.runner.plan,
+            nodes=(self.old,),
+            ends=ends,
+            stables=(self.stable,),
+            tables=(),
+            compile=self.compiled,
+        )
+
+    def switch(self) -> bool:
+        """Change by clip; whether that can be done now."""
+        running = self.running()
+        at, why = clip_instant(running, 0, self.new)
+        if why is not None or at == FOREVER:
+            return False
+        self.change = planned_change(running, 0, self.new, at)
+        self.is_over = self.change.both is self.change.then
+        self.runner = self.runner.changed(self.change.both)
+        return True
+
+    def story(self) -> str:
+        lines = ["old:", explain_tree(self.old), "new:", explain_tree(self.new)]
+        lines += [
+            f"{name}: {[list(elements_of(b)) for b in each]}" for name, each in self.arrived.items()
+        ]
+        lines += [f"left: {[(list(elements_of(b)), b.stable) for b in self.left]}"]
+        if self.change is not None:
+            lines += [f"change at {self.change.at}, kept {self.change.kept}"]
+        return "\n".join(lines)
+
+
+def changed_at_any_batch(
+    old: Node, new: Node, steps: Sequence[Mapping[str, EventBatch]], at: int, emit: Emission
+) -> Changing:
+    query = Changing(old, new, emit)
+    waiting: dict[str, list[EventBatch]] = {}
+    for number, step in enumerate(steps):
+        if number >= at and query.change is None:
+            query.switch()
+        for name, batch in step.items():
+            waiting.setdefault(name, []).append(batch)
+        # A source that only the new plan reads is read from its beginning, after the change.
+        names = [name for name in waiting if name in query.runner.plan.sources]
+        query.step({name: EventBatch.concat(waiting.pop(name)) for name in names})
+    return query
+
+
+@st.composite
+def cases(draw: st.DrawFn, old: Node, new: Node) -> list[dict[str, EventBatch]]:
+    longest = draw(st.sampled_from([3, 8, FOREVER]))
+    sources: list[Source] = sources_of(Union(inputs=(old, new)))
+    return draw(
+        schedules(
+            **{
+                each.name: streams(
+                    SCHEMA,
+                    longest=longest,
+                    insert_only=each.insert_only,
+                    only_points=each.only_points,
+                    odd_floats=False,
+                )
+                for each in sources
+            }
+        )
+    )
+
+
+def can_be_compiled(*nodes: Node) -> bool:
+    try:
+        for node in nodes:
+            compile_plan(node)
+    except PlanError:
+        return False
+    return True
+
+
+def runs_alone(node: Node, steps: Sequence[Mapping[str, EventBatch]]) -> bool:
+    """Whether no expression fails for the rows, as casts and divisions may."""
+    runner = LocalRunner(node)
+    try:
+        for step in steps:
+            runner.step({n: b for n, b in step.items() if n in runner.plan.sources})
+        names = runner.plan.sources
+        means = {n: LogicalStream.of_batches(s[n] for s in steps if n in s) for n in names}
+        meaning(node, means)
+    except StreamError:
+        return False
+    return True
+
+
+@given(st.data(), plans(), EMISSIONS)
+def test_another_plan_for_the_same_answer(data: st.DataObject, old: Node, emit: Emission) -> None:
+    new = optimize(old).node
+    if not can_be_compiled(old, new) or old.schema != new.schema:
+        return
+    steps = data.draw(cases(old, new))
+    if not runs_alone(old, steps) or not runs_alone(new, steps):
+        return
+    changed_at_any_batch(old, new, steps, data.draw(st.integers(0, len(steps))), emit)
+
+
+@given(st.data(), plans(steps=4), plans(steps=4), EMISSIONS)
+def test_another_query(data: st.DataObject, old: Node, new: Node, emit: Emission) -> None:
+    if not can_be_compiled(old, new) or old.schema != new.schema:
+        return
+    steps = data.draw(cases(old, new))
+    if not runs_alone(old, steps) or not runs_alone(new, steps):
+        return
+    changed_at_any_batch(old, new, steps, data.draw(st.integers(0, len(steps))), emit)
