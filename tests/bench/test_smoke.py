@@ -45,6 +45,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     ),
     "reoptimize": ("reoptimize_gain", "change_batches", "planned_for_over_changed"),
     "modules": ("vectorised_vs_spark_pandas", "incremental_growth"),
+    "start": ("import_s", "local_s", "first_result_s", "first_result_vs_spark"),
     "restart": ("session_s", "restart_growth"),
     "scale": ("local2_over_local1", "cost_50m_over_1m", "peak_memory_mb", "memory_growth"),
     "nexmark": ("q0_events_per_s", "q5_vs_spark", "ahead_of_spark", "worst_ratio"),

@@ -24,6 +24,7 @@ from anabranch.bench.restart import restart
 from anabranch.bench.revisions.plots import write_plots as write_revision_plots
 from anabranch.bench.revisions.revisions import revisions
 from anabranch.bench.scale import scale
+from anabranch.bench.start import start
 from anabranch.bench.tumbling import tumbling
 
 
@@ -55,6 +56,7 @@ BENCHES: Final[Mapping[str, Bench]] = {
     "migration": Bench(migration, write_migration_plots),
     "reoptimize": Bench(reoptimize),
     "modules": Bench(modules),
+    "start": Bench(start),
     "restart": Bench(restart),
     "scale": Bench(scale),
     "nexmark": Bench(nexmark, options=("queries", "peers")),

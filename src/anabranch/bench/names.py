@@ -17,6 +17,7 @@ ABOUT: Final[Mapping[str, str]] = {
     "migration": "the experiments of plan migration: clip beside Parallel Track and GenMig",
     "reoptimize": "a join order that is wrong after rates have changed corrects itself",
     "modules": "modules of every shape over windows, beside Spark's pandas UDFs",
+    "start": "importing, a run in this process, and the first result on Spark beside plain Spark",
     "restart": "from a new process to the first result, with 10M live events",
     "scale": "more cores and many events: throughput, cost per event, memory",
     "nexmark": "the public benchmark, events per second beside Spark and Flink",
