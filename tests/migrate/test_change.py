@@ -22,6 +22,7 @@ from anabranch.migrate.change import (
     clip_instant,
     planned_change,
 )
+from anabranch.migrate.handover import closing_moves, opening_moves
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time
@@ -49,6 +50,7 @@ class Changing:
         self.state = PhysicalState.empty()
         self.left: list[EventBatch] = []
         self.stable: Time = BEGINNING
+        self.moves: EventBatch | None = None
 
     def compiled(self, node: Node) -> PhysicalPlan:
         return compile_plan(node, emit=self.emit)
@@ -58,6 +60,9 @@ class Changing:
             self.arrived[name].append(batch)
         read = {name: batch for name, batch in step.items() if name in self.runner.plan.sources}
         out = self.runner.step(read)
+        if self.moves is not None:
+            out = EventBatch.concat([self.moves, out]).with_stable(out.stable)
+            self.moves = None
         illegal = next(violations(elements_of(out), self.state), None)
         assert illegal is None, f"{illegal}\n{self.story()}"
         assert out.stable >= self.stable
@@ -119,6 +124,24 @@ class Changing:
         self.runner = self.runner.changed(self.change.both)
         return True
 
+    def replay(self) -> bool:
+        """Change by replay at the stable point; whether that can be done now."""
+        if self.stable == FOREVER:
+            return False
+        fresh = LocalRunner(self.compiled(self.new))
+        out = [EventBatch.empty(self.new.schema)]
+        for name in fresh.plan.sources:
+            out += [fresh.step({name: batch}) for batch in self.arrived[name]]
+        at = self.stable
+        self.change = planned_change(self.running(), 0, self.new, at, seeded=True, at_once=True)
+        self.is_over = True
+        self.runner = fresh.changed(self.change.both)
+        self.moves = opening_moves(EventBatch.concat(out), self.new, at)
+        closing = closing_moves(self.left, at)
+        if closing is not None:
+            self.moves = EventBatch.concat([closing, self.moves])
+        return True
+
     def story(self) -> str:
         lines = ["old:", explain_tree(self.old), "new:", explain_tree(self.new)]
         lines += [
@@ -131,13 +154,18 @@ class Changing:
 
 
 def changed_at_any_batch(
-    old: Node, new: Node, steps: Sequence[Mapping[str, EventBatch]], at: int, emit: Emission
+    old: Node,
+    new: Node,
+    steps: Sequence[Mapping[str, EventBatch]],
+    at: int,
+    emit: Emission,
+    how: str = "clip",
 ) -> Changing:
     query = Changing(old, new, emit)
     waiting: dict[str, list[EventBatch]] = {}
     for number, step in enumerate(steps):
         if number >= at and query.change is None:
-            query.switch()
+            query.switch() if how == "clip" else query.replay()
         for name, batch in step.items():
             waiting.setdefault(name, []).append(batch)
         # A source that only the new plan reads is read from its beginning, after the change.
@@ -208,3 +236,14 @@ def test_another_query(data: st.DataObject, old: Node, new: Node, emit: Emission
     if not runs_alone(old, steps) or not runs_alone(new, steps):
         return
     changed_at_any_batch(old, new, steps, data.draw(st.integers(0, len(steps))), emit)
+
+
+@given(st.data(), plans(steps=4), plans(steps=4), EMISSIONS)
+def test_another_query_by_replay(data: st.DataObject, old: Node, new: Node, emit: Emission) -> None:
+    if not can_be_compiled(old, new) or old.schema != new.schema:
+        return
+    steps = data.draw(cases(old, new))
+    if not runs_alone(old, steps) or not runs_alone(new, steps):
+        return
+    at = data.draw(st.integers(0, len(steps)))
+    changed_at_any_batch(old, new, steps, at, emit, "replay")
