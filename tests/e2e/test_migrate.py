@@ -76,3 +76,24 @@ def test_a_changed_script_is_handed_in_by_the_command_line_and_replayed(
     assert_legal(tmp_path / "out")
     listed = CliRunner().invoke(app, ["migrations", str(tmp_path / "out")])
     assert "finished" in listed.stdout
+
+
+def test_one_of_several_queries_changes_and_the_others_keep_their_state(
+    engine: Engine, tmp_path: Path
+) -> None:
+    declare(engine, tmp_path)
+    outs = [str(tmp_path / "a"), str(tmp_path / "b")]
+    queries = [counting(engine, 1500), counting(engine, 900)]
+    first, second = engine.start_all(queries, outs, checkpoint=tmp_path / "home")
+    feed(first, tmp_path, range(2), rows=2_000)
+    migration = first.migrate(counting(engine, 400, least=500)).await_switched(PATIENCE)
+    assert migration.at is not None
+    feed(first, tmp_path, range(2, 6), rows=2_000)
+    migration.await_finished(PATIENCE)
+    first.stop()
+    for instant in instants(int(first.stable), migration.at):
+        old, new = answers(tmp_path, instant, 1500), answers(tmp_path, instant, 400, least=500)
+        assert snapshot(first, instant) == (old if instant < migration.at else new), instant
+        assert snapshot(second, instant) == answers(tmp_path, instant, 900), instant
+    for out in outs:
+        assert_legal(Path(out))
