@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from anabranch.errors import AnabranchError, PlanError, StreamError
@@ -111,8 +111,10 @@ def test_a_multiset_without_duplicates_is_merged_as_with_a_key(
 @pytest.mark.parametrize("weaker", ["R2", "R3", "R4"])
 @given(script=merge_scripts("R0"))
 def test_a_weaker_case_is_sound(script: MergeScript, weaker: MergeCase) -> None:
-    # What copies may miss depends on the case.
+    # What copies may miss depends on the case; one that left and came back may miss what the other
+    # brought meanwhile, so it is not whole by itself.
     whole = [action for action in script.actions if action[1] == "one"]
+    assume(("detach", "one") not in whole)
     run(MergeScript(weaker, script.history, tuple(whole)))
 
 

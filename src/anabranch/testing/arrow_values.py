@@ -66,6 +66,8 @@ def arrow_rows(schema: pa.Schema) -> st.SearchStrategy[dict[str, Any]]:
 
 def _present(kind: pa.DataType) -> st.SearchStrategy[Any]:
     types = pa.types
+    if types.is_null(kind):
+        return st.none()
     if types.is_struct(kind):
         return st.fixed_dictionaries({field.name: arrow_values(field.type) for field in kind})
     if types.is_map(kind):
