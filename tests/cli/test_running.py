@@ -26,6 +26,7 @@ QUERY = """
 import signal, sys, threading
 from anabranch.cli.queries.running import announced, wait_for
 from anabranch.model.clock import INTEGERS
+from anabranch.runtime.store.migrations import MigrationRecord
 
 # Whoever runs the tests may ignore some.
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -36,6 +37,7 @@ class Run:
     stable = 12
     log_folder = "/out/highest"
     reads = frozenset()
+    change = MigrationRecord(number=2, state="switched", how="clip", at=70)
     def __init__(self, busy):
         self.busy, self.said = busy, False
         self.ended = threading.Event()
@@ -203,10 +205,12 @@ def test_ps_shows_what_runs() -> None:
         shown = anabranch("ps").stdout.splitlines()
         words = shown[1].split()
         assert shown[0].split()[:3] == ["name", "status", "started"]
-        assert words[:2] + words[3:] == [
+        assert words[:2] + words[3:10] == [
             *("highest", "running", "7", "12", "3", "2"),
             *("/in/highest.sql", "out.jsonl", str(process.pid)),
         ]
+        change = "change 2 by clip: the old answer before 70, the new one from there on"
+        assert shown[1].endswith(change)
         [line] = anabranch("ps", "--json").stdout.splitlines()
         found = json.loads(line)
         assert (found["batch"], found["stable"], found["rows_in"]) == (7, 12, 3)

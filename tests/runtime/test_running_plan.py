@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from anabranch.errors import PlanError
 from anabranch.optimizer.statistics import PlanStatistics, SourceStatistics
 from anabranch.runtime.measure.running_plan import explain_running, running_text
 from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.migrations import MigrationFolder, MigrationRecord
 from anabranch.runtime.store.query_record import QueryRecord, write_query_record
 from anabranch.runtime.store.query_statistics import (
     STATISTICS,
@@ -76,6 +78,17 @@ def test_the_command_reads_the_checkpoint(checkpoint: Path) -> None:
     assert plan[0]["expected"]["rate"] == 33.3
     assert plan[0]["measured"]["selectivity"] == 0.25
     assert plan[1]["measured"]["distinct"] == {"item": 40.0}
+
+
+def test_a_change_in_progress_is_shown_below(checkpoint: Path) -> None:
+    write_statistics(str(checkpoint), MEASURED)
+    changes = MigrationFolder.of(str(checkpoint))
+    first = changes.add(MigrationRecord(number=0))
+    assert explain_running(str(checkpoint)).endswith("\n\nchange 1: begins with the next batch")
+    changes.write(replace(first, state="switched", how="clip", at=70))
+    assert "\n\nchange 1 by clip: the old answer before " in explain_running(str(checkpoint))
+    changes.write(replace(first, state="finished"))
+    assert "change 1" not in explain_running(str(checkpoint))
 
 
 def test_a_folder_without_a_query_and_a_query_without_batches_are_refused(

@@ -60,6 +60,7 @@ class RunningQuery:
         batch_seconds: What the last batch took.
         log: The log folder that it writes, if it does.
         reads: The paths of its sources, among them logs of other queries.
+        change: The change of the query that is in progress, in words; empty if there is none.
     """
 
     name: str
@@ -84,6 +85,7 @@ class RunningQuery:
     batch_seconds: float | None = None
     log: str | None = None
     reads: tuple[str, ...] = ()
+    change: str = ""
 
     @staticmethod
     def here(

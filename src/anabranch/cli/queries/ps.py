@@ -17,7 +17,8 @@ def ps(
 ) -> None:
     r"""List the queries that run on this machine.
 
-    A query whose process has died is shown once, as 'gone'.
+    A query whose process has died is shown once, as 'gone'. One that is changed while it runs has
+    a column for that.
 
     \b
     $ anabranch ps
@@ -54,6 +55,8 @@ def _show(entries: list[RunningQuery]) -> None:
         "output": [entry.to for entry in entries],
         "pid": [str(entry.pid) for entry in entries],
     }
+    if any(entry.change for entry in entries):
+        columns["change"] = [entry.change for entry in entries]
     show_table(list(columns), list(columns.values()), {3, 4, 5, 6, 9})
 
 

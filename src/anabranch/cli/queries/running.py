@@ -113,6 +113,7 @@ class Announcement:
             state_rows=self._totals.state_rows,
             state_bytes=self._totals.state_bytes,
             batch_seconds=self._totals.seconds,
+            change=self._change(),
         )
         try:
             self._entries.write(self._entry)
@@ -135,6 +136,10 @@ class Announcement:
 
         stable = self._run.stable
         return None if stable == BEGINNING else time_json(stable, clock=self._clock)
+
+    def _change(self) -> str:
+        change = self._run.change
+        return "" if change is None else change.in_words(self._clock)
 
     def _give_up(self, problem: OSError) -> None:
         self._entries = None

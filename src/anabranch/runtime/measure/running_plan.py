@@ -9,6 +9,7 @@ from typing import Final, final
 from anabranch.errors import PlanError
 from anabranch.model.clock import Clock
 from anabranch.model.record import OMITTED
+from anabranch.runtime.store.migrations import MigrationFolder, MigrationRecord
 from anabranch.runtime.store.query_record import read_query_record
 from anabranch.runtime.store.query_statistics import PlanLine, QueryStatistics, read_statistics
 
@@ -55,12 +56,16 @@ class RunningOperator:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningPlans:
-    """The plan of each output of a running query, line by line, as of its last batch."""
+    """The plan of each output of a running query, line by line, as of its last batch.
+
+    `change` is the change of the query that is in progress, if there is one.
+    """
 
     batch: int
     batches: int
     chronon: int | None
     plans: tuple[tuple[RunningOperator, ...], ...]
+    change: MigrationRecord | None = field(default=None, metadata=OMITTED)
 
 
 def explain_running(checkpoint: str) -> str:
@@ -69,15 +74,15 @@ def explain_running(checkpoint: str) -> str:
     Raises:
         PlanError: There is no query, or it has not measured anything yet.
     """
-    return running_text(_found(checkpoint))
+    return running_text(_found(checkpoint), MigrationFolder.of(checkpoint).unfinished())
 
 
 def running_plans(checkpoint: str) -> RunningPlans:
     """The same for programs."""
-    return plans_as_measured(_found(checkpoint))
+    return plans_as_measured(_found(checkpoint), MigrationFolder.of(checkpoint).unfinished())
 
 
-def running_text(measured: QueryStatistics) -> str:
+def running_text(measured: QueryStatistics, change: MigrationRecord | None = None) -> str:
     """A table per output: rows per second, selectivity, keys, state and milliseconds per batch.
 
     Under `expected` is what the plan was chosen by, in brackets of the state, too.
@@ -93,16 +98,21 @@ def running_text(measured: QueryStatistics) -> str:
         f"measured in {measured.batches} batches, the last of them {measured.batch}; "
         "rates and times are averages that fade"
     )
+    if change is not None:
+        parts.append(change.in_words(clock))
     return "\n\n".join(parts)
 
 
-def plans_as_measured(measured: QueryStatistics) -> RunningPlans:
+def plans_as_measured(
+    measured: QueryStatistics, change: MigrationRecord | None = None
+) -> RunningPlans:
     """What `running_text` shows, with rates in rows per chronon."""
     return RunningPlans(
         batch=measured.batch,
         batches=measured.batches,
         chronon=measured.chronon,
         plans=tuple(tuple(_entry(line, measured) for line in lines) for lines in measured.plans),
+        change=change,
     )
 
 

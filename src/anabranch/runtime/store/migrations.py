@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias, final
 
 from anabranch.errors import EngineError
+from anabranch.model.clock import Clock
 from anabranch.model.record import OMITTED, plain, record
+from anabranch.model.time import Time
 from anabranch.runtime.store.folder import Folder
 
 How: TypeAlias = Literal["auto", "clip", "replay"]
@@ -64,6 +66,21 @@ class MigrationRecord:
     kept: tuple[str, ...] = field(default=(), metadata=OMITTED)
     added: tuple[str, ...] = field(default=(), metadata=OMITTED)
     requested_at: float = 0.0
+
+    def in_words(self, clock: Clock) -> str:
+        """A change that is not finished yet, as `ps` and `explain` show it.
+
+        >>> from anabranch.model.clock import INTEGERS
+        >>> MigrationRecord(number=2, state="switched", how="clip", at=70).in_words(INTEGERS)
+        'change 2 by clip: the old answer before 70, the new one from there on'
+        """
+        if self.state == "requested":
+            return f"change {self.number}: begins with the next batch"
+        at = "the next instant" if self.at is None else clock.format(Time(self.at))
+        return (
+            f"change {self.number} by {self.how}: the old answer before {at}, the new one from "
+            "there on"
+        )
 
 
 @final
@@ -131,6 +148,11 @@ class MigrationFolder:
     def in_progress(self) -> MigrationRecord | None:
         """The change during which both plans run, if there is one."""
         found = [each for each in self.records() if each.state == "switched"]
+        return found[-1] if found else None
+
+    def unfinished(self) -> MigrationRecord | None:
+        """The newest change that was asked for or is in progress, if there is one."""
+        found = [each for each in self.records() if each.state in ("requested", "switched")]
         return found[-1] if found else None
 
     def write_plan(self, data: bytes) -> str:

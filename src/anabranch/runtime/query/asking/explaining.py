@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.model.record import plain
 from anabranch.runtime.measure.running_plan import plans_as_measured, running_text
+from anabranch.runtime.store.migrations import MigrationFolder, MigrationRecord
 from anabranch.runtime.store.query_statistics import QueryStatistics
 
 if TYPE_CHECKING:
@@ -27,11 +28,16 @@ class ExplainsItself(ABC):
         Rows per second (per chronon where that has no length), what conditions let through, keys,
         rows held (expected in brackets) and milliseconds per batch.
         """
-        return running_text(self._statistics())
+        return running_text(self._statistics(), self.change)
 
     def explain_json(self) -> Any:
         """The same for programs: a dictionary as `anabranch explain --running --json` prints it."""
-        return plain(plans_as_measured(self._statistics()))
+        return plain(plans_as_measured(self._statistics(), self.change))
+
+    @property
+    def change(self) -> MigrationRecord | None:
+        """The change of the query that was asked for or is in progress; None if there is none."""
+        return MigrationFolder.of(self.execution.checkpoint).unfinished()
 
     def _statistics(self) -> QueryStatistics:
         measurements = self.execution.assembly.measurements
