@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, final
@@ -106,14 +106,32 @@ def failing_arguments(text: str, rows: pa.RecordBatch) -> set[int]:
     Whether such an argument is evaluated where another one already decides, being NULL, is open:
     Spark itself answers differently from one plan to the next.
     """
+    parts = [
+        part.sql(DIALECT)
+        for part in sqlglot.parse_one(text, dialect=DIALECT).find_all(exp.Expression)
+        if part.parent and not isinstance(part.parent, _LAZY) and not isinstance(part, exp.Column)
+    ]
+    # Printed again, a pattern that is the usual one is left out: what is nested counts as written.
+    lazy = [each for each in _LAZY if each is not exp.Paren]
+    if not sqlglot.parse_one(text, dialect=DIALECT).find(*lazy):
+        parts += _in_parentheses(text)
     found = set()
-    for part in sqlglot.parse_one(text, dialect=DIALECT).find_all(exp.Expression):
-        if part.parent is None or isinstance(part.parent, _LAZY) or isinstance(part, exp.Column):
-            continue
-        for expression in admitted([part.sql(DIALECT)], rows.schema).values():
-            values = in_worker(expression, rows)
-            found |= {row for row, value in enumerate(values) if value == FAILS}
+    for expression in admitted(parts, rows.schema).values():
+        values = in_worker(expression, rows)
+        found |= {row for row, value in enumerate(values) if value == FAILS}
     return found
+
+
+def _in_parentheses(text: str) -> Iterator[str]:
+    """All that stands in parentheses, with them; what is in quotes is passed over."""
+    opened: list[int] = []
+    is_quoted = False
+    for at, letter in enumerate(text):
+        is_quoted ^= letter == "'"
+        if letter == "(" and not is_quoted:
+            opened.append(at)
+        elif letter == ")" and not is_quoted and opened:
+            yield text[opened.pop() : at + 1]
 
 
 def compare(

@@ -84,13 +84,19 @@ def _retimed(x: Node, pick: Pick) -> Node:
 
 
 def _linear(x: Node, pick: Pick) -> Node:
+    found: Node = pick(_moved(x, pick), Split(input=x, length=TWO), Cleanse(input=x))
+    return found
+
+
+def _moved(x: Node, pick: Pick) -> Node:
     found: Node = pick(
-        Granularity(input=x, granule=TWO),
-        Shift(input=x, by=-2),
-        Clip(input=x, start=Time(2)),
-        Split(input=x, length=TWO),
-        Cleanse(input=x),
+        Granularity(input=x, granule=TWO), Shift(input=x, by=-2), Clip(input=x, start=Time(2))
     )
+    return found
+
+
+def _recut(x: Node, pick: Pick) -> Node:
+    found: Node = pick(Coalesce(input=x), Split(input=x, length=TWO), Cleanse(input=x))
     return found
 
 
@@ -248,8 +254,8 @@ PATTERNS: Final[Mapping[str, Callable[[Node, Node, Pick], Node]]] = {
         select(window(x, 2, pick(2, 3)), ("w", "v % 2")),
     ),
     "push_map_below_retiming": lambda x, y, pick: pick(
-        select(_linear(x, pick), "k", ("w", "v % 2")),
-        select(Coalesce(input=x), ("w", "v"), "k", "x", ("y", "v % 2")),
+        select(_moved(x, pick), "k", ("w", "v % 2")),
+        select(_recut(x, pick), ("w", "v"), "k", "x", ("y", "v % 2")),
     ),
     "push_map_below_count_window": lambda x, y, pick: pick(
         _kept(rows(x, 2, *pick((), ("k",)), order=pick("v", "k"), slide=pick(1, 2))),

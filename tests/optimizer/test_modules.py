@@ -15,6 +15,7 @@ from anabranch.algebra.analysis.canonical import canonical
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.coalesce import Coalesce
+from anabranch.algebra.forms.split import Split
 from anabranch.algebra.map import Map
 from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import CountByStart, Hopping, Session, Snapshot, tumbling
@@ -180,6 +181,11 @@ WRONG: Final[Mapping[str, tuple[Node, Node, list[Any]]]] = {
         told(select(Coalesce(input=S), "v", "x"), Snapshot()),
         told(Coalesce(input=select(S, "v", "x")), Snapshot()),
         [(("a", 1, 2.0), 1, 3), (("b", 1, 2.0), 3, 6)],
+    ),
+    "a map below a split": (
+        told(select(Split(input=POINTS, length=Duration(3)), "v", "x"), Snapshot()),
+        told(Split(input=select(POINTS, "v", "x"), length=Duration(3)), Snapshot()),
+        [(("a", 1, 0.5), 0, 1), (("b", 1, 0.5), 1, 2)],
     ),
     "a distinct that only puts together": (
         told(Distinct(input=ONCE), Snapshot()),
