@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, final, get_args
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final, final, get_args
 
 from anabranch.adapt.reoptimizer import Reoptimizer
 from anabranch.algebra.node import Node
-from anabranch.errors import PlanError
+from anabranch.errors import EngineError, PlanError
 from anabranch.host import Host
+from anabranch.migrate.membership import Membership
 from anabranch.migrate.migration import Migration
 from anabranch.migrate.migrator import Migrator, PlanAll
+from anabranch.model.time import BEGINNING
 from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
 from anabranch.runtime.measure.measurements import Measurements
 from anabranch.runtime.option import Option, word
+from anabranch.runtime.query.options import RUN_OPTIONS
 from anabranch.runtime.query.run import Execution, Run
+from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.store.migrations import How, MigrationRecord
+
+if TYPE_CHECKING:
+    from anabranch.runtime.query.committing import Output
 
 _HOW: Final = Option(name="how", kind=word(*get_args(How)), default="auto", nullable=False)
 
@@ -34,6 +43,8 @@ def let_change(
 ) -> None:
     """Let runs that were started together be changed, and change by themselves if they shall."""
     execution = runs[0].execution
+    # Changes with every query that joins or leaves.
+    members = list(runs)
     measurements = execution.assembly.measurements
     assert measurements is not None
     migrator = Migrator(
@@ -42,13 +53,14 @@ def let_change(
         planned,
         plan_all,
         allow_unbounded=allow_unbounded,
-        when_switched=lambda output: host.runs.withdraw(runs[output]),
+        when_switched=lambda output: host.runs.withdraw(members[output]),
         bind=partial(_bound, host, measurements),
     )
-    for number, run in enumerate(runs):
-        run.changer = _changer(host, migrator, run, number, measurements)
+    group = RunningGroup(host, execution, migrator, members, measurements)
+    for run in runs:
+        group.take_in(run)
     if host.reoptimize is not None:
-        watched = _Watched(migrator, execution, measurements, plan_all, [run.name for run in runs])
+        watched = _Watched(migrator, execution, measurements, plan_all, members)
         measurements.watch = Reoptimizer(watched, host.reoptimize).after_batch
 
 
@@ -61,7 +73,7 @@ class _Watched:
     execution: Execution
     measurements: Measurements
     plan_all: PlanAll
-    names: Sequence[str]
+    members: Sequence[Run]
 
     def measured(self) -> PlanStatistics:
         """What was measured of it by now."""
@@ -82,15 +94,120 @@ class _Watched:
     def change(self, output: int, statistics: PlanStatistics) -> None:
         """Give an output the plan that the optimizer chooses by these statistics."""
         query = self.migrator.asked[output]
-        self.migrator.migrate(output, query, what=self.names[output], statistics=statistics)
+        self.migrator.migrate(output, query, what=self.members[output].name, statistics=statistics)
+
+
+@final
+class RunningGroup:
+    """The runs that share one execution: each can change, others can join, and each can leave."""
+
+    def __init__(
+        self,
+        host: Host,
+        execution: Execution,
+        migrator: Migrator,
+        members: list[Run],
+        measurements: Measurements,
+    ) -> None:
+        """Those of now, in the order of the outputs."""
+        self._host = host
+        self._execution = execution
+        self._migrator = migrator
+        self._members = members
+        self._measurements = measurements
+        self._membership = Membership(execution, migrator)
+
+    def take_in(self, run: Run) -> None:
+        """Let a run of the group be changed."""
+        run.group = self
+        run.changer = _changer(self._host, self._migrator, run, self._members, self._measurements)
+
+    def add(
+        self,
+        query: Any,
+        to: Any = None,
+        *,
+        foreach: Any = None,
+        name: str | None = None,
+        how: How = "auto",
+        at: Any = None,
+    ) -> Run:
+        """Let a query join; see `Run.add`."""
+        _HOW.checked(how, where="add(...)")
+        RUN_OPTIONS["to"].checked(to, where="add(...)")
+        RUN_OPTIONS["foreach"].checked(foreach, where="add(...)")
+        asked = _asked(self._host, query, where="add(...)")
+        make_sink, _ = choose_sink(to, foreach)
+        found: list[Run] = []
+
+        def joined(output: Output) -> None:
+            run = Run(self._execution, output)
+            self._members.append(run)
+            found.append(run)
+
+        wanted = name or getattr(query, "name", None)
+        migration, begun = self._membership.join(
+            asked, make_sink, joined, how=how, at=at, what=wanted or "a query that joins"
+        )
+        self._await(migration, begun)
+        [run] = found
+        run.joined = migration
+        uses: frozenset[str] = getattr(query, "uses", frozenset())
+        reads = frozenset(source.path for source in self._execution.assembly.work.files)
+        is_whole = migration.at == BEGINNING
+        self._host.runs.add(run, wanted, asked.node, uses, reads, publishes=is_whole)
+        self.take_in(run)
+        return run
+
+    def leave(self, run: Run, *, force: bool = False) -> None:
+        """Let a query leave; see `Run.leave`."""
+        readers = [] if force else self._host.runs.readers_of(run)
+        if readers:
+            raise PlanError(
+                f"other queries read the results of '{run.name}': {', '.join(readers)}",
+                where=str(run.log_folder),
+                hint="stop them first, or let it leave nevertheless with leave(force=True): they "
+                "get no more of it",
+            )
+
+        def left() -> None:
+            self._members.remove(run)
+            self._host.runs.withdraw(run)
+            run.has_left = True
+
+        output = self._members.index(run)
+        self._await(*self._membership.leave(output, left, what=run.name))
+
+    def _await(self, migration: Migration, begun: Thread) -> None:
+        """Wait until the plan of a change runs.
+
+        Raises:
+            PlanError: The change was refused.
+            EngineError: The queries have ended before.
+        """
+        while migration.state == "requested":
+            with suppress(EngineError):
+                migration.await_switched(1.0)
+            others = [run for run in self._members if not run.has_left]
+            if migration.state == "requested" and others[0].status != "running":
+                raise EngineError(
+                    "the queries ended before the change began",
+                    where=self._execution.checkpoint,
+                    hint="start them again, and ask for it again",
+                )
+        migration.await_finished()
+        begun.join()
 
 
 def _changer(
-    host: Host, migrator: Migrator, run: Run, output: int, measurements: Measurements
+    host: Host, migrator: Migrator, run: Run, members: Sequence[Run], measurements: Measurements
 ) -> Any:
     def change(query: Any = None, *, how: How = "auto", at: Any = None) -> Migration:
         _HOW.checked(how, where="migrate(...)")
-        new: AskedQuery = migrator.asked[output] if query is None else _asked(host, query)
+        output = members.index(run)
+        new: AskedQuery = (
+            migrator.asked[output] if query is None else _asked(host, query, where="migrate(...)")
+        )
         # The same query: by what was measured of it.
         statistics = measurements.statistics.for_plans() if query is None else None
         return migrator.migrate(output, new, how=how, at=at, what=run.name, statistics=statistics)
@@ -129,14 +246,14 @@ def _bound(
     return changed[0], queries[changed[0]], None
 
 
-def _asked(host: Host, query: Any) -> AskedQuery:
+def _asked(host: Host, query: Any, *, where: str) -> AskedQuery:
     """A query out of SQL, or as it is."""
     if isinstance(query, str):
         query = host.sql(query)
     if not hasattr(query, "node") or not hasattr(query, "sources"):
         raise PlanError(
             f"a query is needed, not {type(query).__name__}",
-            where="migrate(...)",
+            where=where,
             hint="pass the result of engine.sql('SELECT ...'), or the text of the query itself",
         )
     found: AskedQuery = query

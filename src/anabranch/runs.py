@@ -41,10 +41,13 @@ class Runs:
         node: Node,
         uses: frozenset[str],
         reads: frozenset[str] = frozenset(),
+        *,
+        publishes: bool = True,
     ) -> Run:
         """Keep a run of a plan, under a name that no other has.
 
-        `uses` are the names that it needs, `reads` the paths of its sources.
+        `uses` are the names that it needs, `reads` the paths of its sources. One that answers only
+        from an instant on does not publish the answer of its plan.
         """
         taken = {other.name for other in self.each}
         wanted = name or self.next_name()
@@ -56,7 +59,7 @@ class Runs:
         run.read_by = partial(self._readers, run)
         self.each.append(run)
         folder = run.log_folder
-        if folder is not None:
+        if folder is not None and publishes:
             self._published.append((run, publish(node, run.name, folder)))
         return run
 
@@ -87,6 +90,12 @@ class Runs:
             for each in self.each
             if each.status == "running" and each not in together and each.reads & logs
         ]
+
+    def readers_of(self, run: Run) -> list[str]:
+        """Running queries that read what one run writes, also of those that run with it."""
+        own = {full_path(run.log_folder)} if run.log_folder is not None else set()
+        others = [each for each in self.each if each is not run and each.status == "running"]
+        return [each.name for each in others if each.reads & own]
 
     def published(self) -> list[Published]:
         """What running queries write into log folders."""

@@ -21,6 +21,7 @@ from anabranch.kernels.plan.combining_plans import (
     after_change,
     combined,
     in_change,
+    needed_stages,
     same_stages,
     state_fingerprints,
 )
@@ -138,7 +139,8 @@ def planned_change(
     history = ReadHistory(running.ends, kept, running.tables)
     begun = new if seeded else history.clipped(new)
     compiled = running.compile(begun)
-    changing = () if output is None else (output,)
+    # The new plan may read any stage of those that run, before what these do behind it.
+    changing = range(len(running.nodes))
     both = combined(running.plan, compiled, changing=changing)
     (way,) = both.new
     answers = [OutputChange(node, both.old[number]) for number, node in enumerate(running.nodes)]
@@ -170,6 +172,13 @@ def planned_change(
         kept=tuple(sorted(of_new & before.keys())),
         added=tuple(stage.name for stage in during.stages if stage.name not in before),
     )
+
+
+def plan_without(running: RunningPlan, output: int) -> PhysicalPlan:
+    """The stages that the other outputs need: they go on as they were."""
+    plan = running.plan
+    others = [index for number, index in enumerate(plan.outputs) if number != output]
+    return needed_stages(plan, [plan.stages[index].name for index in others])
 
 
 def with_columns_of(new: Node, old: Node, *, where: str) -> Node:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
-from anabranch.errors import PlanError
+from anabranch.errors import AnabranchError, PlanError
 from anabranch.kernels.contract.packed_events import pack_events
 from anabranch.kernels.plan.stage import PhysicalPlan, StageState
 from anabranch.migrate.handover import Handover
 from anabranch.model.time import BEGINNING
 from anabranch.planning import PlannedQueries
+from anabranch.runtime.sinks.sinks import Sink
+from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import StateLayout, migrated_layout
 from anabranch.runtime.store.migrations import MigrationFolder, PlanInForce
 from anabranch.runtime.store.phases import reached
+from anabranch.runtime.store.query_record import read_query_record
 from anabranch.runtime.store.seeding import QueryProgress, progress_before, seed_stage
 from anabranch.runtime.store.state_store import arrow_file
 from anabranch.runtime.workers.job import HandedOver
 
 if TYPE_CHECKING:
     from anabranch.runtime.query.assembly import Assembly
+    from anabranch.runtime.query.committing import Output
     from anabranch.runtime.query.switching import NextPlan
     from anabranch.runtime.query.work import Work
 
@@ -39,6 +43,9 @@ class PlanExchange:
         asked: The fingerprints of plans that the query may be started with.
         handover: The state of a plan that was replayed, and what its output takes over.
         output: The number of the output that takes it over.
+        outputs: For each output of the new plan the number that it had, None for one that begins;
+            nothing where all stay.
+        make_sinks: What makes the sinks of outputs that begin, in their order.
     """
 
     migration: int
@@ -48,6 +55,13 @@ class PlanExchange:
     asked: Sequence[str]
     handover: Handover | None = None
     output: int = 0
+    outputs: Sequence[int | None] = ()
+    make_sinks: Sequence[Callable[[Folder], Sink]] = ()
+
+    @property
+    def numbers(self) -> Sequence[int | None]:
+        """For each output of the new plan the number that it had, None for one that begins."""
+        return self.outputs or range(len(self.work.plan.outputs))
 
 
 def progress_of(assembly: Assembly, batch: int) -> QueryProgress:
@@ -72,13 +86,16 @@ def put_in_force(assembly: Assembly, step: PlanExchange) -> NextPlan:
         work.plan,
         query=opened.query,
         batch=step.batch,
-        outputs=range(len(work.plan.outputs)),
+        outputs=step.numbers,
     )
+    # What may fail comes first.
+    data = seal_work(work)
+    outputs = _outputs(assembly, work, layout, step)
     _seed(assembly, work.plan, layout, step)
     reached("migration seeded", step.batch)
     in_force = PlanInForce(
         migration=step.migration,
-        file=folder.write_plan(seal_work(work)),
+        file=folder.write_plan(data),
         then="" if step.then is None else folder.write_plan(seal_work(step.then)),
         asked=tuple(dict.fromkeys(step.asked)),
     )
@@ -86,7 +103,37 @@ def put_in_force(assembly: Assembly, step: PlanExchange) -> NextPlan:
     opened.adopt(work.plan, layout, in_force, streaming)
     opened.drop_left()
     folder.remove_plans((in_force.file, in_force.then))
-    return NextPlan(work, assembly.outputs)
+    return NextPlan(work, outputs)
+
+
+def _outputs(
+    assembly: Assembly, work: Work, layout: StateLayout, step: PlanExchange
+) -> tuple[Output, ...]:
+    """Those that stay, and those that begin: their sinks are opened.
+
+    Raises:
+        PlanError: A sink cannot be opened; nothing has changed yet.
+    """
+    found: list[Output] = []
+    make_sinks = iter(step.make_sinks)
+    for number, was in enumerate(step.numbers):
+        if was is not None:
+            found.append(assembly.outputs[was])
+            continue
+        home = layout.outputs[number]
+        sink = next(make_sinks)(Folder.at(f"{assembly.opened.path}/{home.folder}"))
+        try:
+            found.append(assembly.open_output(work, number, sink, home))
+        except AnabranchError:
+            raise
+        except Exception as problem:
+            # Whatever a database says: the queries that run must not end by it.
+            raise PlanError(
+                "the output of a query that joins cannot be opened",
+                where=" ".join(str(problem).split()),
+                hint="the other queries run on; put it right, or name another output",
+            ) from problem
+    return tuple(found)
 
 
 def _with_moves(step: PlanExchange, folder: MigrationFolder) -> Work:
@@ -105,8 +152,9 @@ def _seed(assembly: Assembly, plan: PhysicalPlan, layout: StateLayout, step: Pla
     progress = progress_of(assembly, step.batch)
     old = assembly.work.plan
     stables = {
-        plan.stages[new].name: progress.stables[old.stages[was].name]
-        for new, was in zip(plan.outputs, old.outputs, strict=True)
+        plan.stages[new].name: progress.stables[old.stages[old.outputs[was]].name]
+        for new, was in zip(plan.outputs, step.numbers, strict=True)
+        if was is not None
     }
     for stage in plan.stages:
         home = layout.stages[stage.name]
@@ -123,21 +171,15 @@ def _seed(assembly: Assembly, plan: PhysicalPlan, layout: StateLayout, step: Pla
         seed_stage(stage, folder, step.batch, progress, states, stable=stable)
 
 
-def refuse_other_sources(work: Work, planned: PlannedQueries, where: str) -> None:
+def refuse_other_sources(assembly: Assembly, planned: PlannedQueries, where: str) -> None:
     """Refuse a change to queries whose sources a running query cannot read.
 
     Raises:
-        PlanError: A source is revised, or is read or declared in another way.
+        PlanError: A source is revised, or is read or declared in another way; or it was read until
+            the last query left that did.
     """
-    for promise in (*work.promises.values(), *planned.promises):
-        if promise.late == "revise":
-            raise PlanError(
-                f"a query over '{promise.source}' cannot change while it runs: with LATE "
-                "REVISE its past is corrected by the plan of now",
-                where=where,
-                hint="declare LATE DROP or LATE ADJUST, or start the new query with a "
-                "checkpoint of its own",
-            )
+    work, stored = assembly.work, read_query_record(assembly.opened.path)
+    refuse_revised((*work.promises.values(), *planned.promises), where)
     now = {each.name: each.frame for each in work.frames}
     for name, new in planned.frames.items():
         if name not in now or not now[name].sameSemantics(new.frame):
@@ -148,10 +190,35 @@ def refuse_other_sources(work: Work, planned: PlannedQueries, where: str) -> Non
                 "running query cannot change: keep these conditions, or read files",
             )
     kept = {each.name: each for each in work.files}
+    gone = set() if stored is None else set(stored.sources) - set(work.plan.sources)
     for source in planned.files:
+        if source.name in gone:
+            raise PlanError(
+                f"the source '{source.name}' was read before, by a query that is not there any "
+                "more, and what has come of it is not known any more",
+                where=where,
+                hint="start the query by itself, with a checkpoint of its own",
+            )
         if source.name in kept and kept[source.name] != source:
             raise PlanError(
                 f"the source '{source.name}' is declared in another way than in the running query",
                 where=where,
                 hint="a source that is being read cannot change: declare it as it was",
+            )
+
+
+def refuse_revised(promises: Iterable[Promise], where: str) -> None:
+    """Refuse to change queries over sources that are revised.
+
+    Raises:
+        PlanError: There is one.
+    """
+    for promise in promises:
+        if promise.late == "revise":
+            raise PlanError(
+                f"a query over '{promise.source}' cannot change while it runs: with LATE "
+                "REVISE its past is corrected by the plan of now",
+                where=where,
+                hint="declare LATE DROP or LATE ADJUST, or start the new query with a "
+                "checkpoint of its own",
             )

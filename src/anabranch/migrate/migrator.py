@@ -27,6 +27,7 @@ from anabranch.migrate.handover import Handover, handed_over, unreplayable_plan
 from anabranch.migrate.in_force import PlanExchange, progress_of, put_in_force, refuse_other_sources
 from anabranch.migrate.migration import Migration
 from anabranch.migrate.replay import Positions, ReplayedPlan
+from anabranch.model.clock import Clock
 from anabranch.model.time import BEGINNING, Time
 from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
@@ -123,6 +124,7 @@ class Migrator:
         self._bind = bind
         self._folder = MigrationFolder.of(execution.checkpoint)
         self._current: Migration | None = None
+        self._follower: threading.Thread | None = None
         execution.assembly.switcher.watch = self._watch
         self._resume()
 
@@ -162,15 +164,15 @@ class Migrator:
         Raises:
             PlanError: The change is not possible, or another one is not over.
         """
-        self._refuse_second()
+        self.refuse_second()
         asked = [*self._asked]
         asked[output] = query
         planned = self._plan_all(asked, statistics=statistics)
         planned.refuse(allow_unbounded=self._allow_unbounded)
-        running = self._running(self._next_batch)
+        running = self.running(self.next_batch)
         old = running.nodes[output]
         where = what or f"output {output} of {self._execution.checkpoint}"
-        refuse_other_sources(self._execution.assembly.work, planned, where)
+        refuse_other_sources(self._execution.assembly, planned, where)
         new = with_columns_of(planned.workers[output], old, where=where)
         not_before = BEGINNING if at is None else clock_of(old).instant(at)
         wanted = record or MigrationRecord(number=0, requested_at=time.time())
@@ -196,8 +198,28 @@ class Migrator:
         self._current = migration
         replayed = self._replayed(request, running) if choice.how == "replay" else None
         request = replace(request, replayed=replayed, reason=choice.reason)
-        self._begin(lambda batch: self._switch(request, migration, asked, batch), migration.number)
+        self.begin(lambda batch: self._switch(request, migration, asked, batch), migration.number)
         return migration
+
+    def planned_with(self, asked: Sequence[AskedQuery]) -> PlannedQueries:
+        """Queries, planned as a user would start them.
+
+        Raises:
+            PlanError: They cannot be started.
+        """
+        planned = self._plan_all(asked)
+        planned.refuse(allow_unbounded=self._allow_unbounded)
+        return planned
+
+    def noted(self, record: MigrationRecord, clock: Clock) -> Migration:
+        """Write down a change that was asked for; no other one begins before it is over."""
+        migration = Migration(self._folder.add(record), clock)
+        self._current = migration
+        return migration
+
+    def become(self, asked: Sequence[AskedQuery], planned: PlannedQueries) -> None:
+        """From now on these are the queries, one per output."""
+        self._asked, self._planned = list(asked), planned
 
     def take_requests(self) -> None:
         """Begin the oldest change that another process has asked for, in the background."""
@@ -226,7 +248,15 @@ class Migrator:
             why = f"{problem.what}; {problem.hint}" if problem.hint else problem.what
             self._folder.write(replace(record, state="refused", reason=why))
 
-    def _refuse_second(self) -> None:
+    def refuse_second(self) -> None:
+        """Refuse a change while another one is not over.
+
+        Raises:
+            PlanError: There is one.
+        """
+        if self._current is not None and self._current.state == "finished" and self._follower:
+            # Its plan is in force, but Spark's query may just be about to begin with it.
+            self._follower.join()
         if self.current is not None:
             raise PlanError(
                 f"change {self.current.number} of this query is not over: {self.current.state}",
@@ -243,7 +273,7 @@ class Migrator:
             clip_at=clip_at,
             no_clip=no_clip,
             no_replay=unreplayable_plan(
-                self._compile(request.new),
+                self.compile(request.new),
                 {each.name: each for each in request.planned.files},
                 self._execution.assembly.outputs[output].sink,
                 self._execution.assembly.job.shards,
@@ -258,14 +288,14 @@ class Migrator:
         """The new plan, after all that has been read by now."""
         replayed = ReplayedPlan(
             request.new,
-            self._compile(request.new),
+            self.compile(request.new),
             {each.name: each for each in request.planned.files},
             running.stables[request.output],
         )
-        replayed.read(self._positions(self._next_batch))
+        replayed.read(self.positions(self.next_batch))
         return replayed
 
-    def _positions(self, batch: int) -> Positions:
+    def positions(self, batch: int) -> Positions:
         """How far the sources were read before a batch."""
         opened = self._execution.assembly.opened
         logged = Folder.at(f"{opened.spark}/offsets").read(str(batch - 1)) if batch else None
@@ -273,10 +303,11 @@ class Migrator:
         return {} if entry is None else positions_after(Folder.at(opened.plans), entry)
 
     @property
-    def _next_batch(self) -> int:
+    def next_batch(self) -> int:
+        """The batch that is done next, maybe not for the first time."""
         return self._execution.assembly.opened.next_batch
 
-    def _running(self, batch: int) -> RunningPlan:
+    def running(self, batch: int) -> RunningPlan:
         """What the query computes, and what it knows before a batch."""
         assembly = self._execution.assembly
         work, progress = assembly.work, progress_of(self._execution.assembly, batch)
@@ -290,26 +321,31 @@ class Migrator:
             ends={name: progress.end(name) for name in work.plan.sources},
             stables=stables,
             tables=tables,
-            compile=self._compile,
+            compile=self.compile,
         )
 
-    def _compile(self, node: Node) -> PhysicalPlan:
+    def compile(self, node: Node) -> PhysicalPlan:
+        """Compile a plan as those of the running queries were."""
         tables = frozenset(self._execution.assembly.work.tables) | frozenset(self._planned.tables)
         return compile_plan(node, emit=self._planned.emit, tables=tables)
 
-    def _begin(self, decide: Callable[[int], NextPlan | None], number: int) -> None:
-        """Let the next batch decide, and see to it that there is one."""
+    def begin(self, decide: Callable[[int], NextPlan | None], number: int) -> threading.Thread:
+        """Let the next batch decide, and see to it that there is one.
+
+        The thread ends when Spark's query has begun with the plan that was decided on.
+        """
         self._execution.assembly.switcher.ask(decide)
-        self._execution.follow()
+        self._follower = follower = self._execution.follow()
         control = ControlFolder(Folder.at(self._execution.assembly.opened.control))
         control.put(Command(verb=MIGRATE, value=number))
+        return follower
 
     def _switch(
         self, request: Request, migration: Migration, asked: list[AskedQuery], batch: int
     ) -> NextPlan | None:
         """A batch begins: make the plan with both answers the one in force."""
         try:
-            running = self._running(batch)
+            running = self.running(batch)
             choice = self._chosen(running, request)
             at, seeded = choice.at, choice.how == "replay"
             change = planned_change(
@@ -320,14 +356,14 @@ class Migrator:
                 seeded=seeded,
                 at_once=seeded and at <= running.stables[request.output],
             )
-            both, then = self._works(request, change)
+            both, then = self.works(request, change)
             handover = self._handover(request, at, batch) if seeded else None
         except AnabranchError as problem:
             _LOG.warning("%s", problem)
-            self._note(migration, state="refused", reason=problem.what)
+            self.note(migration, state="refused", reason=problem.what)
             return None
         is_over = change.both is change.then
-        self._note(
+        self.note(
             migration,
             at=int(at),
             batch=batch,
@@ -350,11 +386,11 @@ class Migrator:
             output=request.output,
         )
         next_plan = put_in_force(self._execution.assembly, step)
-        self._asked, self._planned = asked, request.planned
+        self.become(asked, request.planned)
         self._when_switched(request.output)
-        self._note(migration, state="finished" if is_over else "switched")
+        self.note(migration, state="finished" if is_over else "switched")
         if is_over:
-            self._note(migration, finished=batch)
+            self.note(migration, finished=batch)
         reached("migration switched", batch)
         return next_plan
 
@@ -363,33 +399,27 @@ class Migrator:
         assert request.replayed is not None
         return handed_over(
             request.replayed,
-            self._compile(request.new),
+            self.compile(request.new),
             request.new,
             self._execution.assembly.outputs[request.output].sink,
             at,
-            self._positions(batch),
+            self.positions(batch),
             progress_of(self._execution.assembly, batch).sources,
         )
 
-    def _works(self, request: Request, change: PlannedChange) -> tuple[Work, Work]:
+    def works(self, request: Request, change: PlannedChange) -> tuple[Work, Work]:
         """What is computed during the change, and behind it."""
-        work, planned = self._execution.assembly.work, request.planned
-        work = replace(work, priced=planned.priced)
-        files = {each.name: each for each in (*planned.files, *work.files)}
-        every = {**planned.tables, **work.tables}
+        planned = request.planned
         return (
-            self._with_plan(work, change.both, change.both_nodes, files, every),
-            self._with_plan(work, change.then, change.then_nodes, files, every),
+            self.work_of(planned, change.both, change.both_nodes),
+            self.work_of(planned, change.then, change.then_nodes),
         )
 
-    def _with_plan(
-        self,
-        work: Work,
-        plan: PhysicalPlan,
-        nodes: tuple[Node, ...],
-        files: Any,
-        tables: Any,
-    ) -> Work:
+    def work_of(self, planned: PlannedQueries, plan: PhysicalPlan, nodes: tuple[Node, ...]) -> Work:
+        """What is computed by another plan."""
+        work = replace(self._execution.assembly.work, priced=planned.priced)
+        files = {each.name: each for each in (*planned.files, *work.files)}
+        tables = {**planned.tables, **work.tables}
         return replace(
             work,
             plan=plan,
@@ -419,7 +449,7 @@ class Migrator:
         is_due = record.output is not None and stables[record.output] >= record.at
         if is_due and not self._execution.assembly.switcher.is_asked:
             _LOG.info("change %d: the old plan goes after batch %d", record.number, batch)
-            self._begin(lambda at: self._finish(migration, at), record.number)
+            self.begin(lambda at: self._finish(migration, at), record.number)
 
     def _finish(self, migration: Migration, batch: int) -> NextPlan | None:
         """A batch begins: take the old plan out."""
@@ -436,11 +466,12 @@ class Migrator:
             migration=migration.number, batch=batch, work=then, then=None, asked=prints
         )
         next_plan = put_in_force(self._execution.assembly, step)
-        self._note(migration, state="finished", finished=batch)
+        self.note(migration, state="finished", finished=batch)
         reached("migration finished", batch)
         return next_plan
 
-    def _note(self, migration: Migration, **changed: Any) -> None:
+    def note(self, migration: Migration, **changed: Any) -> None:
+        """Write down what has become of a change, and tell who waits for it."""
         migration.update(self._folder.write(replace(migration.record, **changed)))
 
     def _resume(self) -> None:

@@ -199,10 +199,24 @@ def state_fingerprints(plan: PhysicalPlan) -> dict[str, str]:
 
 
 def same_stages(old: PhysicalPlan, new: PhysicalPlan) -> dict[str, str]:
-    """The stages of a new plan that go on with the state of one of the old, by name."""
-    before = {fingerprint: name for name, fingerprint in state_fingerprints(old).items()}
-    found = state_fingerprints(new)
-    return {name: before[each] for name, each in found.items() if each in before}
+    """The stages of a new plan that go on with the state of one of the old, by name.
+
+    Of several that compute the same, each goes on with its own: two never do with one as long as
+    there is another.
+    """
+    was, now = state_fingerprints(old), state_fingerprints(new)
+    before: dict[str, list[str]] = {}
+    for name, fingerprint in was.items():
+        before.setdefault(fingerprint, []).append(name)
+    own = {name for name, each in now.items() if was.get(name) == each}
+    found: dict[str, str] = {}
+    for name, fingerprint in now.items():
+        same = before.get(fingerprint, [])
+        taken = own | set(found.values())
+        free = [each for each in same if each not in taken]
+        if same:
+            found[name] = name if name in own else (free or same)[0]
+    return found
 
 
 def remembers(stage: Stage) -> bool:

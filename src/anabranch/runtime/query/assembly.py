@@ -28,6 +28,7 @@ from anabranch.runtime.spark.session import REPLAY_POOL, driver_limits, in_pool
 from anabranch.runtime.spark.stages import chain_stages, observed
 from anabranch.runtime.store.control import Control, ControlFolder, source_clocks
 from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.layout import Home
 from anabranch.runtime.store.query_statistics import read_priced_with, write_priced_with
 from anabranch.runtime.workers.job import Job
 
@@ -72,9 +73,10 @@ class Assembly:
         self._trigger = trigger
         self._available_now = available_now
 
-    def open_output(self, work: Work, number: int, sink: Sink) -> Output:
-        """Get a sink ready for an output of the plan."""
-        opened, home = self.opened, self.opened.layout.outputs[number]
+    def open_output(self, work: Work, number: int, sink: Sink, home: Home | None = None) -> Output:
+        """Get a sink ready for an output of the plan; one that is not in force yet has a `home`."""
+        opened = self.opened
+        home = home or opened.layout.outputs[number]
         schema = work.plan.stages[work.plan.outputs[number]].schema
         clock = work.clocks[number]
         fresh = opened.fresh or home.since >= opened.next_batch

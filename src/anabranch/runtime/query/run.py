@@ -52,6 +52,16 @@ class Changer(Protocol):
         """Change the query; see `Run.migrate`."""
 
 
+class QueryGroup(Protocol):
+    """Who lets queries join those that run, and leave them."""
+
+    def add(self, query: Any, to: Any, *, foreach: Any, name: str | None, how: How, at: Any) -> Run:
+        """Let a query join; see `Run.add`."""
+
+    def leave(self, run: Run, *, force: bool) -> None:
+        """Let a query leave; see `Run.leave`."""
+
+
 class Execution:
     """A query of Spark, which one run or several have in common."""
 
@@ -111,8 +121,11 @@ class Execution:
             self.query = self._begin()
             return True
 
-    def follow(self) -> None:
-        """Start the query with its new plan when a batch begins with one, in the background."""
+    def follow(self) -> threading.Thread:
+        """Start the query with its new plan when a batch begins with one, in the background.
+
+        The thread ends when it has been started.
+        """
         query = self.query
 
         def wait() -> None:
@@ -122,7 +135,9 @@ class Execution:
             with suppress(Exception):
                 self.started_again(query)
 
-        threading.Thread(target=wait, name="anabranch-switch", daemon=True).start()
+        follower = threading.Thread(target=wait, name="anabranch-switch", daemon=True)
+        follower.start()
+        return follower
 
     def milliseconds(self, batches: Sequence[int]) -> list[dict[str, int]]:
         """What Spark measured of these batches, as far as it is known."""
@@ -142,7 +157,8 @@ class Run(Answers, ExplainsItself):
     `name` is what the catalog of queries calls it, `uses` the streams it was written over, `reads`
     the paths of its sources, and `read_by` asks for running queries that read its log folder. As a
     context manager it stops the query at the end of the block. Runs that were started together
-    are one query of Spark: they fail and stop together.
+    are one query of Spark: they fail and stop together. `add` lets another query join them,
+    `leave` lets one of them go; `joined` is the change by which a run has joined others.
     """
 
     def __init__(self, execution: Execution, output: Output) -> None:
@@ -150,6 +166,9 @@ class Run(Answers, ExplainsItself):
         self.name = ""
         self.uses: frozenset[str] = frozenset()
         self.changer: Changer | None = None
+        self.group: QueryGroup | None = None
+        self.joined: Any = None
+        self.has_left = False
         self.reads: frozenset[str] = frozenset()
         self.read_by: Callable[[], list[str]] = list
         self._execution = execution
@@ -179,6 +198,8 @@ class Run(Answers, ExplainsItself):
     def status(self) -> Status:
         """Whether it is running, has ended, or has failed."""
         query = self._query
+        if self.has_left:
+            return "ended"
         if query.isActive:
             return "running"
         if query.exception() is None:
@@ -188,7 +209,9 @@ class Run(Answers, ExplainsItself):
     @property
     def is_busy(self) -> bool:
         """Whether a batch is under way."""
-        return bool(self._query.isActive and self._query.status["isTriggerActive"])
+        return bool(
+            not self.has_left and self._query.isActive and self._query.status["isTriggerActive"]
+        )
 
     @property
     def control(self) -> Control:
@@ -222,6 +245,8 @@ class Run(Answers, ExplainsItself):
         if timeout is None:
             wait_until(self, self.await_end, lambda: self.progress)
             return True
+        if self.has_left:
+            return True
         query = self._query
         try:
             # Spark counts whole seconds and refuses none.
@@ -244,6 +269,8 @@ class Run(Answers, ExplainsItself):
         Raises:
             AnabranchError: The query has failed.
         """
+        if self.has_left:
+            return None
         query = self._query
         try:
             query.processAllAvailable()
@@ -256,13 +283,16 @@ class Run(Answers, ExplainsItself):
             if self._execution.started_again(query):
                 return self.drain()
             raise self._failure(problem) from problem
+        return None
 
     def stop(self, *, force: bool = False) -> None:
-        """End the query; it can go on later from its checkpoint.
+        """End the query, and those that run with it; it can go on later from its checkpoint.
 
         Raises:
             PlanError: Other queries read its log folder; with `force` they wait for it.
         """
+        if self.has_left:
+            return
         if not force:
             refuse_while_read(self)
         self._execution.stop()
@@ -358,13 +388,68 @@ class Run(Answers, ExplainsItself):
         Raises:
             PlanError: The query cannot change to this one, or not in this way.
         """
-        if self.changer is None:
+        if self.changer is None or self.has_left:
             raise PlanError(
                 "this query cannot be changed while it runs",
                 where=self.name,
-                hint="only queries that were started by an engine can",
+                hint="only queries that were started by an engine, and run, can",
             )
         return self.changer(query, how=how, at=at)
+
+    def add(
+        self,
+        query: Any,
+        to: Any = None,
+        *,
+        foreach: Any = None,
+        name: str | None = None,
+        how: How = "auto",
+        at: Any = None,
+    ) -> Run:
+        """Let another query join this one while it runs: both are one query of Spark from then on.
+
+        They share every batch, the checkpoint, and what they have in common. Waits for the next
+        batch, with which it begins.
+
+        Args:
+            query: The query: a `Stream`, or SQL.
+            to: Where its results go, as for `Stream.start`.
+            foreach: As for `Stream.start`.
+            name: What the catalog of queries calls it.
+            how: `clip`: it answers from the instant T on at which the rows that were read before
+                do not matter to it any more; from the beginning if nothing was. `replay`: it first
+                reads again what was read, and answers from the beginning. `auto` takes clip where
+                that is possible.
+            at: By clip, T is not before this instant.
+
+        Returns:
+            Its run; `joined` has T (`joined.at`, `joined.instant`) and the way (`joined.how`).
+
+        Raises:
+            PlanError: The query cannot join this one, or not in this way.
+        """
+        return self._group("add").add(query, to, foreach=foreach, name=name, how=how, at=at)
+
+    def leave(self, *, force: bool = False) -> None:
+        """End this query alone; those that run with it go on, and their checkpoint is without it.
+
+        What it has put out stays. Waits for the next batch, the first without it.
+
+        Raises:
+            PlanError: It is the only one, it cannot leave, or others read its log folder; with
+                `force` they get no more of it.
+        """
+        if not self.has_left:
+            self._group("leave").leave(self, force=force)
+
+    def _group(self, asked: str) -> QueryGroup:
+        if self.group is None or self.status != "running":
+            raise PlanError(
+                f"{asked}(...) needs a query that runs",
+                where=self.name,
+                hint="only queries that were started by an engine, and run, can change",
+            )
+        return self.group
 
     def snapshot(self, at: Any, *, known: int | None = None) -> DataFrame:
         """The answer at an instant (a number, an ISO timestamp or a datetime), as known by now.

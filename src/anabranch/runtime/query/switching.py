@@ -158,7 +158,8 @@ def work_in_force(checkpoint: str | None, asked: Work) -> Work:
         raise PlanError(
             "the query of this checkpoint was changed while it ran, and this is another query",
             where=f"{checkpoint}: change {in_force.migration}",
-            hint="start the query as it was changed to; `anabranch migrations` shows the change",
+            hint="start the query as it was changed to, or all queries that it has now, in the "
+            "order in which they joined; `anabranch migrations` shows the change",
         )
     return load_work(MigrationFolder.of(checkpoint), in_force.file, asked)
 

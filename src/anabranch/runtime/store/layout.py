@@ -9,7 +9,7 @@ from typing import final
 
 from anabranch.errors import PlanError
 from anabranch.kernels.plan.address import Address
-from anabranch.kernels.plan.combining_plans import same_stages
+from anabranch.kernels.plan.combining_plans import remembers, same_stages
 from anabranch.kernels.plan.identity import (
     StateForm,
     stage_fingerprints,
@@ -177,11 +177,15 @@ def migrated_layout(
     same = same_stages(before, after)
     prints = stage_fingerprints(after)
     stages: dict[str, Home] = {}
+    taken: set[str] = set()
     for stage in after.stages:
         name = stage.name
-        if name in same:
+        # Two stages may collect the same without memory; each has a folder of its own.
+        if name in same and old.stages[same[name]].folder not in taken:
             stages[name] = replace(old.stages[same[name]], fingerprint=prints[name])
+            taken.add(stages[name].folder)
         else:
+            assert name not in same or not remembers(stage)
             folder = f"{name}.{uuid.uuid4().hex[:8]}"
             stages[name] = Home(folder, prints[name], batch, forms=state_forms(stage))
     homes = []
