@@ -4,6 +4,7 @@ import pytest
 
 from anabranch import Engine
 from anabranch.errors import QueryError
+from anabranch.reading import read_statements
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +87,11 @@ def test_one_word_means_one_thing_in_group_by(engine: Engine) -> None:
     text = "SELECT item, COUNT(*) AS n, window_end FROM Bid GROUP BY item, {}(10 MINUTES)"
     one, other = (engine.sql(text.format(word)) for word in ("TUMBLE", "TUMBLING"))
     assert one.node == other.node
+
+
+def test_windows_of_from_may_follow_an_order_in_parentheses() -> None:
+    statement = (
+        "SELECT t1.k AS k FROM s t1 WINDOW(ROWS 1 ORDER BY k), TUMBLE(s, DESCRIPTOR(at), 2) t2 "
+        "WHERE t1.k = t2.k"
+    )
+    assert len(list(read_statements(statement))) == 1
