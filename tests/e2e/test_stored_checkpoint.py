@@ -37,6 +37,9 @@ from anabranch.runtime.store.query_record import read_query_record
 GIVEN: dict[str, Any] = json.loads(INPUT.read_text())
 RIGHT: dict[str, Any] = json.loads(ANSWERS.read_text())
 
+LATER = {"RankingKernel"}
+"""Operators that came after the stored checkpoint was made; the next one has to hold them."""
+
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
@@ -60,7 +63,7 @@ def test_the_stored_checkpoint_has_every_operator_with_state(stored: Path) -> No
         held = {each.stage for each in shards if each.rows}
         assert held == {stage for stage, operators in facts.operators.items() if operators}
     stateful = [kind for kind in OPERATOR_CLASSES if issubclass(kind, Stateful)]
-    assert found == {kind.identity.name for kind in stateful}
+    assert found == {kind.identity.name for kind in stateful} - LATER
     assert STORED.stat().st_size < 100_000
 
 

@@ -319,6 +319,7 @@ FITS_RUN: Final[Mapping[str, set[str]]] = {
     "plan": set(),
     "revisions": set(),
     "replay": set(),
+    "estimate": {"none"},
     "changed": {"flag"},
     "spark": {"none"},
     "shards": {"none"},
