@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -31,8 +33,9 @@ def test_the_first_session_writes_and_later_ones_read(folder: Path) -> None:
     written.write_bytes(b"classes")
     assert "ArchiveClassesAtExit" in archive_options(java, "4.3.0"), "this process still runs"
     written.rename(written.with_name(written.name.replace(f".{os.getpid()}.", ".999999999.")))
+    archive = folder / "cache" / f"spark-4.3.0-17.0.15-{class_archive._installation()}.jsa"
     assert archive_options(java, "4.3.0") == (
-        f"-XX:SharedArchiveFile={folder / 'cache' / 'spark-4.3.0-17.0.15.jsa'} -Xshare:auto"
+        f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
     )
     assert "ArchiveClassesAtExit" in archive_options(java, "4.4.0"), "another Spark has its own"
 
@@ -40,7 +43,8 @@ def test_the_first_session_writes_and_later_ones_read(folder: Path) -> None:
 def test_what_a_killed_jvm_left_is_removed(folder: Path) -> None:
     cache = folder / "cache"
     cache.mkdir()
-    part = cache / "spark-4.3.0-17.0.15.jsa.999999999.new"
+    installed = class_archive._installation()
+    part = cache / f"spark-4.3.0-17.0.15-{installed}.jsa.999999999.new"
     part.write_bytes(b"c")
     assert "ArchiveClassesAtExit" in archive_options(str(folder / "java"), "4.3.0")
     assert not part.exists()
@@ -60,3 +64,19 @@ def test_a_folder_that_cannot_be_made_is_no_failure(
     (folder / "file").write_text("")
     monkeypatch.setenv(SWITCH, str(folder / "file" / "cache"))
     assert archive_options(str(folder / "java"), "4.3.0") == ""
+
+
+def test_nothing_of_it_is_told_on_stdout(folder: Path) -> None:
+    if shutil.which("java") is None:
+        pytest.skip("no java on the path")
+    archive = folder / "cache" / "wrong.jsa"
+    archive.parent.mkdir()
+    archive.write_bytes(b"not an archive" * 10_000)
+    quiet = class_archive._QUIET.split()
+    done = subprocess.run(
+        ["java", f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", *quiet, "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == ""

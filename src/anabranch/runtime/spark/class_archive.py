@@ -1,20 +1,25 @@
 """An archive of the classes that Spark loads, so that later sessions start faster.
 
 The JVM writes the archive when the first session ends, after the process of Python is gone, and
-maps it at every later start. There is one per user, version of Spark and Java. It only saves time:
-a JVM that cannot use an archive ignores it.
+maps it at every later start. There is one per user, Java, and installation of Spark: it names the
+files that the classes come from. It only saves time: a JVM that cannot use an archive ignores it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 SWITCH: Final = "ANABRANCH_CLASS_ARCHIVE"
 """`off` in the environment: no archive is written or read. Otherwise the folder it is in."""
+
+_QUIET: Final = "-Xlog:disable -Xlog:all=error:stderr"
+"""The JVM tells on stdout, which is for data, why it leaves classes or a whole archive out."""
 
 _TAKEN: Final = re.compile(r"SharedArchiveFile|ArchiveClassesAtExit|Xshare:off")
 
@@ -31,7 +36,8 @@ def archive_options(java_home: str, spark_version: str) -> str:
     if chosen.lower() == "off" or _TAKEN.search(given):
         return ""
     folder = Path(chosen) if chosen else _cache_folder()
-    archive = folder / f"spark-{spark_version}-{_java_version(java_home)}.jsa"
+    name = f"spark-{spark_version}-{_java_version(java_home)}-{_installation()}.jsa"
+    archive = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _adopt(archive)
@@ -40,14 +46,19 @@ def archive_options(java_home: str, spark_version: str) -> str:
     if any(letter.isspace() for letter in str(archive)):
         return ""
     if archive.exists():
-        return f"-XX:SharedArchiveFile={archive} -Xshare:auto"
-    # The JVM lists the classes that it leaves out, as warnings; nobody can act on them.
-    return f"-XX:ArchiveClassesAtExit={archive}.{os.getpid()}.new -Xlog:disable"
+        return f"-XX:SharedArchiveFile={archive} -Xshare:auto {_QUIET}"
+    return f"-XX:ArchiveClassesAtExit={archive}.{os.getpid()}.new {_QUIET}"
 
 
 def _cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "anabranch"
+
+
+def _installation() -> str:
+    """What tells one installation of Spark from another."""
+    found = find_spec("pyspark")
+    return hashlib.sha256(str(found and found.origin).encode()).hexdigest()[:8]
 
 
 def _java_version(java_home: str) -> str:
