@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = ROOT / "src" / "anabranch" / "runtime"
-LONG = ("test_kill_driver.py", "test_campaign.py", "test_kill_workers.py")
+LONG = (
+    "test_smoke.py",
+    "test_kill_driver.py",
+    "test_docs.py",
+    "test_kill_revisions.py",
+    "test_replicas.py",
+    "test_campaign.py",
+    "test_kill_workers.py",
+)
 """What takes longest starts first, so that no process is left with it alone at the end."""
 
 # Tests have few rows, which are shared out among tasks all the same, and never run in the driver;

@@ -1,8 +1,9 @@
-"""The query of the stored checkpoint, its input and its answers: `python it.py` makes them anew.
+"""The queries of the stored checkpoints, their input and answers: `python it.py` makes what lacks.
 
-The files in tests/data were made by the version that brought them, and every later one has to
+The files in tests/data were made by the versions that brought them, and every later one has to
 resume them. They are made anew only when that is given up on purpose: with a new version of a state
-format that cannot be read from the old one.
+format that cannot be read from the old one. An operator that comes later gets a query in `LATER`
+and a file of its own, made by the version that brings it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from anabranch.model.time import FOREVER
 from anabranch.testing import meaning
 
 DATA: Final = Path(__file__).parent.parent / "data"
-STORED: Final = DATA / "checkpoint.tar.xz"
 INPUT: Final = DATA / "checkpoint_input.json"
 ANSWERS: Final = DATA / "checkpoint_answers.json"
 
@@ -33,7 +33,12 @@ SOURCES: Final = ("changes", "other", "one", "two", "points")
 BEFORE: Final = 2
 """So many of the files of each source were read when the checkpoint was made."""
 
-PARTS: Final = ("checkpoint", "final", "out")
+FIRST: Final = "checkpoint"
+"""The job of all queries that were there when checkpoints were first stored."""
+
+LATER: Final = ("ranks",)
+"""Jobs of one query each, for operators that came later; also the names of their checkpoints."""
+
 FOLDER: Final = "{folder}"
 """Stands for the folder in what is stored: checkpoints have absolute paths of what they read."""
 
@@ -157,16 +162,21 @@ def write_input(folder: Path, given: Mapping[str, list[Lines]], files: slice) ->
                 (folder / "in" / name / f"{number}.jsonl").write_text(text)
 
 
+def source(engine: ab.Engine, folder: Path, name: str, ends: bool, **options: Any) -> ab.Stream:
+    """One of the sources; it ends with its files, or goes on."""
+    found = engine.stream(
+        folder / "in" / name,
+        **{"name": name, "schema": SCHEMA, "ends": ends, "max_files_per_batch": 1, **options},
+    )
+    assert isinstance(found, ab.Stream)
+    return found
+
+
 def queries(engine: ab.Engine, folder: Path, *, ends: bool) -> dict[str, ab.Stream]:
-    """A query for every operator with state."""
+    """A query for every operator with state of the first job."""
 
     def stream(name: str, **options: Any) -> ab.Stream:
-        found = engine.stream(
-            folder / "in" / name,
-            **{"name": name, "schema": SCHEMA, "ends": ends, "max_files_per_batch": 1, **options},
-        )
-        assert isinstance(found, ab.Stream)
-        return found
+        return source(engine, folder, name, ends, **options)
 
     changes, other = stream("changes"), stream("other")
     points = stream("points", start="t", delay=16, hide_times=True)
@@ -192,13 +202,29 @@ def queries(engine: ab.Engine, folder: Path, *, ends: bool) -> dict[str, ab.Stre
     }
 
 
-def run(engine: ab.Engine, folder: Path, *, ends: bool) -> dict[str, ab.Stream]:
-    """Read what is there, from where the checkpoint is on."""
+def later_queries(engine: ab.Engine, folder: Path, *, ends: bool) -> dict[str, ab.Stream]:
+    """The queries of `LATER`."""
+    changes = source(engine, folder, "changes", ends, replace=True)
+    return {
+        "ranks": changes.rank(
+            "x DESC", by="k", n="ROW_NUMBER()", r="RANK()", before="LAG(v)", after="LEAD(v)"
+        )
+    }
+
+
+def every_query(engine: ab.Engine, folder: Path, *, ends: bool) -> dict[str, ab.Stream]:
+    """What is asked, by the name of the log that has the answers."""
+    first = queries(engine, folder, ends=ends)
+    return {**first, "final": first["sums"], **later_queries(engine, folder, ends=ends)}
+
+
+def run(engine: ab.Engine, folder: Path, *, ends: bool) -> None:
+    """Read what is there, from where the first checkpoint is on."""
     wanted = queries(engine, folder, ends=ends)
     runs = engine.start_all(
         list(wanted.values()),
         [folder / "out" / name for name in wanted],
-        checkpoint=folder / "checkpoint",
+        checkpoint=folder / FIRST,
         available_now=True,
         allow_unbounded=True,
     )
@@ -211,7 +237,16 @@ def run(engine: ab.Engine, folder: Path, *, ends: bool) -> dict[str, ab.Stream]:
         available_now=True,
     )
     last.await_end()
-    return {**wanted, "final": wanted["sums"]}
+
+
+def run_later(engine: ab.Engine, folder: Path, names: Sequence[str], *, ends: bool) -> None:
+    """The same for some of `LATER`."""
+    for name, query in later_queries(engine, folder, ends=ends).items():
+        if name in names:
+            started = query.start(
+                folder / "out" / name, checkpoint=folder / name, available_now=True
+            )
+            started.await_end()
 
 
 def told(given: Sequence[Lines]) -> ab.LogicalStream:
@@ -255,21 +290,28 @@ def _write(path: Path, content: Mapping[str, Sequence[Any]]) -> None:
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
 
 
-def store(folder: Path) -> None:
-    """Put a checkpoint with its output into one file, without the folder that it was in."""
-    with tarfile.open(STORED, "w:xz", preset=9) as archive:
-        for file in sorted(path for part in PARTS for path in (folder / part).rglob("*")):
-            if file.is_file() and file.suffix != ".pickle" and file.name != "lock":
+def stored(name: str) -> Path:
+    """The file that has a job's checkpoint and output."""
+    return DATA / (f"{name}.tar.xz" if name == FIRST else f"{FIRST}_{name}.tar.xz")
+
+
+def store(folder: Path, name: str) -> None:
+    """Put what a job wrote into one file, without the folder that it was in."""
+    with tarfile.open(stored(name), "w:xz", preset=9) as archive:
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            path = file.relative_to(folder)
+            if path.parts[0] != "in" and file.suffix != ".pickle" and file.name != "lock":
                 data = _moved(file.read_bytes(), str(folder), FOLDER)
-                about = tarfile.TarInfo(str(file.relative_to(folder)))
+                about = tarfile.TarInfo(str(path))
                 about.size = len(data)
                 archive.addfile(about, io.BytesIO(data))
 
 
 def restore(folder: Path) -> None:
-    """The stored checkpoint with its output, as if it had been made in a folder."""
-    with tarfile.open(STORED) as archive:
-        archive.extractall(folder, filter="data")
+    """All stored checkpoints with their outputs, as if they had been made in a folder."""
+    for name in (FIRST, *LATER):
+        with tarfile.open(stored(name)) as archive:
+            archive.extractall(folder, filter="data")
     for file in folder.rglob("*.json"):
         file.write_bytes(_moved(file.read_bytes(), FOLDER, str(folder)))
 
@@ -283,16 +325,24 @@ def _moved(data: bytes, old: str, new: str) -> bytes:
 
 
 def make() -> None:
-    """Begin the query, and store where it stopped."""
+    """Begin the jobs of which nothing is stored, and store where they stopped."""
     given = draw_input()
-    with tempfile.TemporaryDirectory() as name, ab.Engine(shards=2, versions=2) as engine:
-        folder = Path(name)
-        write_input(folder, given, slice(None, BEFORE))
-        wanted = run(engine, folder, ends=False)
-        DATA.mkdir(exist_ok=True)
+    DATA.mkdir(exist_ok=True)
+    for name in (FIRST, *LATER):
+        if stored(name).exists():
+            continue
+        with tempfile.TemporaryDirectory() as folder, ab.Engine(shards=2, versions=2) as engine:
+            write_input(Path(folder), given, slice(None, BEFORE))
+            if name == FIRST:
+                run(engine, Path(folder), ends=False)
+            else:
+                run_later(engine, Path(folder), [name], ends=False)
+            store(Path(folder), name)
+    with tempfile.TemporaryDirectory() as folder:
+        write_input(Path(folder), given, slice(None))
+        wanted = every_query(ab.Engine(), Path(folder), ends=False)
         _write(INPUT, given)
         _write(ANSWERS, answers(wanted, given))
-        store(folder)
 
 
 if __name__ == "__main__":
