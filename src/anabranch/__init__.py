@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from anabranch.adapt.decision import Reoptimize
     from anabranch.algebra.modules.user_operator import Event, Window
     from anabranch.display.result_table import ResultTable
-    from anabranch.engine import Engine, GroupedStream, LocalRun, Run, Stream
+    from anabranch.engine import Engine, GroupedStream, LocalRun, Stream
     from anabranch.errors import (
         AnabranchError,
         EngineError,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from anabranch.runtime.archive.estimate import estimate_revision
     from anabranch.runtime.archive.summarizing import summarize
     from anabranch.runtime.archive.summary import ArchiveSummary
+    from anabranch.runtime.query.run import Run
     from anabranch.runtime.sinks.message_sink import Messages
     from anabranch.runtime.sources.spec import ARRIVAL
     from anabranch.userops.bases import (
@@ -94,7 +95,7 @@ __all__ = [
 _MODULES = {
     "anabranch.algebra.modules.user_operator": ("Event", "Window"),
     "anabranch.display.result_table": ("ResultTable",),
-    "anabranch.engine": ("Engine", "GroupedStream", "LocalRun", "Run", "Stream"),
+    "anabranch.engine": ("Engine", "GroupedStream", "LocalRun", "Stream"),
     "anabranch.errors": (
         "AnabranchError",
         "EngineError",
@@ -117,6 +118,7 @@ _MODULES = {
     "anabranch.runtime.archive.estimate": ("estimate_revision",),
     "anabranch.runtime.archive.summarizing": ("summarize",),
     "anabranch.runtime.archive.summary": ("ArchiveSummary",),
+    "anabranch.runtime.query.run": ("Run",),
     "anabranch.runtime.sinks.message_sink": ("Messages",),
     "anabranch.runtime.sources.spec": ("ARRIVAL",),
     "anabranch.userops.bases": (

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
@@ -46,7 +46,6 @@ from anabranch.runtime.query.options import (
     check_engine,
     check_run,
 )
-from anabranch.runtime.query.run import Run
 from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.spark.source_functions import Connect, connect, describe_source
 from anabranch.runtime.store.state_store import KEEP
@@ -56,7 +55,10 @@ from anabranch.travel import knowledge_point
 from anabranch.userops.operator_files import operators_in
 from anabranch.windowed import Span
 
-__all__ = ["Engine", "GroupedStream", "LocalRun", "Query", "Run", "Stream"]
+if TYPE_CHECKING:
+    from anabranch.runtime.query.run import Run
+
+__all__ = ["Engine", "GroupedStream", "LocalRun", "Query", "Stream"]
 
 NAME_OF_FUNCTION: Final = Option(name="name", kind=NAME, nullable=False)
 FUNCTION_OF_USER: Final = Option(name="function", kind=FUNCTION, nullable=False)

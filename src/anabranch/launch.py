@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
-from anabranch.changing import let_change
 from anabranch.errors import PlanError
 from anabranch.host import Host
-from anabranch.migrate.migrator import PlanAll
 from anabranch.model.clock import MICROSECONDS
 from anabranch.planning import AskedQuery, PlannedQueries, plan_queries
 from anabranch.runtime.query.notes import say
@@ -18,13 +16,14 @@ from anabranch.runtime.query.options import (
     RevisionResponse,
     refuse_without_revisions,
 )
-from anabranch.runtime.query.run import Run
 from anabranch.runtime.sinks.sinks import Sink
 from anabranch.runtime.sources.files.log_records import LogProperties
 from anabranch.runtime.store.folder import Folder
 from anabranch.windowed import Span
 
 if TYPE_CHECKING:
+    from anabranch.migrate.migrator import PlanAll
+    from anabranch.runtime.query.run import Run
     from anabranch.runtime.query.start import Work
     from anabranch.runtime.revisions.estimator import RevisionEstimator
 
@@ -86,6 +85,8 @@ def start_planned(
         for run, output, query in zip(runs, outputs, planned.queries, strict=True)
     ]
     if asked:
+        from anabranch.changing import let_change
+
         let_change(host, found, planned, asked, plan_all, allow_unbounded=allow_unbounded)
     return found
 

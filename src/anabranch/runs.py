@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import pyarrow as pa
 
 from anabranch.algebra.node import Node
 from anabranch.language.text.script import Script
-from anabranch.runtime.query.run import Run
 from anabranch.runtime.sources.declare.shared_results import Published, publish
 from anabranch.runtime.sources.location import full_path
+
+if TYPE_CHECKING:
+    from anabranch.runtime.query.run import Run
 
 
 @final

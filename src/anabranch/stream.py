@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.modules.user_operator import Template
@@ -28,13 +28,15 @@ from anabranch.runtime.query.options import (
     check_run,
     refuse_without_revisions,
 )
-from anabranch.runtime.query.run import Run
 from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.sinks.sinks import Callback
 from anabranch.runtime.store.folder import Folder
 from anabranch.targets import PathText, Target
 from anabranch.travel import between, instants_between
 from anabranch.windowed import Span
+
+if TYPE_CHECKING:
+    from anabranch.runtime.query.run import Run
 
 
 @final

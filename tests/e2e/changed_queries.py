@@ -11,7 +11,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.engine import Engine, Run, Stream
+from anabranch.engine import Engine, Stream
+from anabranch.runtime.query.run import Run
 
 ROWS_IN_FILE = 12_000
 SPAN_OF_FILE = 600

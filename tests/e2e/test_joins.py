@@ -10,8 +10,8 @@ import pytest
 
 from anabranch import Engine, LogicalStream, Stream, write_stream
 from anabranch.algebra.join import JoinKind
-from anabranch.engine import Run
 from anabranch.errors import PlanError
+from anabranch.runtime.query.run import Run
 from anabranch.testing import PhysicalStream, adjust, insert, stable
 from anabranch.testing.physical import Element
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from anabranch.cli.streams import opened
-from anabranch.engine import Engine, Run, Stream
+from anabranch.engine import Engine, Stream
 from anabranch.model.legality import LegalityChecker
 from anabranch.model.logical import LogicalStream
+from anabranch.runtime.query.run import Run
 from anabranch.runtime.spark import session
 
 pytestmark = pytest.mark.spark

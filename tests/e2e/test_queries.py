@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.engine import Engine, Run, Stream
+from anabranch.engine import Engine, Stream
 from anabranch.errors import OperatorError, PlanError, StreamError
 from anabranch.model.batch import EventBatch
 from anabranch.model.files.stream_file import read_batches
 from anabranch.model.logical import LogicalStream
+from anabranch.runtime.query.run import Run
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.spark.session import ROWS_PER_TASK
 

@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from anabranch.engine import Engine, Run, Stream
+from anabranch.engine import Engine, Stream
 from anabranch.model.logical import LogicalStream
+from anabranch.runtime.query.run import Run
 from anabranch.runtime.sources.files.log_folder import LogFolder
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from anabranch.engine import Engine, Run
+from anabranch.engine import Engine
+from anabranch.runtime.query.run import Run
 
 LOOK: Final = 20.0
 """Seconds between two looks at what was done."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -39,11 +40,12 @@ def start(report: Report) -> None:
         rows.write_text("".join(f"{_row(number)}\n" for number in range(100)), encoding="utf-8")
         query = folder / "query.sql"
         query.write_text(_QUERY.format(rows=rows), encoding="utf-8")
+        environment = _with_bytecode(folder / "bytecode")
         python, run = [sys.executable, "-c"], [sys.executable, "-m", "anabranch", "run", str(query)]
-        empty = _median(repeats, [*python, "pass"])
-        imported = _median(repeats, [*python, "import anabranch"])
+        empty = _median(repeats, environment, [*python, "pass"])
+        imported = _median(repeats, environment, [*python, "import anabranch"])
         report.figure("import_s", max(imported - empty, 0.0))
-        report.figure("local_s", _median(repeats, [*run, "--engine", "local"]))
+        report.figure("local_s", _median(repeats, environment, [*run, "--engine", "local"]))
         firsts: dict[str, list[float]] = {"spark": [], "anabranch": []}
         for number in range(repeats):
             for engine, times in firsts.items():
@@ -62,11 +64,17 @@ def _row(number: int) -> str:
     return json.dumps({"product": f"p{number % 5}", "amount": float(number), "time": at})
 
 
-def _median(repeats: int, words: list[str]) -> float:
+def _with_bytecode(cache: Path) -> dict[str, str]:
+    """Environment of a process that keeps compiled modules, as an installed package has them."""
+    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(cache)}
+
+
+def _median(repeats: int, environment: Mapping[str, str], words: list[str]) -> float:
     """Seconds of a process, after one that is not counted: it fills caches."""
     times = []
     for _ in range(repeats + 1):
         began = time.perf_counter()
-        subprocess.run(words, check=True, capture_output=True)
+        subprocess.run(words, check=True, capture_output=True, env=environment)
         times.append(time.perf_counter() - began)
     return statistics.median(times[1:])

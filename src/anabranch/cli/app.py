@@ -22,6 +22,7 @@ from anabranch.cli.flags import CheckedCommand
 from anabranch.cli.generate import generate
 from anabranch.cli.help_text import help_of
 from anabranch.cli.jumpstart import jumpstart
+from anabranch.cli.light_start import collect_less_often, spare_pandas
 from anabranch.cli.merge import merge
 from anabranch.cli.new import new
 from anabranch.cli.queries.archive import archive
@@ -165,32 +166,11 @@ app.add_typer(generate)
 
 def main() -> None:
     """Run the command line."""
+    collect_less_often()
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     if words and words[0] in _WITHOUT_SPARK:
-        _spare_pandas()
+        spare_pandas()
     app(prog_name="anabranch")
-
-
-def _spare_pandas() -> None:
-    """Let Arrow work without pandas, which takes longer to load than most commands run.
-
-    Arrow looks for pandas once and remembers whether it is there. Commands that need no Spark
-    need no pandas, and this process runs one command only.
-    """
-    import pyarrow as pa
-
-    sys.meta_path.insert(0, _NoPandas)
-    try:
-        pa.scalar(0)
-    finally:
-        sys.meta_path.remove(_NoPandas)
-
-
-class _NoPandas:
-    @staticmethod
-    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from anabranch.cli.light_start import spare_pandas
 from anabranch.cli.queries.running import announced, wait_for
 from anabranch.cli.scripts import (
     Modules,
@@ -131,6 +132,8 @@ def run(
         raise PlanError(
             f"there is no engine '{engine}'", where="option --engine", hint="use spark or local"
         )
+    if engine == "local":
+        spare_pandas()
     is_backfill = first is not None or until is not None
     from anabranch.algebra.node import clock_of
     from anabranch.engine import Engine

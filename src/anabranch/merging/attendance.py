@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final, TypeAlias, final
 from urllib.parse import quote
 
-from anabranch.engine import Run
 from anabranch.errors import AnabranchError
 from anabranch.model.time import BEGINNING
+from anabranch.runtime.query.run import Run
 from anabranch.runtime.sources.files.copies import list_copies
 from anabranch.runtime.sources.files.listing import is_log_folder
 from anabranch.runtime.sources.files.log_folder import LogFolder

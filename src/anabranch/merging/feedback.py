@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from anabranch.engine import Run
 from anabranch.errors import AnabranchError
 from anabranch.kernels.contract.command import Command
 from anabranch.model.time import BEGINNING, FOREVER
+from anabranch.runtime.query.run import Run
 from anabranch.runtime.sources.files.copies import list_copies
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.store.control import Control, ControlFolder

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from anabranch.algebra.merge import Case
 from anabranch.algebra.source import Source
-from anabranch.engine import Engine, Run
+from anabranch.engine import Engine
 from anabranch.errors import StreamError
 from anabranch.merging.attendance import watch_attendance
 from anabranch.merging.feedback import COPIES, send_feedback
 from anabranch.model.clock import MICROSECONDS
 from anabranch.model.record import plain, record
 from anabranch.runtime.option import FLAG, POSITIVE_DURATION, SECONDS, Option, table_of
+from anabranch.runtime.query.run import Run
 from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.sources.declare.log_properties import relying_on
 from anabranch.runtime.sources.files.copies import list_copies

@@ -8,7 +8,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from anabranch.engine import Engine, Run, Stream
+from anabranch.engine import Engine, Stream
+from anabranch.runtime.query.run import Run
 
 WINDOW = "1 minute"
 SLIDE = "10 seconds"

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from anabranch.bench.demo.query import SLIDE, WINDOW
-from anabranch.engine import Engine, Run
+from anabranch.engine import Engine
 from anabranch.fluent import Fluent
 from anabranch.merging.logs import merge_logs
 from anabranch.model.time import FOREVER
+from anabranch.runtime.query.run import Run
 from anabranch.runtime.sources.files.copies import list_copies
 
 COPIES: Final = "copies"

@@ -10,7 +10,6 @@ from typing import Final, Literal, final
 
 import numpy as np
 import pyarrow as pa
-from pyspark import cloudpickle
 
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
@@ -367,6 +366,8 @@ def seal(job: Job) -> bytes:
     Raises:
         PlanError: Something that it refers to cannot be sent.
     """
+    from pyspark import cloudpickle
+
     try:
         data: bytes = cloudpickle.dumps(job)  # type: ignore[no-untyped-call]
     except (pickle.PicklingError, TypeError, AttributeError) as problem:

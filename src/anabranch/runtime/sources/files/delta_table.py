@@ -8,13 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
 from anabranch.errors import StreamError
 from anabranch.runtime.sources.files.delta_rows import KIND, Change
@@ -22,6 +20,9 @@ from anabranch.runtime.sources.files.parquet_times import StartStatistics
 from anabranch.runtime.sources.files.reader import FileSplit
 from anabranch.runtime.sources.files.units import Position, Unit
 from anabranch.runtime.sources.spec import FileSource, Shape
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 DELTA_LOG: Final = "_delta_log"
 """The folder in a Delta table that says which files count."""
@@ -58,6 +59,8 @@ def delta_schema(root: str) -> tuple[pa.Schema, bool]:
     Raises:
         StreamError: There is no such table, or it has features that are not known here.
     """
+    from deltalake.exceptions import DeltaError
+
     table = _opened(root)
     try:
         features = set(table.protocol().reader_features or ())
@@ -269,6 +272,9 @@ def _local(root: str, path: str) -> str:
 
 
 def _opened(root: str, version: int | None = None) -> DeltaTable:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
     try:
         return DeltaTable(root, version=version)
     except (DeltaError, pa.ArrowException, OSError, ValueError) as problem:
