@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
-from anabranch.model.numbers.hashing import stable_hash
+from anabranch.model.numbers.hashing import stable_hash, stable_hashes
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 
@@ -65,8 +65,10 @@ def snapshot_changes(moves: EventBatch) -> EventBatch:
     moves = moves.where(moves.end != moves.new_end)
     if not len(moves):
         return moves.with_stable(BEGINNING)
-    columns = moves.payload.columns
-    words = [stable_hash(columns, len(moves), salt) for salt in (0, 1)]
+    apart = _apart(moves)
+    if apart is not None:
+        return apart
+    words = stable_hashes(moves.payload.columns, len(moves), (0, 1))
     row = np.tile(np.arange(len(moves)), 2)
     time: TimeArray = np.concatenate([moves.end, moves.new_end])
     change = np.repeat(np.array([1, -1], np.int64), len(moves))
@@ -97,6 +99,20 @@ def snapshot_changes(moves: EventBatch) -> EventBatch:
         stable=BEGINNING,
     )
     return found.take(np.lexsort((found.new_end, sign, start)))
+
+
+def _apart(moves: EventBatch) -> EventBatch | None:
+    """The changes of moves of which no two touch in time, whatever their payloads; None if some do.
+
+    Most corrections are of one row, or of a few: then there is nothing to add up.
+    """
+    low, high = np.minimum(moves.end, moves.new_end), np.maximum(moves.end, moves.new_end)
+    if len(moves) > 1:
+        order = np.argsort(low)
+        moves, low, high = moves.take(order), low[order], high[order]
+        if (low[1:] <= high[:-1]).any():
+            return None
+    return replace(moves, start=low, stable=BEGINNING)
 
 
 def clipped_changes(changes: EventBatch, first: Time, last: Time) -> EventBatch:

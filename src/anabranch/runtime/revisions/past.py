@@ -9,7 +9,7 @@ withheld and has not become a revision yet.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import final
 
 import numpy as np
@@ -39,13 +39,16 @@ class Past(ABC):
         """The payload columns that are kept of a source."""
 
     @abstractmethod
-    def rows(self, source: str, span: Span, keep: Wanted) -> Iterable[EventBatch]:
+    def rows(
+        self, source: str, span: Span, keep: Wanted, absent: Collection[int] = ()
+    ) -> Iterable[EventBatch]:
         """What came of a source and may matter in a span, in the order of arrival.
 
         Args:
             source: The name of the source.
             span: The instants.
             keep: By column the values of which a row must have one.
+            absent: Batches that are left out, as `absent` names them.
         """
 
     @abstractmethod
@@ -55,6 +58,19 @@ class Past(ABC):
     @abstractmethod
     def withheld(self, source: str, span: Span) -> Iterable[tuple[int, EventBatch]]:
         """What was not taken in, with the batch it came in."""
+
+    def absent(
+        self, source: str, span: Span, withheld: Sequence[tuple[int, EventBatch]]
+    ) -> frozenset[int]:
+        """The batches of which nothing was taken in, in a span: their rows need not be read.
+
+        Args:
+            source: The name of the source.
+            span: The instants.
+            withheld: What touches the span and was not taken in, with its batch.
+        """
+        del source, span, withheld
+        return frozenset()
 
     def oldest(self, source: str) -> Time:
         """Nothing is missing of a source from here on."""
@@ -75,9 +91,15 @@ class Past(ABC):
         schema = self.schema(source)
         nothing = EventBatch.empty(schema)
         wanted = {name: values for name, values in (keep or {}).items() if name in schema.names}
-        rows = [touching(each, span) for each in self.rows(source, span, wanted)]
-        missing = having(self.not_believed(source, span, revised), wanted)
-        return past_events(EventBatch.concat([nothing, *rows, missing]), *span)
+        withheld = self._withheld_in(source, span, revised)
+        absent = self.absent(source, span, withheld)
+        rows = [touching(each, span) for each in self.rows(source, span, wanted, absent)]
+        missing = [
+            having(reversed_changes(each), wanted)
+            for batch, each in withheld
+            if batch not in absent
+        ]
+        return past_events(EventBatch.concat([nothing, *rows, *missing]), *span)
 
     def events(self, source: str, revised: Collection[int]) -> EventBatch:
         """All events of a source, as the query believes them, as they were named when they came.
@@ -97,12 +119,19 @@ class Past(ABC):
 
     def not_believed(self, source: str, span: Span, revised: Collection[int]) -> EventBatch:
         """What to add to the rows of a source to get what the query believes, as moves."""
-        missing = [
-            reversed_changes(touching(each, span))
+        withheld = self._withheld_in(source, span, revised)
+        missing = [reversed_changes(each) for _, each in withheld]
+        return EventBatch.concat([EventBatch.empty(self.schema(source)), *missing])
+
+    def _withheld_in(
+        self, source: str, span: Span, revised: Collection[int]
+    ) -> list[tuple[int, EventBatch]]:
+        """What was not taken in, touches a span, and has not become a revision since."""
+        return [
+            (batch, touching(each, span))
             for batch, each in self.withheld(source, span)
             if batch not in revised
         ]
-        return EventBatch.concat([EventBatch.empty(self.schema(source)), *missing])
 
 
 @final
@@ -126,9 +155,11 @@ class PastInMemory(Past):
         """The columns of the rows that came, or may come."""
         return self._schemas[source]
 
-    def rows(self, source: str, span: Span, keep: Wanted) -> Iterable[EventBatch]:
+    def rows(
+        self, source: str, span: Span, keep: Wanted, absent: Collection[int] = ()
+    ) -> Iterable[EventBatch]:
         """All of it with these values: whoever asks picks what touches the span."""
-        del span
+        del span, absent
         return (having(each, keep) for each in self._rows.get(source, []))
 
     def count(self, source: str, span: Span) -> int:

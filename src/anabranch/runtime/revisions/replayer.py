@@ -17,6 +17,7 @@ from anabranch.algebra.node import Node
 from anabranch.errors import StreamError
 from anabranch.kernels.plan.compile import compile_plan, with_tables
 from anabranch.kernels.plan.replay import replayed_changes
+from anabranch.kernels.plan.side_by_side import distance_between
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.kernels.plan.swap import ReplayedState, replayed_state
 from anabranch.model.batch import EventBatch
@@ -71,6 +72,7 @@ class Replayer:
         restrictions: By corrected source, the columns whose values have to occur in a correction
             for a row to matter.
         passing: By source, the texts in columns without which a row is filtered out at once.
+        distance: How far apart the old and the new input may be put to be replayed in one pass.
     """
 
     nodes: tuple[Node, ...]
@@ -78,6 +80,7 @@ class Replayer:
     strategy: StrategyChoice = "RW"
     restrictions: Mapping[str, Restriction] = field(default_factory=dict)
     passing: Mapping[str, Texts] = field(default_factory=dict)
+    distance: int | None = None
 
     @staticmethod
     def of(
@@ -100,6 +103,7 @@ class Replayer:
             strategy=strategy,
             restrictions=restrictions,
             passing=passing_texts(at_once),
+            distance=distance_between(at_once),
         )
 
     def with_tables(self, paths: Mapping[str, str]) -> Replayer:
@@ -206,7 +210,7 @@ class Replayer:
             for name, span in reach.inputs.items()
         }
         own = clipped_changes(snapshot_changes(changes), *reach.inputs[source])
-        return replayed_changes(self.plan, believed, {source: own}, reach.answers)
+        return replayed_changes(self.plan, believed, {source: own}, reach.answers, self.distance)
 
     def state(
         self,

@@ -60,7 +60,7 @@ class RevisedQuery:
 
     def past(self, upto: int) -> StoredPast:
         """What came up to a batch."""
-        return StoredPast(self.folder, self.archives, self.columns, upto)
+        return StoredPast(self.folder, self.archives, self.columns, upto, self.revised)
 
     def late_rows(self, source: str, batch: int) -> EventBatch:
         """What came late of a source in a batch, as changes of its snapshots."""

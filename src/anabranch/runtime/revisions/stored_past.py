@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import final
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ class StoredPast(Past):
         archives: Mapping[str, Archive],
         schemas: Mapping[str, pa.Schema],
         upto: int,
+        revised: Collection[str] = (),
     ) -> None:
         """Read these archives, and what was withheld in the folder `revisions`.
 
@@ -34,23 +36,48 @@ class StoredPast(Past):
             archives: Per source.
             schemas: Per source, the columns that the query needs.
             upto: Later batches do not count.
+            revised: The sources with LATE REVISE: what is withheld of them are rows as they came.
         """
         self._folder = folder
         self._archives = archives
         self._schemas = schemas
         self._upto = upto
+        self._revised = revised
         self.read = 0
 
     def schema(self, source: str) -> pa.Schema:
         """The columns that the query needs."""
         return self._schemas[source]
 
-    def rows(self, source: str, span: Span, keep: Wanted) -> Iterable[EventBatch]:
+    def rows(
+        self, source: str, span: Span, keep: Wanted, absent: Collection[int] = ()
+    ) -> Iterable[EventBatch]:
         """What the archive has."""
         columns: Sequence[str] = self._schemas[source].names
-        for batch in self._archives[source].read(span, self._upto, columns, keep):
-            self.read += len(batch)
-            yield batch
+        archive = self._archives[source]
+        for number, piece in archive.pieces(span, self._upto):
+            if number not in absent:
+                for batch in archive.read_piece(piece, span, columns, keep):
+                    self.read += len(batch)
+                    yield batch
+
+    def absent(
+        self, source: str, span: Span, withheld: Sequence[tuple[int, EventBatch]]
+    ) -> frozenset[int]:
+        """The batches of whose pieces in the span every row was withheld.
+
+        What was withheld are some of the rows of these pieces: where they are as many, all of them.
+        So a late row that came alone, as most do, is not read only to be taken out again.
+        """
+        if source not in self._revised or not withheld:
+            return frozenset()
+        left = Counter[int]()
+        for batch, rows in withheld:
+            left[batch] -= len(rows)
+        for batch, piece in self._archives[source].pieces(span, self._upto):
+            if batch in left:
+                left[batch] += piece.rows
+        return frozenset(batch for batch, rows in left.items() if not rows)
 
     def count(self, source: str, span: Span) -> int:
         """The rows of the pieces that overlap the span, by the index."""
