@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import Thread
+from threading import Event
 from typing import TYPE_CHECKING, Any, Final, final, get_args
 
 from anabranch.adapt.reoptimizer import Reoptimizer
@@ -178,7 +178,7 @@ class RunningGroup:
         output = self._members.index(run)
         self._await(*self._membership.leave(output, left, what=run.name))
 
-    def _await(self, migration: Migration, begun: Thread) -> None:
+    def _await(self, migration: Migration, begun: Event) -> None:
         """Wait until the plan of a change runs.
 
         Raises:
@@ -196,7 +196,7 @@ class RunningGroup:
                     hint="start them again, and ask for it again",
                 )
         migration.await_finished()
-        begun.join()
+        begun.wait()
 
 
 def _changer(

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from anabranch.cli.app import app
 from anabranch.engine import Engine
+from anabranch.runtime.spark.session import DRIVER_ROWS
 
 pytestmark = pytest.mark.spark
 
@@ -31,6 +32,7 @@ def test_a_running_query_becomes_another_one(engine: Engine, tmp_path: Path) -> 
     declare(engine, tmp_path)
     run = counting(engine, 1500).start(tmp_path / "out")
     feed(run, tmp_path, range(4))
+    before = run.execution.query.runId
     migration = run.migrate(counting(engine, 400, least=500)).await_switched(PATIENCE)
     assert migration.how == "clip"
     # Above all ends of windows that rows had by then.
@@ -40,6 +42,8 @@ def test_a_running_query_becomes_another_one(engine: Engine, tmp_path: Path) -> 
     assert run.status == "running"
     migration.await_finished(PATIENCE)
     feed(run, tmp_path, range(8, 10))
+    # Spark's query has never been started again: that would be a pause.
+    assert run.execution.query.runId == before
     run.stop()
     at = migration.at
     for instant in instants(int(run.stable), at):
@@ -84,12 +88,21 @@ def test_one_of_several_queries_changes_and_the_others_keep_their_state(
     declare(engine, tmp_path)
     outs = [str(tmp_path / "a"), str(tmp_path / "b")]
     queries = [counting(engine, 1500), counting(engine, 900)]
-    first, second = engine.start_all(queries, outs, checkpoint=tmp_path / "home")
+    # All batches in tasks, which have to be told of the plan.
+    engine.spark.conf.set(DRIVER_ROWS, "0")
+    try:
+        first, second = engine.start_all(queries, outs, checkpoint=tmp_path / "home")
+    finally:
+        engine.spark.conf.unset(DRIVER_ROWS)
+    before = first.execution.query.runId
     feed(first, tmp_path, range(2), rows=2_000)
     migration = first.migrate(counting(engine, 400, least=500)).await_switched(PATIENCE)
     assert migration.at is not None
     feed(first, tmp_path, range(2, 6), rows=2_000)
     migration.await_finished(PATIENCE)
+    feed(first, tmp_path, range(6, 7), rows=2_000)
+    assert first.execution.query.runId == before
+    assert {each["ran"] for each in first.metrics()} == {"tasks"}
     first.stop()
     for instant in instants(int(first.stable), migration.at):
         old, new = answers(tmp_path, instant, 1500), answers(tmp_path, instant, 400, least=500)

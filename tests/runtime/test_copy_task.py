@@ -74,7 +74,7 @@ class Copies:
         if self._planner.latest(batch) == batch:
             return None
         parts = self._planner.parts(batch, batch + 1)
-        sent = [row for part in parts for row in self.files.send(part, batch, "")]
+        sent = [row for part in parts for row in self.files.send(part, batch, self.runner.job)]
         output = self.runner.step({}, sent=sent)
         return by_copy(output)
 

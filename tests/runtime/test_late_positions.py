@@ -43,7 +43,7 @@ from anabranch.runtime.sources.spec import FileSource, Limits
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.thresholds import thresholds
 from anabranch.runtime.workers.file_task import FileJob
-from anabranch.runtime.workers.job import seal
+from anabranch.runtime.workers.job import seal, unseal
 
 INDEPENDENT = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -93,13 +93,17 @@ class Cut:
             sent = [
                 row
                 for part in (reversed(parts) if backwards else parts)
-                for row in self._files.send(part, batch, "")
+                for row in self._files.send(part, batch, self._runner.job)
             ]
             if restarts[batch : batch + 1] == [True]:
                 self._runner.attempt({}, until=batch % 2, sent=sent)
                 planner = self._files.planner()
                 continue_with = planner.parts(batch, batch + 1)
-                sent = [row for part in continue_with for row in self._files.send(part, batch, "")]
+                sent = [
+                    row
+                    for part in continue_with
+                    for row in self._files.send(part, batch, self._runner.job)
+                ]
             output = self._runner.step({}, sent=sent)
             planner.commit(batch + 1)
             moves += moves_of(output)
@@ -293,7 +297,10 @@ def test_copies_are_late_by_their_own_positions(
         while (planner := job.planner()).latest(batch := runner.batch) > batch:
             work = planner.parts(batch, batch + 1)
             moves += moves_of(
-                runner.step({}, sent=[row for one in work for row in job.send(one, batch, "")])
+                runner.step(
+                    {},
+                    sent=[row for one in work for row in job.send(one, batch, unseal(job.job, ""))],
+                )
             )
             every = [each.sources.get("s") for each in runner.heads[0].counters]
             late += sum(each.late for each in every if each is not None)

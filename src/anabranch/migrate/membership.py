@@ -92,7 +92,7 @@ class Membership:
         how: How = "auto",
         at: Any = None,
         what: str = "",
-    ) -> tuple[Migration, threading.Thread]:
+    ) -> tuple[Migration, threading.Event]:
         """Add a query; the next batch that begins does it.
 
         Args:
@@ -104,7 +104,7 @@ class Membership:
             what: What messages call it.
 
         Returns:
-            The change, and what ends when Spark's query has begun with the new plan.
+            The change, and what is set when a batch has begun with the new plan.
 
         Raises:
             PlanError: The query cannot join, or another change is not over.
@@ -149,7 +149,7 @@ class Membership:
 
     def leave(
         self, output: int, left: Callable[[], None], *, what: str = ""
-    ) -> tuple[Migration, threading.Thread]:
+    ) -> tuple[Migration, threading.Event]:
         """Drop a query; the next batch that begins is the first without it.
 
         Args:

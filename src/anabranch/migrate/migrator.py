@@ -124,7 +124,7 @@ class Migrator:
         self._bind = bind
         self._folder = MigrationFolder.of(execution.checkpoint)
         self._current: Migration | None = None
-        self._follower: threading.Thread | None = None
+        self._begun: threading.Event | None = None
         execution.assembly.switcher.watch = self._watch
         self._resume()
 
@@ -254,9 +254,9 @@ class Migrator:
         Raises:
             PlanError: There is one.
         """
-        if self._current is not None and self._current.state == "finished" and self._follower:
+        if self._current is not None and self._current.state == "finished" and self._begun:
             # Its plan is in force, but Spark's query may just be about to begin with it.
-            self._follower.join()
+            self._begun.wait()
         if self.current is not None:
             raise PlanError(
                 f"change {self.current.number} of this query is not over: {self.current.state}",
@@ -329,16 +329,15 @@ class Migrator:
         tables = frozenset(self._execution.assembly.work.tables) | frozenset(self._planned.tables)
         return compile_plan(node, emit=self._planned.emit, tables=tables)
 
-    def begin(self, decide: Callable[[int], NextPlan | None], number: int) -> threading.Thread:
+    def begin(self, decide: Callable[[int], NextPlan | None], number: int) -> threading.Event:
         """Let the next batch decide, and see to it that there is one.
 
-        The thread ends when Spark's query has begun with the plan that was decided on.
+        The event is set when that batch has begun with the plan that was decided on.
         """
-        self._execution.assembly.switcher.ask(decide)
-        self._follower = follower = self._execution.follow()
+        self._begun = begun = self._execution.assembly.switcher.ask(decide)
         control = ControlFolder(Folder.at(self._execution.assembly.opened.control))
         control.put(Command(verb=MIGRATE, value=number))
-        return follower
+        return begun
 
     def _switch(
         self, request: Request, migration: Migration, asked: list[AskedQuery], batch: int

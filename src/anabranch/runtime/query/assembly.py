@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, final
 
 from anabranch.kernels.plan.compile import PhysicalPlan, with_tables
 from anabranch.runtime.measure.measurements import Measurements
 from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
-from anabranch.runtime.query.committing import Committed, Output, committer
-from anabranch.runtime.query.driver_share import ShareLimits, driver_share
+from anabranch.runtime.query.committing import Committed, Committer, Output, PlanOfBatches
+from anabranch.runtime.query.driver_share import ShareCosts, ShareLimits, driver_share
 from anabranch.runtime.query.quarantine import Quarantine
 from anabranch.runtime.query.revising import note_sources, open_archives, past_of, start_reviser
 from anabranch.runtime.query.run import Execution, Run
@@ -24,17 +24,83 @@ from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.sinks.sinks import Begin, Sink
 from anabranch.runtime.sources.files.planned_batch import copy_names
 from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.spark.frame_source import sent_columns
+from anabranch.runtime.spark.job_in_force import can_tell, clear_jobs, store_job
 from anabranch.runtime.spark.session import REPLAY_POOL, driver_limits, in_pool
 from anabranch.runtime.spark.stages import chain_stages, observed
 from anabranch.runtime.store.control import Control, ControlFolder, source_clocks
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home
 from anabranch.runtime.store.query_statistics import read_priced_with, write_priced_with
-from anabranch.runtime.workers.job import Job
+from anabranch.runtime.workers.file_task import FileJob
+from anabranch.runtime.workers.job import Job, seal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FrameShape:
+    """What of a plan is fixed in the DataFrame that Spark's query was started with.
+
+    Attributes:
+        files: Who plans and reads the sources in files, apart from what they are.
+        sources: What is read from files.
+        heartbeats: Which sources are told that time passes.
+        columns: The payload columns of each source that is a DataFrame.
+        widths: The number of tasks of each level of stages.
+    """
+
+    files: FileJob | None
+    sources: Mapping[str, FileSource]
+    heartbeats: Mapping[str, int]
+    columns: Mapping[str, tuple[str, ...]]
+    widths: tuple[int, ...]
+
+    @staticmethod
+    def of(work: Work, job: Job, files: FileJob | None) -> FrameShape:
+        """The DataFrame for a plan."""
+        streams = [frame for frame in work.frames if frame.frame.isStreaming]
+        levels = [] if job.is_delivered_by_senders else job.levels()
+        return FrameShape(
+            files=None
+            if files is None
+            else replace(files, job=b"", sources=(), others=(), heartbeats={}),
+            sources={} if files is None else {each.name: each for each in files.sources},
+            heartbeats={} if files is None else files.heartbeats,
+            columns={frame.name: sent_columns(frame, job) for frame in streams},
+            widths=tuple(map(job.width, levels)),
+        )
+
+    def serves(self, other: FrameShape) -> bool:
+        """Whether a plan with another shape can be computed from this DataFrame.
+
+        It needs no further sources or columns, and no level wants more tasks. Levels that it has
+        more than this are put behind the DataFrame of each batch.
+        """
+        return (
+            self.files == other.files
+            and other.sources.items() <= self.sources.items()
+            and other.heartbeats.items() <= self.heartbeats.items()
+            and self.columns.keys() == other.columns.keys()
+            and all(set(other.columns[name]) <= set(self.columns[name]) for name in self.columns)
+            and all(own >= wanted for own, wanted in zip(self.widths, other.widths))
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A plan with all that workers have to know of it; `tables` are the files of its relations."""
+
+    work: Work
+    outputs: tuple[Output, ...]
+    job: Job
+    files: tuple[FileSource, ...]
+    file_job: FileJob | None
+    tables: Mapping[str, str]
 
 
 @final
@@ -53,6 +119,7 @@ class Assembly:
 
     work: Work
     job: Job
+    _frame: FrameShape
 
     def __init__(
         self,
@@ -68,8 +135,11 @@ class Assembly:
         self.outputs: tuple[Output, ...] = ()
         self.reviser: Reviser | None = None
         self.switcher = Switcher()
+        self.switcher.adopt = self.adopted
         self.quarantine = Quarantine(opened.path)
+        self._committer = Committer(spark, opened.path, self.quarantine, self.switcher)
         self.measurements: Measurements | None = None
+        self._limits = ShareLimits(**driver_limits(spark))
         self._trigger = trigger
         self._available_now = available_now
 
@@ -87,10 +157,42 @@ class Assembly:
 
     def assembled(self, work: Work, outputs: Sequence[Output]) -> Callable[[], StreamingQuery]:
         """Put the query together; what is returned starts it, and can be called again."""
-        opened, spark = self.opened, self.spark
-        for output, known in zip(outputs, work.properties):
-            # A running query may have got another plan, which promises less.
-            output.sink.rely_on(known)
+        opened, planned = self.opened, self._planned(work, outputs)
+        self._frame = FrameShape.of(planned.work, planned.job, planned.file_job)
+        self._compute_by(planned)
+        clear_jobs(opened.path)
+        job = planned.job
+        results = parcels_of(self.spark, planned.work, planned.file_job, job, opened)
+        if self._frame.widths:
+            results = observed(chain_stages(results, job, home=opened.path))
+        writer = results.writeStream.option("checkpointLocation", opened.spark)
+        if self._available_now:
+            writer = writer.trigger(availableNow=True)
+        elif self._trigger is not None:
+            writer = writer.trigger(processingTime=self._trigger)
+        return writer.foreachBatch(self._committer.commit).start
+
+    def adopted(self, new: NextPlan) -> bool:
+        """Go on with another plan, which is in force already, over the same DataFrame of Spark.
+
+        False where that cannot serve it. Called when a batch begins, by the thread that does it.
+        """
+        planned = self._planned(new.work, new.outputs)
+        shape = FrameShape.of(planned.work, planned.job, planned.file_job)
+        if not self._frame.serves(shape) or not can_tell(self.spark):
+            return False
+        self._close_before(new)
+        now = self._committer.now
+        sealed = seal(planned.job) if planned.file_job is None else planned.file_job.job
+        # A task of the last batch may still be running, though nobody waits for it.
+        keep = () if now.stored is None else (now.stored,)
+        stored = store_job(self.opened.path, sealed, keep=keep)
+        self._compute_by(planned, stored, None if now.share is None else now.share.costs)
+        return True
+
+    def _planned(self, work: Work, outputs: Sequence[Output]) -> _Planned:
+        """What workers and the planner of files have to know of a plan."""
+        opened = self.opened
         paths = store_tables(work.plan, work.tables, opened.tables)
         work = replace(work, plan=with_tables(work.plan, paths))
         files = all_files(work, opened)
@@ -99,38 +201,57 @@ class Assembly:
         job = job_of(work, opened, deliveries, files, outs=tuple(sink.out for sink in sinks))
         streams = [frame for frame in work.frames if frame.frame.isStreaming]
         past = past_of(opened, files, streams, work.revisions)
-        reviser: Reviser | None = None
         if past is not None:
             job = replace(job, past=replace(past, swaps=work.swaps, lineage=work.replay == "RM"))
-            archives = open_archives(opened, past, files, streams)
-            note_sources(past, job, files, streams)
-            run_large = partial(
-                replay_on_spark,
-                sources={source.name: source for source in files},
-                parts=work.parts,
-                run=partial(_run_planned, spark, work, opened.shards),
-            )
-            reviser = start_reviser(
-                opened, job, archives, work.nodes, paths, work.replay, run_large, work.estimator
-            )
         file_job = file_job_of(work, files, job, opened, opened.control)
-        results = parcels_of(spark, work, file_job, job, opened)
-        limits = ShareLimits(**driver_limits(spark))
-        share = driver_share(job, file_job, work.nodes, f"{opened.spark}/offsets", limits)
-        if not job.is_delivered_by_senders:
-            results = observed(chain_stages(results, job))
-        writer = results.writeStream.option("checkpointLocation", opened.spark)
-        if self._available_now:
-            writer = writer.trigger(availableNow=True)
-        elif self._trigger is not None:
-            writer = writer.trigger(processingTime=self._trigger)
-        measured = self._measured(work)
-        brings = reviser or self._copied(work, files, sinks)
-        writer = writer.foreachBatch(
-            committer(job, outputs, self.quarantine, brings, self.switcher, share, measured)
+        return _Planned(work, tuple(outputs), job, files, file_job, paths)
+
+    def _compute_by(
+        self, planned: _Planned, stored: str | None = None, costs: ShareCosts | None = None
+    ) -> None:
+        """From now on batches are computed by this plan."""
+        work, job, outputs = planned.work, planned.job, planned.outputs
+        for output, known in zip(outputs, work.properties):
+            # A running query may have got another plan, which promises less.
+            output.sink.rely_on(known)
+        reviser = self._reviser(planned)
+        offsets = f"{self.opened.spark}/offsets"
+        sinks = [output.sink for output in outputs]
+        self._committer.now = PlanOfBatches(
+            job=job,
+            outputs=outputs,
+            levels=len(self._frame.widths),
+            reviser=reviser or self._copied(work, planned.files, sinks),
+            share=driver_share(job, planned.file_job, work.nodes, offsets, self._limits, costs),
+            measurements=self._measured(work),
+            stored=stored,
         )
-        self.work, self.job, self.outputs, self.reviser = work, job, tuple(outputs), reviser
-        return writer.start
+        self.work, self.job, self.outputs, self.reviser = work, job, outputs, reviser
+
+    def _reviser(self, planned: _Planned) -> Reviser | None:
+        """Who corrects the past, where sources may be revised."""
+        opened, work, job, files = self.opened, planned.work, planned.job, planned.files
+        if job.past is None:
+            return None
+        streams = [frame for frame in work.frames if frame.frame.isStreaming]
+        archives = open_archives(opened, job.past, files, streams)
+        note_sources(job.past, job, files, streams)
+        run_large = partial(
+            replay_on_spark,
+            sources={source.name: source for source in files},
+            parts=work.parts,
+            run=partial(_run_planned, self.spark, work, opened.shards),
+        )
+        return start_reviser(
+            opened,
+            job,
+            archives,
+            work.nodes,
+            planned.tables,
+            work.replay,
+            run_large,
+            work.estimator,
+        )
 
     def _copied(
         self, work: Work, files: Sequence[FileSource], sinks: Sequence[Sink]
@@ -156,12 +277,16 @@ class Assembly:
 
     def changed(self, new: NextPlan) -> Callable[[], StreamingQuery]:
         """The same with another plan, which is in force already."""
+        self._close_before(new)
+        return self.assembled(new.work, new.outputs)
+
+    def _close_before(self, new: NextPlan) -> None:
+        """Let go of what another plan does not need."""
         if self.reviser is not None:
             self.reviser.close()
         for output in self.outputs:
             if output not in new.outputs:
                 output.sink.close()
-        return self.assembled(new.work, new.outputs)
 
     @property
     def control(self) -> Control:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -21,12 +21,13 @@ from anabranch.runtime.query.switching import Switcher
 from anabranch.runtime.revisions.copied_revisions import CopiedRevisions
 from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.sinks.sinks import ShardResult, Sink
-from anabranch.runtime.spark.stages import settle
+from anabranch.runtime.spark.job_in_force import tell_tasks
+from anabranch.runtime.spark.stages import collected
 from anabranch.runtime.store.phases import reached
 from anabranch.runtime.workers.job import Job
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @final
@@ -71,59 +72,99 @@ def _lifetimes(job: Job, results: Sequence[ShardResult]) -> list[list[tuple[int,
     return found
 
 
-def committer(
-    job: Job,
-    outputs: Sequence[Output],
-    quarantine: Quarantine,
-    reviser: Reviser | CopiedRevisions | None,
-    switcher: Switcher,
-    share: DriverShare | None = None,
-    measurements: Measurements | None = None,
-) -> Callable[[DataFrame, int], None]:
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PlanOfBatches:
+    """By what batches are computed, and where they go, until the plan of the query changes.
+
+    Attributes:
+        job: What is computed, as workers know it.
+        outputs: Where its results go.
+        levels: How many levels of stages Spark's DataFrame has.
+        reviser: Who brings revisions of what has left, if somebody does.
+        share: The driver's share of the batches.
+        measurements: What is measured of them.
+        stored: The file with the job, if it is another one than that of Spark's DataFrame.
+    """
+
+    job: Job
+    outputs: tuple[Output, ...]
+    levels: int
+    reviser: Reviser | CopiedRevisions | None = None
+    share: DriverShare | None = None
+    measurements: Measurements | None = None
+    stored: str | None = None
+
+
+@final
+class Committer:
     """Brings a batch to all sinks; one that has it already takes it again without harm.
 
-    A batch that begins with another plan is given up before anything of it is done.
+    When a batch begins, `now` may be exchanged: it is then computed by another plan.
     """
-    only_settle = job.is_delivered_by_senders
 
-    def computed(frame: DataFrame, batch: int) -> pa.Table:
-        """What all shards give: computed right here, or by a job of Spark."""
-        rows = None if share is None else share.run(batch)
-        if rows is None:
-            rows = frame.toArrow()
-            rows = settle(rows, job, batch) if only_settle else rows
-        if share is not None:
-            share.learn()
-        return rows
+    def __init__(
+        self,
+        spark: SparkSession,
+        home: str,
+        quarantine: Quarantine,
+        switcher: Switcher,
+    ) -> None:
+        """Of the query in a checkpoint; `now` is still to be set."""
+        self.now: PlanOfBatches
+        self._spark = spark
+        self._home = home
+        self._quarantine = quarantine
+        self._switcher = switcher
 
-    def commit(frame: DataFrame, batch: int) -> None:
-        switcher.before(batch)
+    def commit(self, frame: DataFrame, batch: int) -> None:
+        """Compute a batch, and bring it to all sinks.
+
+        Raises:
+            SwitchError: Spark's query has to be started again with another plan: the batch is given
+                up before anything of it is done.
+        """
         try:
-            results = ShardResult.of_table(computed(frame, batch))
-            reached("collected", batch)
-            ran = "tasks" if share is None else share.ran
-            metrics = [batch_metrics(batch, results, n, ran=ran) for n in range(len(outputs))]
-            quarantine.note(batch, [*failed_windows(metrics[0])])
-            commands = metrics[0].control
-            revisions: list[list[Revision]] = [[] for _ in outputs]
-            if reviser is not None:
-                revisions = reviser.revisions(batch, commands)
-            for number, output in enumerate(outputs):
-                own = [result for result in results if result.head.output == number]
-                stable = Time(min(result.head.stable for result in own))
-                output.sink.commit(batch, stable, own, revisions[number])
-            if reviser is not None:
-                stables = [Time(each.stable) for each in metrics]
-                reviser.committed(batch, commands, stables, _lifetimes(job, results))
-            for output, metric in zip(outputs, metrics, strict=True):
-                output.committed.add(metric)
-            reached("committed", batch)
-            if measurements is not None:
-                measurements.add(batch, [each for one in results for each in one.head.counters])
-            switcher.after(batch, commands, [Time(each.stable) for each in metrics])
+            self._switcher.before(batch)
+            self._commit(frame, batch, self.now)
         except AnabranchError as problem:
-            for output in outputs:
+            for output in self.now.outputs:
                 output.committed.failure = problem
             raise
 
-    return commit
+    def _commit(self, frame: DataFrame, batch: int, now: PlanOfBatches) -> None:
+        outputs, reviser, share = now.outputs, now.reviser, now.share
+        results = ShardResult.of_table(self._computed(frame, batch, now))
+        reached("collected", batch)
+        ran = "tasks" if share is None else share.ran
+        metrics = [batch_metrics(batch, results, n, ran=ran) for n in range(len(outputs))]
+        self._quarantine.note(batch, [*failed_windows(metrics[0])])
+        commands = metrics[0].control
+        stables = [Time(each.stable) for each in metrics]
+        revisions: list[list[Revision]] = [[] for _ in outputs]
+        if reviser is not None:
+            revisions = reviser.revisions(batch, commands)
+        for number, output in enumerate(outputs):
+            own = [result for result in results if result.head.output == number]
+            stable = Time(min(result.head.stable for result in own))
+            output.sink.commit(batch, stable, own, revisions[number])
+        if reviser is not None:
+            reviser.committed(batch, commands, stables, _lifetimes(now.job, results))
+        for output, metric in zip(outputs, metrics, strict=True):
+            output.committed.add(metric)
+        reached("committed", batch)
+        if now.measurements is not None:
+            now.measurements.add(batch, [each for one in results for each in one.head.counters])
+        self._switcher.after(batch, commands, stables)
+
+    def _computed(self, frame: DataFrame, batch: int, now: PlanOfBatches) -> pa.Table:
+        """What all shards give: computed right here, or by a job of Spark."""
+        share = now.share
+        rows = None if share is None else share.run(batch)
+        if rows is None:
+            if now.stored is not None:
+                tell_tasks(self._spark, self._home, now.stored)
+            rows = collected(frame, now.job, batch, now.levels)
+        if share is not None:
+            share.learn()
+        return rows

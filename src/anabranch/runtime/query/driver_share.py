@@ -25,6 +25,7 @@ import pyarrow as pa
 from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
 from anabranch.kernels.columns.grouped import load_beside
+from anabranch.runtime.elements.exchange import PARCELS
 from anabranch.runtime.plans.workers_can import expressions_of
 from anabranch.runtime.query.metrics import RanIn
 from anabranch.runtime.sources.files.planned_parts import planned_entries, planned_parts
@@ -33,7 +34,7 @@ from anabranch.runtime.store.phases import reached
 from anabranch.runtime.thresholds import take_thresholds
 from anabranch.runtime.workers.file_task import FileJob
 from anabranch.runtime.workers.job import Job
-from anabranch.runtime.workers.stage_task import RESULTS, run_level
+from anabranch.runtime.workers.stage_task import run_level
 
 JOB_MS: Final = 120.0
 """What a job costs before its first row: measured, two cores, one exchange."""
@@ -155,7 +156,7 @@ class DriverShare:
         self.ran = "driver"
         parts = planned_parts(entries, self.files.sources)
         parcels: Iterable[pa.RecordBatch] = chain.from_iterable(
-            self.files.send(part, batch, "") for part in parts
+            self.files.send(part, batch, self.job) for part in parts
         )
         levels = self.job.levels()
         for level in levels:
@@ -163,7 +164,7 @@ class DriverShare:
             parcels = list(run_level(self.job, level, shards, batch, iter(parcels)))
             if level == levels[0]:
                 reached("read", batch)
-        return pa.Table.from_batches(parcels, RESULTS)
+        return pa.Table.from_batches(parcels, PARCELS)
 
     def learn(self) -> None:
         """Note what the batch has cost, which has just been computed."""
@@ -178,9 +179,17 @@ class DriverShare:
 
 
 def driver_share(
-    job: Job, files: FileJob | None, nodes: Sequence[Node], offsets: str, limits: ShareLimits
+    job: Job,
+    files: FileJob | None,
+    nodes: Sequence[Node],
+    offsets: str,
+    limits: ShareLimits,
+    costs: ShareCosts | None = None,
 ) -> DriverShare | None:
-    """The driver's share of a query; None for one whose batches all go to tasks."""
+    """The driver's share of a query; None for one whose batches all go to tasks.
+
+    `costs` are those of the plan that ran before.
+    """
     if limits.rows == 0 or files is None or not _reads_all(job, files) or calls_users(nodes):
         return None
     widths = [
@@ -189,7 +198,8 @@ def driver_share(
         for columns in [job.columns(source.name)]
     ]
     # Beside its payload a row has a start, an end and a new end.
-    return DriverShare(job, files, Folder.at(offsets), limits, max(widths, default=0) + 24)
+    row_bytes = max(widths, default=0) + 24
+    return DriverShare(job, files, Folder.at(offsets), limits, row_bytes, costs or ShareCosts())
 
 
 def calls_users(nodes: Iterable[Node]) -> bool:

@@ -71,6 +71,7 @@ class Execution:
         """Start it; `begin` can be called again after a failure."""
         self.spark = spark
         self.assembly = assembly
+        assembly.switcher.follow = self._follow
         self.query = begin()
         self._begin = begin
         self._retries = _RETRIES
@@ -121,23 +122,24 @@ class Execution:
             self.query = self._begin()
             return True
 
-    def follow(self) -> threading.Thread:
-        """Start the query with its new plan when a batch begins with one, in the background.
+    def _follow(self, begun: threading.Event) -> None:
+        """Start Spark's query with its new plan when it has given up its batch, in the background.
 
-        The thread ends when it has been started.
+        The event is set when it has been started.
         """
-        query = self.query
 
         def wait() -> None:
+            # The first batch may begin before `begin` has returned.
+            with self._restart:
+                query = self.query
             # A query that changes its plan ends with an error, which is not for anybody.
             with suppress(Exception):
                 query.awaitTermination()
             with suppress(Exception):
                 self.started_again(query)
+            begun.set()
 
-        follower = threading.Thread(target=wait, name="anabranch-switch", daemon=True)
-        follower.start()
-        return follower
+        threading.Thread(target=wait, name="anabranch-switch", daemon=True).start()
 
     def milliseconds(self, batches: Sequence[int]) -> list[dict[str, int]]:
         """What Spark measured of these batches, as far as it is known."""

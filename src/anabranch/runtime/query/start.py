@@ -102,7 +102,7 @@ def stream_rows(
         state = f"{opened.state}/{QUERY}"
         job = job_of(work, opened, ("rows",), files, state=state)
         parcels = parcels_of(spark, work, file_job_of(work, files, job, opened, None), job, opened)
-        return chain_stages(parcels, job, rows), opened
+        return chain_stages(parcels, job, rows=rows), opened
     except BaseException:
         opened.close()
         raise

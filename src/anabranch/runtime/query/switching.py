@@ -1,9 +1,14 @@
 """The plan of a running query is exchanged between two batches.
 
-A batch that is to begin with another plan is given up at once: Spark has written down what it
-reads, and nothing else has happened. `query.json` already says that the new plan is in force. Then
-Spark's query is started again in the same process, with the new plan over the same checkpoint, and
-does that very batch. A process that dies in between finds the same in the checkpoint.
+When a batch is to begin with another plan, `query.json` says that this plan is in force, and then
+the batch is computed by it: nothing of it has been done before, and a process that dies in between
+finds the same in the checkpoint. Spark's query runs on. It knows nothing but its sources; tasks are
+told by which job a batch is computed (`job_in_force`).
+
+Where the new plan needs other sources, or more of them or of their columns than Spark's DataFrame
+reads, that does not do. Then the batch is given up at once: Spark has written down what it reads,
+and nothing else has happened. Spark's query is started again in the same process, with the new plan
+over the same checkpoint, and does that very batch.
 """
 
 from __future__ import annotations
@@ -56,6 +61,9 @@ class NextPlan:
 Decide = Callable[[int], NextPlan | None]
 """Asked when a batch begins: makes another plan the one in force, or leaves it (None)."""
 
+Adopt = Callable[[NextPlan], bool]
+"""Goes on with another plan right away; false where Spark's query has to be started again."""
+
 Watch = Callable[[int, Sequence[Command], Sequence[Time]], None]
 """Told of every batch that is committed: its number, its commands, the stable points."""
 
@@ -67,8 +75,10 @@ class Switcher:
     def __init__(self) -> None:
         """Nothing is to change."""
         self.watch: Watch | None = None
+        self.adopt: Adopt = lambda _: False
+        self.follow: Callable[[threading.Event], None] = threading.Event.set
         self._lock = threading.Lock()
-        self._decide: Decide | None = None
+        self._decide: tuple[Decide, threading.Event] | None = None
         self._next: NextPlan | None = None
 
     @property
@@ -77,8 +87,10 @@ class Switcher:
         with self._lock:
             return self._decide is not None or self._next is not None
 
-    def ask(self, decide: Decide) -> None:
+    def ask(self, decide: Decide) -> threading.Event:
         """Let the next batch that begins ask whether there is another plan.
+
+        The event is set when that batch has begun, with the plan that was decided on.
 
         Raises:
             PlanError: Another change waits for that.
@@ -90,23 +102,33 @@ class Switcher:
                     where="a running query",
                     hint="wait until it has begun: a query changes once at a time",
                 )
-            self._decide = decide
+            begun = threading.Event()
+            self._decide = decide, begun
+            return begun
 
     def before(self, batch: int) -> None:
-        """A batch begins; it is given up if it is to begin with another plan.
+        """A batch begins, perhaps with another plan.
 
         Raises:
-            SwitchError: It is.
+            SwitchError: Spark's query has to be started again for that.
         """
         with self._lock:
-            decide, self._decide = self._decide, None
-        if decide is None:
+            asked, self._decide = self._decide, None
+        if asked is None:
             return
-        found = decide(batch)
-        if found is not None:
-            with self._lock:
-                self._next = found
-            raise SwitchError
+        decide, begun = asked
+        is_over = True
+        try:
+            found = decide(batch)
+            if found is not None and not self.adopt(found):
+                with self._lock:
+                    self._next = found
+                is_over = False
+                self.follow(begun)
+                raise SwitchError
+        finally:
+            if is_over:
+                begun.set()
 
     def after(self, batch: int, commands: Sequence[Command], stables: Sequence[Time]) -> None:
         """A batch is committed; who watches must not fail it."""

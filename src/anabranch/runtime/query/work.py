@@ -155,7 +155,8 @@ def parcels_of(
     spark: SparkSession, work: Work, file_job: FileJob | None, job: Job, opened: Checkpoint
 ) -> DataFrame:
     """What all sources send, in one DataFrame; commands come with what is in files."""
-    fronts = [send_frame(frame, job) for frame in work.frames if frame.frame.isStreaming]
+    streams = [frame for frame in work.frames if frame.frame.isStreaming]
+    fronts = [send_frame(frame, job, opened.path) for frame in streams]
     if file_job is not None:
         fronts.append(read_files(spark, file_job, opened.path))
     return reduce(DataFrame.union, fronts)

@@ -28,6 +28,11 @@ def current_query() -> str:
     return _context().getLocalProperty("sql.streaming.queryId") or ""
 
 
+def current_property(key: str) -> str | None:
+    """What the driver has told the tasks of this batch."""
+    return _context().getLocalProperty(key)
+
+
 def _context() -> TaskContext:
     context = TaskContext.get()
     assert context is not None, "not in a Spark task"

@@ -174,11 +174,13 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and pack one part."""
         from anabranch.kernels.columns.grouped import load_beside
-        from anabranch.runtime.spark.batch_id import current_batch, current_query
+        from anabranch.runtime.spark.batch_id import current_batch
+        from anabranch.runtime.spark.job_in_force import current_job
         from anabranch.runtime.thresholds import take_thresholds
 
         load_beside()
         take_thresholds()
         batch = current_batch()
-        yield from self._job.send(partition.value, batch, current_query())
+        job = current_job(self._job.job, self._folder)
+        yield from self._job.send(partition.value, batch, job)
         reached("read", batch)

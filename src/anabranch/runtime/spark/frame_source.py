@@ -42,10 +42,11 @@ from anabranch.runtime.sources.spec import (
     archive_note,
     unordered_note,
 )
-from anabranch.runtime.spark.batch_id import current_batch, current_partition, current_query
+from anabranch.runtime.spark.batch_id import current_batch, current_partition
+from anabranch.runtime.spark.job_in_force import current_job
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.thresholds import take_thresholds
-from anabranch.runtime.workers.job import Job, seal, unseal
+from anabranch.runtime.workers.job import Job, seal
 from anabranch.runtime.workers.part_log import PartLog
 from anabranch.runtime.workers.source_task import Arrived, send_source, with_columns, without_order
 
@@ -185,23 +186,27 @@ def describe_frame(frame: DataFrame, declared: Declared) -> tuple[FrameSource, S
     return source, leaf_of(declared, schema, shape, promise.clock)
 
 
-def send_frame(source: FrameSource, job: Job) -> DataFrame:
-    """A streaming DataFrame of parcels."""
+def sent_columns(source: FrameSource, job: Job) -> tuple[str, ...]:
+    """The payload columns of a DataFrame that workers get."""
     is_copied = job.past is not None and source.name in job.past.copied
-    columns = source.schema.names if is_copied else job.columns(source.name)
-    needed = dict.fromkeys([*columns, *source.shape.columns])
+    return tuple(source.schema.names) if is_copied else job.columns(source.name)
+
+
+def send_frame(source: FrameSource, job: Job, home: str = "") -> DataFrame:
+    """A streaming DataFrame of parcels; a job in `home` may take the place of this one."""
+    needed = dict.fromkeys([*sent_columns(source, job), *source.shape.columns])
     return source.frame.select(*map(_quoted, needed)).mapInArrow(
-        _sender(seal(job), source.name, source.shape), PARCELS_DDL
+        _sender(seal(job), home, source.name, source.shape), PARCELS_DDL
     )
 
 
 def _sender(
-    sealed: bytes, name: str, shape: Shape
+    sealed: bytes, home: str, name: str, shape: Shape
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         load_beside()
         take_thresholds()
-        job, part, batch = unseal(sealed, current_query()), current_partition(), current_batch()
+        job, part, batch = current_job(sealed, home), current_partition(), current_batch()
         log = job.part_log(name, part, batch)
         pieces = _pieces(job, name, shape, batches, log)
         yield from send_source(job, name, part, batch, pieces, ends=False, in_order=False, log=log)

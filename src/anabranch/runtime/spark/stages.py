@@ -12,10 +12,11 @@ from pyspark.sql.types import StructType
 
 from anabranch.kernels.columns.grouped import load_beside
 from anabranch.runtime.elements.exchange import PARCELS_DDL
-from anabranch.runtime.spark.batch_id import current_batch, current_partition, current_query
+from anabranch.runtime.spark.batch_id import current_batch, current_partition
+from anabranch.runtime.spark.job_in_force import current_job
 from anabranch.runtime.thresholds import take_thresholds
-from anabranch.runtime.workers.job import Job, seal, unseal
-from anabranch.runtime.workers.stage_task import RESULTS_DDL, run_level
+from anabranch.runtime.workers.job import Job, seal
+from anabranch.runtime.workers.stage_task import run_level
 
 OBSERVED: Final = "anabranch"
 """The name of our figures in Spark's progress."""
@@ -33,22 +34,44 @@ def settle(parcels: pa.Table, job: Job, batch: int) -> pa.Table:
     return pa.Table.from_batches(run_level(job, level, shards, batch, iter(parcels.to_batches())))
 
 
-def chain_stages(parcels: DataFrame, job: Job, rows: StructType | None = None) -> DataFrame:
+def chain_stages(
+    parcels: DataFrame,
+    job: Job,
+    *,
+    first: int = 0,
+    home: str = "",
+    rows: StructType | None = None,
+) -> DataFrame:
     """Put an exchange and a level of stages behind each other, for all levels.
 
+    A job that takes the place of this one has its levels in the same tasks. Where it has fewer of
+    them, the last ones let everything pass; where it has more, those from `first` on are put behind
+    the DataFrame of each batch.
+
     Args:
-        parcels: What all sources send.
+        parcels: What all sources send, or the levels before the first.
         job: The query.
+        first: The number of the first level that is not done yet.
+        home: Where a job is left that takes the place of this one.
         rows: The columns of the result where the last stage yields rows.
     """
-    sealed = seal(job)
     levels = job.levels()
-    for level in levels:
-        result = PARCELS_DDL if level != levels[-1] else rows or RESULTS_DDL
-        width = job.width(level)
+    if first >= len(levels):
+        return parcels
+    sealed = seal(job)
+    for number in range(first, len(levels)):
+        result = PARCELS_DDL if number + 1 < len(levels) else rows or PARCELS_DDL
+        width = job.width(levels[number])
         exchanged = parcels.repartitionById(width, sf.col("shard") % width)
-        parcels = exchanged.mapInArrow(_level(sealed, level), result)
+        parcels = exchanged.mapInArrow(_level(sealed, home, number, width), result)
     return parcels
+
+
+def collected(frame: DataFrame, job: Job, batch: int, done: int) -> pa.Table:
+    """What all shards give in a batch, from a DataFrame in which so many levels are done."""
+    if done == 0 and job.is_delivered_by_senders:
+        return settle(frame.toArrow(), job, batch)
+    return chain_stages(frame, job, first=done).toArrow()
 
 
 def observed(results: DataFrame) -> DataFrame:
@@ -70,12 +93,16 @@ def observed(results: DataFrame) -> DataFrame:
     )
 
 
-def _level(sealed: bytes, level: tuple[int, ...]) -> Worker:
+def _level(sealed: bytes, home: str, number: int, width: int) -> Worker:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         load_beside()
         take_thresholds()
-        job = unseal(sealed, current_query())
-        shards = range(current_partition(), job.most_shards(level), job.width(level))
+        job = current_job(sealed, home)
+        levels = job.levels()
+        if number >= len(levels):
+            return batches
+        level = levels[number]
+        shards = range(current_partition(), job.most_shards(level), width)
         return run_level(job, level, shards, current_batch(), batches)
 
     return run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import pyarrow as pa
 
@@ -17,6 +17,9 @@ from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.busy import BusyMark
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
+
+if TYPE_CHECKING:
+    from anabranch.runtime.workers.job import Job
 
 
 @final
@@ -72,11 +75,10 @@ class FileJob:
             corrections=f"{self.revisions}/{HANDED_IN_FOLDER}",
         )
 
-    def send(self, part: SourcePart, batch: int, query: str) -> Iterator[pa.RecordBatch]:
-        """Read one part and pack it for the shards."""
+    def send(self, part: SourcePart, batch: int, job: Job) -> Iterator[pa.RecordBatch]:
+        """Read one part and pack it for the shards of a job, which is that of the batch."""
         # Planning does not need the kernels, which take long to import.
         from anabranch.runtime.workers.copy_task import send_copies
-        from anabranch.runtime.workers.job import unseal
         from anabranch.runtime.workers.source_task import (
             read_handed_in,
             read_pieces,
@@ -85,9 +87,11 @@ class FileJob:
             send_time,
         )
 
-        job = unseal(self.job, query)
         if part.commands:
             return send_commands(job, part.number, part.commands)
+        if part.source not in job.plan.sources:
+            # A plan that read it was exchanged while the query ran.
+            return iter(())
         if part.passed is not None:
             return send_time(job, part.source, part.number, part.passed)
         if part.handed_in:

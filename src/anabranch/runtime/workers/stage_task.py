@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -41,9 +40,6 @@ from anabranch.runtime.workers.observing import Observer, edges_of, keys_in, sam
 from anabranch.runtime.workers.own_settings import own_settings
 from anabranch.runtime.workers.stage_progress import commands_in, source_progress, stage_progress
 
-RESULTS: Final = pa.schema([("shard", pa.int32()), ("head", pa.string()), ("blob", pa.binary())])
-RESULTS_DDL: Final = "shard int, head string, blob binary"
-
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -57,7 +53,6 @@ def run_level(
     """
     began = time.perf_counter()
     mine: list[Parcel] = []
-    is_last = tuple(level) == job.levels()[-1]
     for rows in arriving:
         targets = np.isin(rows.column("target").to_numpy(), level)
         if targets.all():
@@ -69,7 +64,7 @@ def run_level(
                 mine += unpack(one)
             else:
                 # To a later stage, or out.
-                yield one.select(RESULTS.names) if is_last else one
+                yield one
     for stage_index, shard in product(level, shards):
         stage = job.plan.stages[stage_index]
         if shard >= job.shards_of(stage):
@@ -83,8 +78,7 @@ def run_level(
                 position = ElementPosition.of_shard(batch, shard, job.shards_of(stage))
                 yield from _as_elements(position, own, head)
                 continue
-            rows = pack(_deliver(job, number, shard, batch, own, head, parcels))
-            yield from (each.select(RESULTS.names) for each in rows) if is_last else rows
+            yield from pack(_deliver(job, number, shard, batch, own, head, parcels))
         began = time.perf_counter()
 
 
