@@ -56,6 +56,7 @@ class Driver:
         commands = []
         moves: list[Move] = []
         copies: list[int] = []
+        promised: dict[str, int] = {}
         for action in actions:
             name = action[1]
             self.numbers.setdefault(name, len(self.numbers))
@@ -63,7 +64,8 @@ class Driver:
             if action[0] == "element":
                 if isinstance(action[2], KitStable):
                     self.stables[name] = max(self.stables[name], action[2].time)
-                else:
+                    promised[name] = self.stables[name]
+                elif not is_late(action[2], promised.get(name, int(BEGINNING))):
                     moves.append(action[2])
                     copies.append(self.numbers[name])
             elif action[0] == "attach":
@@ -91,6 +93,11 @@ class Driver:
             self.stable = stable
             said.append(KitStable(stable))
         return said
+
+
+def is_late(move: Move, promised: int) -> bool:
+    """Whether a reader leaves out what a copy says against its own promise."""
+    return move.start < promised and min(move.end, move.new_end) < promised
 
 
 @cache

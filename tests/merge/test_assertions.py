@@ -49,9 +49,9 @@ WRONG: list[tuple[list[Case], list[Element], str, str]] = [
     ),
     (
         ["r3"],
-        [A, adjust("a", start=5, end=9, new_end=7), A],
+        [A, adjust("a", start=5, end=9, new_end=7), insert("a", start=5, end=6)],
         "has two elements of one payload and start",
-        "('a') [5, 9)",
+        "('a') [5, 6)",
     ),
     (
         ["r3"],
@@ -79,6 +79,35 @@ def test_a_wrong_assertion_is_refused_in_three_parts(
         assert str(caught.value) == (
             f"input 'left' {what}\n  element {element}, merged as {case}\n  hint: {HINT}"
         )
+
+
+LONG: list[Element] = [insert("a", start=start, end=500) for start in range(5, 200)]
+BACK = insert("b", start=4, end=6)
+
+
+@pytest.mark.parametrize("case", ORDERED)
+def test_who_goes_far_back_and_does_not_come_again_is_refused(case: Case) -> None:
+    cases: list[tuple[list[Element], str]] = [
+        ([insert("c", start=300, end=301)], f"element ('c') [300, 301), merged as {case}"),
+        ([stable(300)], f"an element that starts at 4, merged as {case}"),
+        ([*LONG[-3:-1], insert("c", start=300, end=301)], "element ("),
+    ]
+    for wrong, where in cases:
+        driver = asserted(case)
+        driver.step(says("left", LONG))
+        # It might be a repetition of something that is no longer remembered.
+        assert driver.step(says("left", [BACK])) == []
+        with pytest.raises(StreamError, match="goes back in time, after 199") as caught:
+            driver.step(says("left", wrong))
+        assert str(caught.value.where).startswith(where)
+
+
+@pytest.mark.parametrize("case", ORDERED)
+def test_who_goes_far_back_in_one_batch_is_named_with_what_went_back(case: Case) -> None:
+    driver = asserted(case)
+    with pytest.raises(StreamError, match="goes back in time, after 199") as caught:
+        driver.step(says("left", [*LONG, BACK, insert("c", start=300, end=301)]))
+    assert caught.value.where == f"element ('b') [4, 6), merged as {case}"
 
 
 @pytest.mark.parametrize("case", ["r2", "r3"])

@@ -379,3 +379,22 @@ def test_a_copy_that_was_begun_anew_from_another_one_is_read_from_its_beginning(
     again.commit(7, 20, [])
     assert copies.step() == {}
     assert copies.promised == {"a": 20}
+
+
+def test_a_copy_that_goes_on_from_an_older_checkpoint_is_read_from_its_beginning(
+    copies: Copies,
+) -> None:
+    for number in range(3):
+        append_log(copies.places / "a", [point(3 * number + 1), Stable(3 * number + 3)])
+    append_log(copies.places / "b", [point(1), Stable(3)])
+    assert copies.step() == {0: [1, 4, 7], 1: [1]}
+    log = LogFolder(str(copies.places / "a"))
+    # The batch that comes again is the last one: nothing has changed.
+    log.rewind(3)
+    assert copies.step() is None
+    log.rewind(1)
+    log.rewind(1)
+    append_log(copies.places / "a", [point(4), point(7), point(10), Stable(12)])
+    assert copies.step() == {0: [1, 4, 7, 10]}
+    assert copies.seen[-1].commands == (Command(verb="attach", source="a"),)
+    assert copies.promised == {"a": 12, "b": 3}

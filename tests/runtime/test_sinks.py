@@ -209,3 +209,22 @@ def test_a_shard_with_other_columns_than_the_output_is_refused() -> None:
     with pytest.raises(EngineError, match="do not have the columns that it declares") as refused:
         rows_of_shards([good, wrong], SCHEMA)
     assert refused.value.where == where
+
+
+def test_a_log_that_is_ahead_of_its_checkpoint_is_cut_back(tmp_path: Path) -> None:
+    log = LogFolder(str(tmp_path / "log"))
+    sink = LogSink(str(tmp_path / "log"))
+    sink.open(begin())
+    for batch in range(4):
+        sink.commit(batch, Time(batch), [])
+    made = [log.record()]
+    sink.open(begin(fresh=False))
+    sink.commit(3, Time(3), [])
+    made.append(log.record())
+    # The checkpoint of an earlier day: readers learn that what they have read is no more.
+    sink.open(begin(fresh=False))
+    for batch in (1, 2):
+        sink.commit(batch, Time(batch + 5), [])
+    made.append(log.record())
+    assert [(entry.batch, entry.stable) for entry in log.entries()] == [(0, 0), (1, 6), (2, 7)]
+    assert made[0] == made[1] != made[2]

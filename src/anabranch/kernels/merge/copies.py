@@ -37,8 +37,11 @@ class InputState:
         known: Events that ended before were forgotten when it came: what it says of them cannot
             be compared.
         life: How often it was attached again: what it said in earlier lives does not count.
-        last: The start of its last insert; only inputs in order have one.
-        ties: How many inserts it had at that start.
+        last: The largest start of its inserts; only inputs in order have one.
+        ties: How many inserts it had at that start, since it last went back.
+        mark: A hash of the first of them.
+        back: The start to which it has gone back, as after a restart, until it comes again to
+            `last`; FOREVER: it has not.
         rows: How many elements it has sent.
         ignored: How many of them came when they did not matter any more.
         diverged: How often it contradicted what is settled.
@@ -53,6 +56,8 @@ class InputState:
     life: int = 0
     last: int = BEGINNING
     ties: int = 0
+    mark: int = 0
+    back: int = FOREVER
     rows: int = 0
     ignored: int = 0
     diverged: int = 0
@@ -66,6 +71,10 @@ class InputState:
     def is_heard(self) -> bool:
         """Whether what it says counts."""
         return self.status in ("joining", "joined")
+
+    def advanced(self, last: int, ties: int, mark: int, back: int) -> InputState:
+        """The same, further in its order."""
+        return replace(self, last=last, ties=ties, mark=mark, back=back)
 
     def report(self, output: Time) -> dict[str, Any]:
         """For people. The lag behind the output is None as long as nothing was promised."""
@@ -110,7 +119,8 @@ class Copies:
             return Copies()
         found = runs[0].rows.to_pylist()
         names = [each.name for each in fields(InputState)]
-        copies = tuple(InputState(**{name: row[name] for name in names}) for row in found)
+        # Checkpoints of earlier versions lack some.
+        copies = tuple(InputState(**{n: row[n] for n in names if n in row}) for row in found)
         first = found[0]
         reach = first.get("reach", int(BEGINNING))
         return Copies(copies, first["leader"], first["forgotten"], reach)
@@ -145,7 +155,11 @@ class Copies:
 
     def changed(self, number: int, **changes: Any) -> Copies:
         """The same, one of them changed."""
-        each = [replace(c, **changes) if c.number == number else c for c in self.each]
+        return self.replaced(replace(self.numbered(number), **changes))
+
+    def replaced(self, copy: InputState) -> Copies:
+        """The same, with another state of one of them."""
+        each = [copy if each.number == copy.number else each for each in self.each]
         return replace(self, each=tuple(each))
 
     def advanced(self, names: Sequence[str], progress: Progress, stable: Time) -> Copies:
@@ -248,5 +262,7 @@ def _obeyed(copy: InputState, command: Command, forgotten: int) -> InputState:
                 stable=int(BEGINNING),
                 last=int(BEGINNING),
                 ties=0,
+                mark=0,
+                back=int(FOREVER),
             )
     return copy

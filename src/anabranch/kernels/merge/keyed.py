@@ -36,10 +36,11 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.merge import MergePolicy
-from anabranch.kernels.columns.grouped import Ints, Mask, is_first
+from anabranch.kernels.columns.grouped import Ints, Mask
 from anabranch.kernels.contract.column_names import TIME
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.merge.contradictions import Contradiction, describe
+from anabranch.kernels.merge.inserted import adjusts_what_is_over, inserted_twice
 from anabranch.kernels.merge.nodes import (
     Elements,
     Numbered,
@@ -121,8 +122,9 @@ class MergeResult:
 
     `ignored` are the rows that came too late to matter. `by` are the indexes of the inputs that
     contradict what is settled, once for each event; `found` describes a few of these. `twice`
-    is a row that inserts what its input has already, with another end. `reach` is the least start
-    of the output's events that end at its stable point or later; None: it has not moved.
+    is a row that inserts what its input has already, with an end that it never inserted it with.
+    `reach` is the least start of the output's events that end at its stable point or later; None:
+    it has not moved.
     """
 
     runs: Runs
@@ -164,15 +166,17 @@ def step_keyed(
     That no input has an event of a payload and start twice is looked at where it is `asserted`.
     """
     parts = select(runs.get(NODES, ()), elements.ids, lead.before)
-    nodes, stored, out, ends = _resolve(parts, elements, lead)
+    nodes, stored, out, ends, inserted = _resolve(parts, elements, lead)
     of_state = sum(part.num_rows for part in parts)
     node = nodes.node[of_state:]
     # What nobody knows and would begin before the stable point was there once and is over.
     over = (nodes.start < lead.since) & (out < lead.since)
     changed = np.zeros(ends.shape, np.bool_)
-    twice = _inserted_twice(node, elements, ends) if asserted else None
-    ends[node, elements.column] = elements.new_end
-    changed[node, elements.column] = True
+    twice = inserted_twice(node, elements, ends, inserted) if asserted else None
+    heard = np.flatnonzero(~adjusts_what_is_over(node, elements, ends))
+    at = (node[heard], elements.column[heard])
+    ends[at] = elements.new_end[heard]
+    changed[at] = True
     state = NodeEnds(nodes.start, out, ends, changed)
     target = settle_ends(state, choose_ends(state, lead, policy), lead)
     target[over] = out[over]
@@ -183,6 +187,8 @@ def step_keyed(
     values = {OUT: target[rows]}
     for index, key in enumerate(lead.keys):
         values[f"v{key}"] = ends[rows, index]
+        if asserted:
+            values[f"i{key}"] = inserted[rows, index] ^ nodes.start[rows]
     most = np.maximum(target, ends.max(axis=1, initial=BEGINNING))
     after = dict(runs)
     version = version_rows(nodes, rows, values, np.maximum(target, nodes.start)[rows])
@@ -244,25 +250,13 @@ def reach_of(start: Ints, end: Ints, lead: Lead) -> int | None:
     return min(int(lead.until), int(start[reaches].min(initial=FOREVER)))
 
 
-def _inserted_twice(node: Ints, elements: Elements, ends: Ints) -> int | None:
-    """The first insert of what its input has already with another end, if there is one.
-
-    The same insert again does no harm.
-    """
-    order = np.lexsort((elements.column, node))
-    same = ~is_first(node[order], elements.column[order])
-    # What the input had before: from the row before of the same event, or from earlier batches.
-    had = ends[node, elements.column]
-    had[order[same]] = elements.new_end[order[np.flatnonzero(same) - 1]]
-    inserts = elements.end == elements.start
-    twice = inserts & (had > elements.start) & (had != elements.new_end)
-    return int(twice.argmax()) if twice.any() else None
-
-
 def _resolve(
     parts: Sequence[pa.RecordBatch], elements: Elements, lead: Lead
-) -> tuple[Numbered, Mask, Ints, Ints]:
-    """The nodes of stored versions and of elements; whether each was stored, and its ends."""
+) -> tuple[Numbered, Mask, Ints, Ints, Ints]:
+    """The nodes of stored versions and of elements; whether each was stored, its ends and filters.
+
+    Filters (`inserted_twice`) are stored so that no filter and no such event look alike.
+    """
     nodes = number_all(parts, elements.ids, elements.check, elements.start)
     count = sum(part.num_rows for part in parts)
     latest = np.full(len(nodes), -1, np.int64)
@@ -278,9 +272,11 @@ def _resolve(
         return found
 
     ends = np.empty((len(nodes), len(lead.keys)), np.int64)
+    inserted = np.empty_like(ends)
     for index, key in enumerate(lead.keys):
         ends[:, index] = held(f"v{key}")
-    return nodes, stored, held(OUT), ends
+        inserted[:, index] = held(f"i{key}") ^ nodes.start
+    return nodes, stored, held(OUT), ends, inserted
 
 
 def choose_ends(state: NodeEnds, lead: Lead, policy: MergePolicy) -> Ints:

@@ -27,14 +27,8 @@ from anabranch.kernels.merge.copies import Copies, InputState
 from anabranch.kernels.merge.keyed import Lead, MergeResult, Runs, step_keyed
 from anabranch.kernels.merge.multiset import step_multiset
 from anabranch.kernels.merge.nodes import Elements, Payloads
-from anabranch.kernels.merge.ordered import (
-    LAST_ELEMENTS,
-    TWICE,
-    broken,
-    in_order,
-    refuse_twice,
-    step_ordered,
-)
+from anabranch.kernels.merge.order import broken, in_order
+from anabranch.kernels.merge.ordered import LAST_ELEMENTS, TWICE, refuse_twice, step_ordered
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
 from anabranch.model.identity import Identity
@@ -227,7 +221,9 @@ class MergeKernel(Stateful):
                 copy = copies.heard[elements.column[outcome.twice]]
                 raise broken(copy, elements, outcome.twice, case, TWICE)
         else:
-            copies, ordinal = in_order(elements, copies, case, proven=not self.node.is_asserted)
+            # Once the output is complete, nothing is remembered.
+            proven = not self.node.is_asserted or since == FOREVER
+            runs, copies, ordinal = in_order(runs, elements, copies, case, proven=proven)
             if case == "r2" and self.node.is_asserted:
                 runs = {**runs, LAST_ELEMENTS: refuse_twice(runs, elements, copies)}
             outcome = step_ordered(runs, elements, case, since, until, ordinal)
@@ -285,7 +281,8 @@ class MergeKernel(Stateful):
             rows, held = self._those_who_wait(runs, rows, copies, heard)
         ids, check, number = rows.column(ID), rows.column(CHECK), rows.column(COPY)
         start, end, new_end = (rows.column(name) for name in TIMES)
-        elements = Elements(ids, check, start, end, new_end, column[number], rows.payload)
+        whose, bound = column[number], promised[number]
+        elements = Elements(ids, check, start, end, new_end, whose, bound, rows.payload)
         return replace(copies, each=each), elements, held
 
     def _those_who_wait(

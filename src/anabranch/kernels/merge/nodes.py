@@ -86,7 +86,10 @@ def _take(part: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Elements:
-    """Moves of ends in the order of each input; `column` is the index of the input."""
+    """Moves of ends in the order of each input.
+
+    `column` is the index of the input, `promised` what it had promised before the batch.
+    """
 
     ids: Ids
     check: Ids
@@ -94,6 +97,7 @@ class Elements:
     end: Ints
     new_end: Ints
     column: Ints
+    promised: Ints
     payload: Payloads
 
     def __len__(self) -> int:

@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.merge import Case
-from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import (
     Ids,
     Ints,
@@ -35,12 +34,12 @@ from anabranch.kernels.columns.grouped import (
 )
 from anabranch.kernels.contract.column_names import CHECK, END, ID, KEY, TIME
 from anabranch.kernels.contract.kernel import SortedRun
-from anabranch.kernels.merge.copies import Copies, InputState
+from anabranch.kernels.merge.copies import Copies
 from anabranch.kernels.merge.keyed import MergeResult, Runs
 from anabranch.kernels.merge.nodes import Elements
+from anabranch.kernels.merge.order import broken
 from anabranch.model.batch import EventBatch
-from anabranch.model.payload import payloads, show_payload
-from anabranch.model.time import BEGINNING, FOREVER, Time, format_time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 
 SEEN: Final = "seen"
 LAST_ELEMENTS: Final = "said"
@@ -157,55 +156,6 @@ def _remember(
     return {**runs, SEEN: (SortedRun(rows),)}
 
 
-def in_order(
-    elements: Elements, copies: Copies, case: Case, *, proven: bool
-) -> tuple[Copies, Ints]:
-    """Check that every input is as the case says; as r1, give each element's number among ties.
-
-    Where the plan has `proven` it, what an input sends in a batch may be in any order, because it
-    comes from several shards: it is sorted, and nothing is checked.
-
-    Raises:
-        StreamError: An input adjusts, goes back in time, or has two elements of one start where
-            that may not be.
-    """
-    ordinal = np.zeros(len(elements), np.int64)
-    for index, copy in enumerate(copies.heard):
-        rows = np.flatnonzero(elements.column == index)
-        if not len(rows):
-            continue
-        # Mostly an input's rows are next to each other, and in order.
-        adjacent = rows[-1] - rows[0] + 1 == len(rows)
-        chosen = slice(int(rows[0]), int(rows[-1]) + 1) if adjacent else rows
-        starts = elements.start[chosen]
-        moved = (elements.end[chosen] != starts) | (elements.new_end[chosen] <= starts)
-        if moved.any():
-            row = int(rows[moved.argmax()])
-            raise broken(copy, elements, row, case, "adjusts, but is declared insert-only")
-        if proven and (starts[1:] < starts[:-1]).any():
-            rows = chosen = rows[np.argsort(starts, kind="stable")]
-            starts = elements.start[rows]
-        start = np.concatenate([[np.int64(copy.last)], starts])
-        back = np.flatnonzero(start[1:] < start[:-1])
-        if len(back) and not proven:
-            row = int(rows[back[0]])
-            before = format_time(int(start[back[0]]))
-            raise broken(copy, elements, row, case, f"goes back in time, after {before}")
-        same = np.flatnonzero((start[1:] == start[:-1]) & (start[1:] > BEGINNING))
-        if case == "r0" and len(same) and not proven:
-            raise broken(copy, elements, int(rows[same[0]]), case, "has two elements of one start")
-        ties = 0
-        if case == "r1":
-            group = group_starts(is_first(start))
-            number = np.arange(len(start)) - group
-            # The row before the first one stands for those seen in earlier batches.
-            number[: int(np.searchsorted(group, 0, side="right"))] += max(copy.ties - 1, 0)
-            ordinal[chosen] = number[1:]
-            ties = int(number[-1]) + 1
-        copies = copies.changed(copy.number, last=int(start[-1]), ties=ties)
-    return copies, ordinal
-
-
 def refuse_twice(runs: Runs, elements: Elements, copies: Copies) -> tuple[SortedRun, ...]:
     """Check that no input has a payload twice at a start; give what each said at its last one.
 
@@ -248,14 +198,3 @@ def refuse_twice(runs: Runs, elements: Elements, copies: Copies) -> tuple[Sorted
         return ()
     arrays = [pa.array(column[kept]) for column in (ids, check, start, end, key)]
     return (SortedRun(pa.RecordBatch.from_arrays(arrays, names=list(names))),)
-
-
-def broken(copy: InputState, elements: Elements, row: int, case: Case, what: str) -> StreamError:
-    """An input is not what the user says it is."""
-    (payload,) = payloads(elements.payload.take(np.array([row])), 1)
-    times = f"[{format_time(int(elements.start[row]))}, {format_time(int(elements.new_end[row]))})"
-    return StreamError(
-        f"input '{copy.name}' {what}",
-        where=f"element {show_payload(payload)} {times}, merged as {case}",
-        hint="merge as a weaker case (r3, or r4 for multisets); rejoin an input that was restarted",
-    )

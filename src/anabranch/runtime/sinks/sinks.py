@@ -176,11 +176,13 @@ class LogSink(Sink):
         self._clock = INTEGERS
         self._revised: dict[int, int] | None = None
         self._removed = 0
+        self._resumes = False
 
     def open(self, begin: Begin) -> None:
         """Create the log, or take it up."""
         element_schema(begin.schema)
         self._clock, self._revised = begin.clock, None
+        self._resumes = not begin.fresh
         if not begin.fresh and not self.log.exists():
             raise PlanError(
                 "the query wrote to another log before",
@@ -203,6 +205,11 @@ class LogSink(Sink):
         revisions: Sequence[Revision] = (),
     ) -> None:
         """Write a file for each new revision, then list all files."""
+        if self._resumes:
+            # A batch that was interrupted comes again as it was. Whatever is behind it was
+            # written after the checkpoint: that is older than the log, as from a backup.
+            self.log.rewind(batch + 1)
+            self._resumes = False
         files = [file for result in results for file in result.head.files]
         # A batch that comes again lists its revisions again; one of another batch is no news.
         new = [each for each in revisions if self._batch_of(each.number, batch) == batch]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -137,6 +138,20 @@ class LogFolder:
         both = about.properties.meet(properties or NOTHING_KNOWN)
         if both != about.properties:
             self._log.write_json(ABOUT, plain(replace(about, properties=both)), seal=False)
+
+    def rewind(self, batch: int) -> None:
+        """Remove entries from a batch on, and tell readers that the log goes on differently.
+
+        A query that begins again from an older checkpoint writes them anew, cut differently.
+        """
+        about = self.record()
+        later = [number for number in self._batches() if number >= batch]
+        if about is None or not later:
+            return
+        # Readers are told first: whoever has read what is removed begins again.
+        self._log.write_json(ABOUT, plain(replace(about, made=uuid.uuid4().hex)), seal=False)
+        for number in reversed(later):
+            self._log.remove(f"{number}.json")
 
     def exists(self) -> bool:
         """Whether the folder is a log already."""
