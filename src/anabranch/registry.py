@@ -64,7 +64,7 @@ class Registry:
         self.connectors: dict[str, Connect] = {}
         self._taken: set[str] = set()
         library = default_library if modules is None else lambda: modules
-        self.modules = OperatorCatalog(library, self._scalars)
+        self.modules: OperatorCatalog = OperatorCatalog(library, self._scalars)
 
     @property
     def catalog(self) -> Catalog:

@@ -89,7 +89,7 @@ class Commands(TyperGroup):
         return result
 
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="anabranch",
     cls=Commands,
     no_args_is_help=True,
@@ -147,7 +147,7 @@ app.callback(help=help_of(anabranch))(anabranch)
 _WORK: Final = (demo, new, run, explain, shell, ps, top, stop, state, archive, control)
 _REVISIONS: Final = (revise, revisions)
 _CHANGES: Final = (migrate, migrations)
-for command in (
+for _command in (
     *_WORK,
     *_REVISIONS,
     *_CHANGES,
@@ -159,7 +159,7 @@ for command in (
     show,
     diff,
 ):
-    app.command(help=help_of(command), cls=CheckedCommand)(command)
+    app.command(help=help_of(_command), cls=CheckedCommand)(_command)
 app.command(help=f"{help_of(bench)}\n\n\b\n{listed()}")(bench)
 app.add_typer(generate)
 

@@ -31,7 +31,7 @@ class Form(str, Enum):
     elements = "elements"
 
 
-generate = typer.Typer(
+generate: typer.Typer = typer.Typer(
     name="generate",
     help="Generate a workload; the same options produce the same bytes.",
     no_args_is_help=True,
@@ -189,8 +189,8 @@ def events(
     typer.echo(f"wrote {count:,} events to {to}", err=True)
 
 
-for command in (events, lmerge):
-    generate.command(help=help_of(command), cls=CheckedCommand)(command)
+for _command in (events, lmerge):
+    generate.command(help=help_of(_command), cls=CheckedCommand)(_command)
 
 
 def _form_of(to: str) -> Form:

@@ -84,7 +84,7 @@ class Counted:
 
     def __init__(self, expected: int) -> None:
         """Nothing so far, of so much."""
-        self.total = 0
+        self.total: int = 0
         self._expected = expected
 
     def __call__(self, parts: Iterator[Piece], size: Callable[[Piece], int]) -> Iterator[Piece]:

@@ -31,7 +31,7 @@ class ProgressLine:
         self._next = self._began + patience
         self._shown = False
         self._bar: Any = None
-        self.is_wanted = _in_notebook() or self._stream.isatty()
+        self.is_wanted: bool = _in_notebook() or self._stream.isatty()
 
     def __enter__(self) -> ProgressLine:
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 import pyarrow as pa
 
@@ -130,7 +130,7 @@ class ResultTable:
         theirs = other.to_arrow() if isinstance(other, ResultTable) else other
         return bool(isinstance(theirs, pa.Table) and self._table.equals(theirs))
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (self._table, self._what, self._caption)

@@ -83,7 +83,7 @@ class ReplayedPlan:
         }
         self._since = since
         self._out = EventBatch.empty(plan.schema)
-        self.rows = 0
+        self.rows: int = 0
 
     def read(self, to: Positions) -> None:
         """Read on, up to these positions."""

@@ -76,7 +76,7 @@ class CostModel:
         statistics: Statistics | PlanStatistics | None = None,
         interner: Interner | None = None,
     ) -> None:
-        self.statistics = PlanStatistics.of(statistics)
+        self.statistics: PlanStatistics = PlanStatistics.of(statistics)
         self._interner = interner or Interner()
         self._estimates: dict[int, Estimate] = {}
         self._costs: dict[int, Cost] = {}

@@ -49,7 +49,7 @@ class Aggregate(_Base, Generic[R]):
     'spread(prices DOUBLE) -> DOUBLE'
     """
 
-    operator_kind = "uda"
+    operator_kind: ClassVar[Kind] = "uda"
 
     @abstractmethod
     def compute(self, *events: Any, **more: Any) -> R | None:
@@ -59,7 +59,7 @@ class Aggregate(_Base, Generic[R]):
 class Operator(_Base, Generic[R]):
     """An operator: `compute` makes any number of rows, or events, out of those of a window."""
 
-    operator_kind = "udo"
+    operator_kind: ClassVar[Kind] = "udo"
 
     @abstractmethod
     def compute(self, *events: Any, **more: Any) -> Iterable[R]:
@@ -74,7 +74,7 @@ class IncrementalAggregate(_Base, Generic[S, R]):
     state that an earlier version left, as this one has it.
     """
 
-    operator_kind = "uda"
+    operator_kind: ClassVar[Kind] = "uda"
 
     @abstractmethod
     def initial(self) -> S:
@@ -92,7 +92,7 @@ class IncrementalAggregate(_Base, Generic[S, R]):
 class IncrementalOperator(_Base, Generic[S, R]):
     """An operator with a state per window; `remove` and `migrate` are optional."""
 
-    operator_kind = "udo"
+    operator_kind: ClassVar[Kind] = "udo"
 
     @abstractmethod
     def initial(self) -> S:

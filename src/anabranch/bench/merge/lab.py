@@ -86,8 +86,8 @@ class Plain:
     ) -> None:
         """Nothing merged yet."""
         node = Merge(inputs=_sources(case, inputs, schema), case=case, policy=policy)
-        self.kernel = MergeKernel(node)
-        self.trace = Trace()
+        self.kernel: MergeKernel = MergeKernel(node)
+        self.trace: Trace = Trace()
 
     def step(self, batches: Sequence[EventBatch], stables: Sequence[int]) -> EventBatch:
         """Prepare all, advance once."""
@@ -107,8 +107,8 @@ class Naive:
 
     def __init__(self, inputs: int) -> None:
         """Nothing merged yet."""
-        self.each = [Plain("r3", 1) for _ in range(inputs)]
-        self.output = Plain("r3", inputs)
+        self.each: list[Plain] = [Plain("r3", 1) for _ in range(inputs)]
+        self.output: Plain = Plain("r3", inputs)
 
     def step(self, batches: Sequence[EventBatch], stables: Sequence[int]) -> EventBatch:
         """Every input looks its elements up by itself, and then so does the output."""
@@ -130,9 +130,11 @@ class Cleansed:
     def __init__(self, inputs: int) -> None:
         """Nothing merged yet."""
         sources = _sources("r3", inputs, PAYLOAD)
-        self.kernels = [CleanseKernel(Cleanse(input=source, cut=False)) for source in sources]
-        self.traces = [Trace() for _ in range(inputs)]
-        self.output = Plain("r1", inputs)
+        self.kernels: list[CleanseKernel] = [
+            CleanseKernel(Cleanse(input=source, cut=False)) for source in sources
+        ]
+        self.traces: list[Trace] = [Trace() for _ in range(inputs)]
+        self.output: Plain = Plain("r1", inputs)
 
     def step(self, batches: Sequence[EventBatch], stables: Sequence[int]) -> EventBatch:
         """Hold back, let go in order, merge that."""

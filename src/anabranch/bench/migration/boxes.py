@@ -23,7 +23,7 @@ class BoxOperator(ABC):
     def __init__(self, *inputs: BoxOperator) -> None:
         self.inputs = inputs
         self.emit: Emit = _nowhere
-        self.horizon = -NEVER
+        self.horizon: float = -NEVER
         for side, each in enumerate(inputs):
             each.emit = self._taker(side)
 
@@ -95,7 +95,7 @@ class NestedLoopsJoin(BoxOperator):
     ) -> None:
         super().__init__(left, right)
         self._combine = combine
-        self.areas = (SweepArea(rounds), SweepArea(rounds))
+        self.areas: tuple[SweepArea, SweepArea] = (SweepArea(rounds), SweepArea(rounds))
         self._window: float | None = None
 
     def keep_for(self, window: float) -> None:
@@ -118,7 +118,7 @@ class NestedLoopsJoin(BoxOperator):
 
     def settle(self) -> None:
         """What ends before anything that may still come on the other side has no partner left."""
-        self.horizon = min(each.horizon for each in self.inputs)
+        self.horizon: float = min(each.horizon for each in self.inputs)
         for area, other in zip(self.areas, reversed(self.inputs)):
             area.purge(other.horizon)
 
@@ -163,7 +163,7 @@ class SpanDistinct(BoxOperator):
 
     def settle(self) -> None:
         """A span that has ended covers nothing that may still come."""
-        self.horizon = self.inputs[0].horizon
+        self.horizon: float = self.inputs[0].horizon
         gone = [key for key, piece in self._covered.items() if piece.end <= self.horizon]
         for key in gone:
             del self._covered[key]
@@ -201,7 +201,7 @@ class SnapshotOperator(BoxOperator):
         self._done = max([self._done, *cuts])
         self._pieces = [each for each in self._pieces if each[1].end > self._done]
         waiting = [max(piece.start, self._done) for _, piece in self._pieces]
-        self.horizon = min([settled, *waiting])
+        self.horizon: float = min([settled, *waiting])
 
     def _emit_between(self, start: float, end: float) -> None:
         there = [(side, piece) for side, piece in self._pieces if piece.start < end <= piece.end]

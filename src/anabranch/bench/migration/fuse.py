@@ -33,7 +33,7 @@ class Fuse:
         self._met: dict[float, int] = defaultdict(int)
         self._queue: list[tuple[float, int, Stretch]] = []
         self._numbers = count()
-        self.most = 0
+        self.most: int = 0
 
     def from_old(self, piece: Stretch) -> None:
         """A result of the old box."""

@@ -19,7 +19,7 @@ class SweepArea:
     """
 
     def __init__(self, rounds: int = 0) -> None:
-        self.evaluations = 0
+        self.evaluations: int = 0
         self._rounds = rounds
         self._count = 0
         # All arrays have one length, of which the first `_count` entries are in use.

@@ -138,7 +138,7 @@ class ParallelTrack(PlanChange):
         assert self.began is not None
         if now < self.began + self._window or self._old.holds_old():
             return
-        self.most_buffered = len(self._buffer)
+        self.most_buffered: int = len(self._buffer)
         for piece in self._buffer:
             self._emit(piece)
         self._buffer.clear()
@@ -192,7 +192,7 @@ class GenMig(_SplitChange):
     """Elements are forked at the split time, results fused there."""
 
     def _begin(self) -> None:
-        self.split = self._latest()
+        self.split: float = self._latest()
         self._fuse = Fuse(self.split, self._emit)
         self._old.emit = self._fuse.from_old
         self._new.emit = self._fuse.from_new
@@ -202,7 +202,7 @@ class GenMig(_SplitChange):
 
     def _close(self) -> None:
         self._fuse.flush()
-        self.most_buffered = self._fuse.most
+        self.most_buffered: int = self._fuse.most
 
     def _buffered(self) -> Iterator[Stretch]:
         return self._fuse.held() if self.running else iter(())
@@ -216,7 +216,7 @@ class ReferencePoint(_SplitChange):
     """
 
     def _begin(self) -> None:
-        self.split = self._latest()
+        self.split: float = self._latest()
         self._new.emit = self._of_new
 
     def _of_new(self, piece: Stretch) -> None:
@@ -234,7 +234,7 @@ class ClipBoth(_SplitChange):
     """
 
     def _begin(self) -> None:
-        self.split = self._latest_end
+        self.split: float = self._latest_end
         self._old.emit = self._of_old
         self._new.emit = self._emit
 

@@ -45,9 +45,11 @@ class Answer:
         """Nothing yet."""
         self.schema = schema
         self.clock = clock
-        self.changed = threading.Condition()
-        self.batches = 0
-        self.stable = self.latest = self.forgotten = BEGINNING
+        self.changed: threading.Condition = threading.Condition()
+        self.batches: int = 0
+        self.stable: Time = BEGINNING
+        self.latest: Time = BEGINNING
+        self.forgotten: Time = BEGINNING
         self._most = most
         self._parts: list[EventBatch] = []
         self._revised = EventBatch.empty(schema)

@@ -28,7 +28,7 @@ class LiveQuery:
     def __init__(self, query: Stream, to: str | None, *, allow_unbounded: bool) -> None:
         """Start a query; without a target for its results only the answer keeps them."""
         clock = clock_of(query.node)
-        self.answer = Answer(query.schema, clock=clock)
+        self.answer: Answer = Answer(query.schema, clock=clock)
         # Read from the log of another query, it would end with that one.
         self.run: Run = query.start(
             to,

@@ -36,8 +36,13 @@ class Totals:
         """Nothing yet."""
         self.batch: int | None = None
         self.batch_at: str | None = None
-        self.rows_in = self.rows_out = self.late = self.revised = self.failed_windows = 0
-        self.state_rows = self.state_bytes = 0
+        self.rows_in: int = 0
+        self.rows_out: int = 0
+        self.late: int = 0
+        self.revised: int = 0
+        self.failed_windows: int = 0
+        self.state_rows: int = 0
+        self.state_bytes: int = 0
         self.lag: int | None = None
         self.seconds: float | None = None
 

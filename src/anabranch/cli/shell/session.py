@@ -48,9 +48,11 @@ class ShellSession:
 
     def __init__(self, *, on_spark: bool, interactive: bool, allow_unbounded: bool) -> None:
         """Nothing is loaded yet."""
-        self.left = self.failed = self.timing = False
+        self.left: bool = False
+        self.failed: bool = False
+        self.timing: bool = False
         self.to: str | None = None
-        self.names = Names()
+        self.names: Names = Names()
         self._on_spark = on_spark
         self._interactive = interactive
         self._allow_unbounded = allow_unbounded

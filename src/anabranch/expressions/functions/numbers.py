@@ -140,7 +140,9 @@ def _bits(sign: str) -> Build:
     return build
 
 
-bit_and, bit_or, bit_xor = _bits("&"), _bits("|"), _bits("^")
+bit_and: Build = _bits("&")
+bit_or: Build = _bits("|")
+bit_xor: Build = _bits("^")
 
 
 def bit_not(values: Sequence[Value]) -> Value | None:
@@ -177,7 +179,8 @@ def _shift(way: str) -> Build:
     return build
 
 
-shift_left, shift_right = _shift("left"), _shift("right")
+shift_left: Build = _shift("left")
+shift_right: Build = _shift("right")
 
 
 def _bit(values: Sequence[Value]) -> str | None:

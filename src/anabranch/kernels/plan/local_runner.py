@@ -27,7 +27,9 @@ class LocalRunner:
 
     def __init__(self, node: Node | PhysicalPlan, emit: Emission = "speculative") -> None:
         """Start with empty traces; a logical plan is compiled as it is."""
-        self.plan = node if isinstance(node, PhysicalPlan) else compile_plan(node, emit=emit)
+        self.plan: PhysicalPlan = (
+            node if isinstance(node, PhysicalPlan) else compile_plan(node, emit=emit)
+        )
         self._states = {stage.name: stage.start() for stage in self.plan.stages}
         self._stables: dict[str, Time] = dict.fromkeys(self.plan.sources, BEGINNING)
         self._copies: dict[str, dict[int, tuple[str, Time]]] = {}

@@ -98,7 +98,9 @@ class Slices:
     def __init__(self, run: SortedRun, ids: Ids, *, time: str = TIME) -> None:
         """Find the rows of each id (ids may repeat)."""
         held = column(run, ID)
-        self.times = column(run, time)
+        self.times: Ints = column(run, time)
+        self.low: Ints
+        self.high: Ints
         self.low, self.high = slices(held, ids)
 
     def at_or_after(self, times: Ints) -> Ints:

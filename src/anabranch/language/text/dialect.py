@@ -70,7 +70,7 @@ class _Percentile(exp.Quantile):
 class Anabranch(Spark):
     """The dialect: `anabranch` for sqlglot."""
 
-    ORIGINAL_NAME_META_KEY = CALLED
+    ORIGINAL_NAME_META_KEY: str = CALLED
 
     class Tokenizer(Spark.Tokenizer):
         """No word swallows what is behind it; two quotes in a text are one, as in Spark 4."""

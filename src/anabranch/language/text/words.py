@@ -161,7 +161,7 @@ class Words:
         """Begin at the first word."""
         self.script = script
         self.tokens = tokens
-        self.at = 0
+        self.at: int = 0
 
     @property
     def span(self) -> Span:

@@ -49,8 +49,8 @@ class Archive:
             spec: What it keeps; None: what it said when it was created.
         """
         self.folder = folder
-        self.index = ArchiveIndex(folder.child(INDEX))
-        self.summaries = CutSummaries(folder)
+        self.index: ArchiveIndex = ArchiveIndex(folder.child(INDEX))
+        self.summaries: CutSummaries = CutSummaries(folder)
         self._corrected = CorrectionLog(folder)
         self._source = source
         self._spec = spec

@@ -134,9 +134,9 @@ class Assembly:
         self.opened = opened
         self.outputs: tuple[Output, ...] = ()
         self.reviser: Reviser | None = None
-        self.switcher = Switcher()
+        self.switcher: Switcher = Switcher()
         self.switcher.adopt = self.adopted
-        self.quarantine = Quarantine(opened.path)
+        self.quarantine: Quarantine = Quarantine(opened.path)
         self._committer = Committer(spark, opened.path, self.quarantine, self.switcher)
         self.measurements: Measurements | None = None
         self._limits = ShareLimits(**driver_limits(spark))

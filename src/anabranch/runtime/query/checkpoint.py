@@ -131,14 +131,14 @@ class Checkpoint:
             PlanError: It belongs to another query, or one that is running; or its number of
                 shards cannot change.
         """
-        self.plan = plan
+        self.plan: PhysicalPlan = plan
         self._temporary = path is None
-        self.path = tempfile.mkdtemp(prefix="anabranch-") if path is None else _absolute(path)
+        self.path: str = tempfile.mkdtemp(prefix="anabranch-") if path is None else _absolute(path)
         self._lock: IO[bytes] | None = self._locked()
         folder = Folder.at(self.path)
         try:
             stored = read_query_record(self.path)
-            self.fresh = stored is None
+            self.fresh: bool = stored is None
             if stored is not None and not stored.routed and older is not None:
                 self.plan = older()
             about = self._about(folder, stored, shards, frames, changed=changed, reshard=reshard)
@@ -146,9 +146,9 @@ class Checkpoint:
             self.close()
             raise
         assert about.layout is not None
-        self.query = about.query
-        self.shards = about.shards
-        self.layout = about.layout
+        self.query: str = about.query
+        self.shards: int = about.shards
+        self.layout: StateLayout = about.layout
         for each in (folder, Folder.at(self.plans), *self.outs):
             each.sweep()
 

@@ -36,11 +36,11 @@ class Committed:
 
     def __init__(self) -> None:
         """Nothing yet."""
-        self.lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
         self.metrics: list[BatchMetrics] = []
         self.stable: Time = BEGINNING
         self.failure: AnabranchError | None = None
-        self.totals = RunTotals()
+        self.totals: RunTotals = RunTotals()
 
     def add(self, metrics: BatchMetrics, most: int = 1000) -> None:
         """Note a batch."""

@@ -72,7 +72,7 @@ class Execution:
         self.spark = spark
         self.assembly = assembly
         assembly.switcher.follow = self._follow
-        self.query = begin()
+        self.query: StreamingQuery = begin()
         self._begin = begin
         self._retries = _RETRIES
         self._restart = threading.Lock()

@@ -26,7 +26,7 @@ class CorrectionBook:
 
     def __init__(self, folder: Folder) -> None:
         """Read what there is."""
-        self.changed = threading.Condition()
+        self.changed: threading.Condition = threading.Condition()
         self._folder = folder
         self._records = CorrectionFolder(folder)
         self._all = {each.id: each for each in self._records.read()}

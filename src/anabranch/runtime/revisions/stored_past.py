@@ -43,7 +43,7 @@ class StoredPast(Past):
         self._schemas = schemas
         self._upto = upto
         self._revised = revised
-        self.read = 0
+        self.read: int = 0
 
     def schema(self, source: str) -> pa.Schema:
         """The columns that the query needs."""

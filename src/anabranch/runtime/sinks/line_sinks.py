@@ -60,7 +60,7 @@ class StreamFileSink(Sink):
 
     def __init__(self, path: str, sizes: Folder) -> None:
         """Write to this file; `sizes` remembers how long it was after each batch."""
-        self.path = Path(path).absolute()
+        self.path: Path = Path(path).absolute()
         self._sizes = sizes
         self._schema = pa.schema([])
         self._clock = INTEGERS

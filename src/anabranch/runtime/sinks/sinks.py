@@ -171,8 +171,8 @@ class LogSink(Sink):
 
     def __init__(self, path: str) -> None:
         """Write to this folder."""
-        self.out = str(Path(path).absolute()) if "://" not in path else path
-        self.log = LogFolder(self.out)
+        self.out: str = str(Path(path).absolute()) if "://" not in path else path
+        self.log: LogFolder = LogFolder(self.out)
         self._clock = INTEGERS
         self._revised: dict[int, int] | None = None
         self._removed = 0

@@ -62,7 +62,7 @@ class CopyReader:
         """`promised` is what copies had promised before the batch."""
         self._source = source
         self._part = part
-        self.tallies = {
+        self.tallies: dict[int, CopyTally] = {
             number: CopyTally(
                 news.name,
                 BEGINNING if news.restart else promised.get(number, BEGINNING),

@@ -72,7 +72,7 @@ class Outbox:
         self._message = 0
         self._last_end = int(BEGINNING)
         # Nothing was said yet, or a piece has come since; it may hold a promise and no rows.
-        self.has_to_speak = True
+        self.has_to_speak: bool = True
 
     def put(self, rows: EventBatch) -> bool:
         """Add the rows of a piece; whether there are enough for a message."""
