@@ -71,7 +71,7 @@ def in_order(
         if not proven:
             order = _Order(copy, elements, case, ordinal, recent.get(copy.key, _Recent()))
             copies = copies.replaced(order.through(rows))
-            recent[copy.key] = order.recent
+            recent[copy.key] = order.recent.since_promise(copy.stable)
         elif len(rows):
             most = max(copy.last, int(elements.start[rows].max()))
             copies = copies.changed(copy.number, last=most)
@@ -111,6 +111,11 @@ class _Recent:
         }
         rows = {name: pa.array(column) for name, column in columns.items()}
         return (SortedRun(pa.RecordBatch.from_pydict(rows)),)
+
+    def since_promise(self, stable: int) -> _Recent:
+        """Without those that, said again, would be left out as late."""
+        kept = self.starts >= stable
+        return self if kept.all() else _Recent(self.starts[kept], self.prints[kept])
 
     def then(self, starts: Ints, prints: Ints) -> _Recent:
         """With more elements behind them."""
