@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.e2e.revised_queries import assert_legal
 
 from anabranch.engine import Engine
+from anabranch.model.elements import Adjust, Element, Insert, Stable, batch_of, element_json
 from anabranch.model.files.stream_file import read_batches
 from anabranch.model.logical import LogicalStream
+from anabranch.model.time import Time
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.stream import Stream
+from anabranch.testing import meaning
+from anabranch.testing.oracle import history_of
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +48,7 @@ def spread(stream: Stream) -> Stream:
     return stream.agg(groups="COUNT(*)", most="MAX(total)")
 
 
-def meaning(engine: Engine, path: Path, ask: Callable[[Stream], Stream]) -> LogicalStream:
+def answer_in_time(engine: Engine, path: Path, ask: Callable[[Stream], Stream]) -> LogicalStream:
     """The answer over all rows, none of which is late."""
     rows = sorted((row for file in FILES for row in file), key=lambda row: row[2])
     path.mkdir()
@@ -66,7 +73,7 @@ def test_late_rows_of_a_dataframe_are_replayed_from_copies(engine: Engine, tmp_p
             run.drain()
         found = LogicalStream.of_batches(read_batches(tmp_path / "out.jsonl", run.schema))
         assert sum(batch.get("revised", 0) for batch in run.metrics()) >= 3
-    assert not found.difference(meaning(engine, tmp_path / "all", summed))
+    assert not found.difference(answer_in_time(engine, tmp_path / "all", summed))
 
 
 def test_revisions_go_on_into_a_query_that_reads_the_log(engine: Engine, tmp_path: Path) -> None:
@@ -90,5 +97,50 @@ def test_revisions_go_on_into_a_query_that_reads_the_log(engine: Engine, tmp_pat
                     each.drain()
             found = LogicalStream.of_batches(read_batches(tmp_path / "second.jsonl", second.schema))
             assert third.totals["sources"]["Dropped"]["late"] > 0
-    wanted = meaning(engine, tmp_path / "all", lambda stream: spread(summed(stream)))
+    wanted = answer_in_time(engine, tmp_path / "all", lambda stream: spread(summed(stream)))
     assert not found.difference(wanted)
+
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+EVENTS: Sequence[Sequence[Sequence[Element]]] = (
+    [[Insert({"k": 1, "v": 1}, 0, 40), Insert({"k": 2, "v": 1}, 10, 30), Stable(20)]],
+    # One task reads late inserts, another one their adjusts, which are in time.
+    [
+        [
+            Insert({"k": 1, "v": 5}, 5, 50),
+            Insert({"k": 2, "v": 5}, 12, 60),
+            Insert({"k": 1, "v": 6}, 30, 50),
+        ],
+        [
+            Adjust({"k": 1, "v": 5}, 5, 50, 25),
+            Adjust({"k": 2, "v": 5}, 12, 60, 45),
+            Adjust({"k": 2, "v": 1}, 10, 30, 26),
+        ],
+    ],
+    [[Adjust({"k": 2, "v": 5}, 12, 45, 33), Insert({"k": 1, "v": 9}, 70, 80), Stable(100)]],
+)
+"""By batch and file."""
+
+
+def test_an_adjust_in_time_waits_for_the_event_that_another_task_read_late(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """Windows keep events, and would not know what is adjusted; their state is exchanged."""
+    files = tmp_path / "events"
+    files.mkdir()
+    for batch, parts in enumerate(EVENTS):
+        for number, elements in enumerate(parts):
+            lines = "".join(json.dumps(element_json(each)) + "\n" for each in elements)
+            (files / f"{batch}-{number}.jsonl").write_text(lines)
+        stream = engine.stream(files, name="S", schema=SCHEMA, late="revise", replace=True)
+        query = stream.snapshot_windows(by="k").agg(n="COUNT(*)", s="SUM(v)")
+        query.start(tmp_path / "log", available_now=True, share=False).await_end()
+    assert list(tmp_path.rglob("held/S/*")), "no batch was repeated"
+    elements = [each for parts in EVENTS for own in parts for each in own]
+    came = [batch_of(elements, SCHEMA)]
+    wanted = meaning(
+        query.node, {"S": LogicalStream.of_batches(came)}, {"S": history_of(came)}, 100
+    )
+    found = LogicalStream.of_batches(LogFolder(str(tmp_path / "log")).read())
+    assert not found.difference(wanted, Time(100))
+    assert_legal(tmp_path / "log")

@@ -7,12 +7,12 @@ from typing import Final
 import pytest
 
 from anabranch.algebra.modules.apply_operator import ApplyOperator
-from anabranch.algebra.modules.axis_window import AxisWindow, Hopping, Snapshot
+from anabranch.algebra.modules.axis_window import AxisWindow, Hopping, Session, Snapshot
 from anabranch.algebra.node import Node
 from anabranch.algebra.shift import Shift
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Adjust, Insert, batch_of
-from anabranch.model.time import FOREVER, Duration, Time
+from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 from tests.kernels.modules import EACH
 from tests.kernels.plans import SCHEMA, SOURCE, aggregate
 from tests.kernels.test_apply_operator import POINTS, call
@@ -45,9 +45,11 @@ def test_a_row_that_came_and_went_leaves_no_trace_in_exchanged_state(
     ],
 )
 @pytest.mark.parametrize("to", [20, 25])
-def test_an_adjust_in_time_waits_for_its_late_event(node: Node, to: int) -> None:
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_an_adjust_in_time_waits_for_its_late_event(node: Node, to: int, tasks: int) -> None:
+    """Also where one task reads the event and another one the adjust."""
     late = rows(Insert(ROW, 5, 30), Adjust(ROW, 5, 30, to), Insert(ROW, 5, 28), stable=20)
-    assert_revised(node, [rows(stable=20), late, rows(stable=40), rows(stable=50)])
+    assert_revised(node, [rows(stable=20), late, rows(stable=40), rows(stable=50)], tasks=tasks)
 
 
 def test_a_late_point_may_open_a_window_that_has_not_ended() -> None:
@@ -57,7 +59,6 @@ def test_a_late_point_may_open_a_window_that_has_not_ended() -> None:
     assert_revised(node, [rows(stable=0), late, rows(stable=9), rows(stable=9)])
 
 
-@pytest.mark.xfail(strict=True, reason="a replay does not know that the bound was there")
 def test_a_bound_at_the_stable_point_moves() -> None:
     """The window [4, 5) is shown when the stable point is 5: there another event begins.
 
@@ -70,3 +71,11 @@ def test_a_bound_at_the_stable_point_moves() -> None:
     late = rows(Insert(ROW, 0, 1), Adjust(ROW, 5, 6, 5), stable=5)
     end = rows(stable=FOREVER)
     assert_revised(node, [first, late, end, end])
+
+
+def test_a_window_that_waits_may_grow_to_the_end_of_time() -> None:
+    node = ApplyOperator(input=SOURCE, window=Session(Duration(1)), calls=(call(EACH),))
+    at = FOREVER - 6
+    first = rows(Insert(ROW, at, FOREVER - 1), stable=BEGINNING)
+    more = rows(Insert(ROW, at, at + 1), Insert(ROW, at, FOREVER), stable=BEGINNING)
+    assert_revised(node, [first, more, rows(stable=FOREVER)])

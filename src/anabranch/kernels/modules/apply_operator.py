@@ -25,7 +25,13 @@ import pyarrow as pa
 from anabranch.algebra.analysis.liveliness import settles_with_input
 from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.axis_window import Hopping
-from anabranch.kernels.columns.grouped import Mask, is_first, is_identity, order_by_id_and_time
+from anabranch.kernels.columns.grouped import (
+    Ints,
+    Mask,
+    is_first,
+    is_identity,
+    order_by_id_and_time,
+)
 from anabranch.kernels.contract.column_names import END, ID, NEW_STOP, START, STOP, TIME, WEND
 from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.routing import BY_ID, EVERYWHERE, Routing
@@ -41,7 +47,7 @@ from anabranch.kernels.modules.made_windows import (
 from anabranch.kernels.modules.window_bags import Keep, negative, numbers, sorted_rows
 from anabranch.kernels.modules.window_change import Change, TraceLists, change_windows
 from anabranch.kernels.modules.window_events import WindowLayout, Windows
-from anabranch.kernels.modules.window_planning import Frontier, WindowPlan
+from anabranch.kernels.modules.window_planning import Frontier, WindowPlan, until_of
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch
 from anabranch.model.identity import Identity
@@ -84,7 +90,9 @@ class ApplyOperatorKernel(Stateful):
     """Whether windows are shown when the stable point has passed them, and not before.
 
     Else they are shown as far as rows have come to the shard, rows that were withdrawn among them.
-    A replay of the past, in one shard and without what was withdrawn, would show others.
+    A replay of the past, in one shard and without what was withdrawn, would show others. For the
+    same reason a window waits until its end can no longer move: with the stable point 5 an event
+    [5, 6) may still be withdrawn, and the window [4, 5) that it ended would go on.
     """
 
     @staticmethod
@@ -160,6 +168,17 @@ class ApplyOperatorKernel(Stateful):
         again = self.node.errors != "fail" or self.node.sees_ends or self.node.empty
         return again or not states or not self._on_grid
 
+    def _shown_from(self, ends: Ints) -> Ints:
+        """How far time has to come for windows with these ends to be shown."""
+        return until_of(self.node, ends) if self.by_promise else ends
+
+    @property
+    def _ends_settle(self) -> bool:
+        return ends_settle(self.node) and not self.by_promise
+
+    def _open_since(self, windows: Sequence[SortedRun], stable: Time) -> int:
+        return open_since(self.layout, windows, stable, ends_settle=self._ends_settle)
+
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Find the windows that change or have ended, ask the user operators, tell what is new."""
         moves = _in_order(arrived[0])
@@ -234,14 +253,14 @@ class ApplyOperatorKernel(Stateful):
 
     def _ready(self, runs: Runs, frontier: Frontier) -> pa.RecordBatch:
         """The windows that wait and can be told of now."""
-        which = TIME if self._shows_open else WEND
         bag, runs_before = self.layout.windows, runs.get(WAITING, ())
 
         def is_due(rows: pa.RecordBatch) -> Mask:
             # What was settled before is over, though a run that was not merged since still has it:
             # the row that takes it away may have been dropped for the same reason.
-            settled = numbers(rows, END) <= frontier.stable[0]
-            return np.asarray((numbers(rows, which) <= frontier.seen[1]) & ~settled)
+            ends = self._shown_from(numbers(rows, WEND))
+            times = numbers(rows, TIME) if self._shows_open else ends
+            return np.asarray((times <= frontier.seen[1]) & (ends > frontier.stable[0]))
 
         rows = bag.where(runs_before, is_due)
         return rows.take(pa.array(np.flatnonzero(numbers(rows, COUNT) > 0)))
@@ -251,11 +270,11 @@ class ApplyOperatorKernel(Stateful):
 
         What is settled of a window stays, also if its end moves away again.
         """
-        times = windows.start if self._shows_open else windows.end
+        times = windows.start if self._shows_open else self._shown_from(windows.end)
         shown = np.asarray(times <= frontier.seen[1])
-        if ends_settle(self.node):
+        if self._ends_settle:
             runs_before, before = runs.get(WINDOWS, ()), frontier.stable[0]
-            line = min(int(before), open_since(self.node, self.layout, runs_before, before))
+            line = min(int(before), self._open_since(runs_before, before))
             shown |= windows.start < line
         return shown
 
@@ -283,13 +302,16 @@ class ApplyOperatorKernel(Stateful):
             windows = layout.windows.add(
                 windows, fresh_windows, stable, lambda rows: numbers(rows, END) > stable
             )
-            settled = Time(min(stable, open_since(self.node, layout, windows, stable)))
+            settled = Time(min(stable, self._open_since(windows, stable)))
             alive = self._keep_spans(windows, stable)
         if self.node.timestamps == "time_bound" or settles_with_input(self.node):
             settled = stable
 
         def since(rows: pa.RecordBatch) -> Mask:
             return np.asarray(numbers(rows, END) > stable)
+
+        def waits(rows: pa.RecordBatch) -> Mask:
+            return np.asarray(self._shown_from(numbers(rows, WEND)) > stable)
 
         progress = pa.RecordBatch.from_arrays(
             [pa.array([0], pa.uint64()), pa.array([frontier.seen[1]], pa.int64())],
@@ -298,7 +320,7 @@ class ApplyOperatorKernel(Stateful):
         after = {
             EVENTS: layout.events.add(runs.get(EVENTS, ()), fresh, stable, alive),
             WINDOWS: windows,
-            WAITING: layout.windows.add(runs.get(WAITING, ()), change.waiting, stable, since),
+            WAITING: layout.windows.add(runs.get(WAITING, ()), change.waiting, stable, waits),
             ANSWERS: layout.answers.add(runs.get(ANSWERS, ()), change.answers, stable, since),
             STATES: layout.state_bag.add(runs.get(STATES, ()), change.states, stable, since),
             GROUPS: layout.groups.add(

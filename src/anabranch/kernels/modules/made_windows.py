@@ -160,12 +160,12 @@ def lines_of(layout: WindowLayout, runs: Sequence[SortedRun], groups: Ids, stabl
 
 
 def open_since(
-    node: ApplyOperator, layout: WindowLayout, runs: Sequence[SortedRun], stable: Time
+    layout: WindowLayout, runs: Sequence[SortedRun], stable: Time, *, ends_settle: bool
 ) -> int:
     """The start of the earliest window made by events that may still change, or FOREVER."""
     rows = layout.windows.where(runs, lambda rows: numbers(rows, END) > stable)
     there = numbers(rows, COUNT) > 0
-    if ends_settle(node):
+    if ends_settle:
         there &= numbers(rows, WEND) > stable
     return int(numbers(rows, TIME)[there].min(initial=FOREVER))
 

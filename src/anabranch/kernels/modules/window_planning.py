@@ -105,14 +105,14 @@ def visible(
     return since, until
 
 
-def until_of(node: ApplyOperator, windows: Windows) -> Ints:
-    """From when on windows and the events in them stay, apart from ends that lie behind them."""
+def until_of(node: ApplyOperator, ends: Ints) -> Ints:
+    """From when on windows with these ends stay, and their events apart from ends behind them."""
     # An end that is as late as the promise may still move away.
     if isinstance(node.window, Snapshot) or (
         isinstance(node.window, Session) and node.window.gap == 1
     ):
-        return add_saturating(windows.end, 1)
-    return windows.end
+        return add_saturating(ends, 1)
+    return ends
 
 
 def seen_until(node: ApplyOperator, windows: Windows, pairs: WindowMembers) -> Ints:
@@ -120,7 +120,7 @@ def seen_until(node: ApplyOperator, windows: Windows, pairs: WindowMembers) -> I
 
     `pairs` are all events of the windows.
     """
-    until = until_of(node, windows)
+    until = until_of(node, windows.end)
     return np.maximum(until, ends_of(len(windows), pairs)) if node.sees_ends else until
 
 

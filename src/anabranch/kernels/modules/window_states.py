@@ -171,7 +171,7 @@ def _until(
 ) -> Ints:
     """From when on nothing that user operators see of windows can change any more."""
     windows = plan.changed
-    until = until_of(node, windows)
+    until = until_of(node, windows.end)
     if not node.sees_ends:
         return until
     kept = before.column(END, BEGINNING)

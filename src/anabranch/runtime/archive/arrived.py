@@ -115,6 +115,12 @@ class BelowFolder:
                 found.append(unpack_events(rows, schema, Time(BEGINNING)))
         return EventBatch.concat(found)
 
+    def forget(self, batch: int) -> None:
+        """Forget what an attempt of a batch has left, before the next one."""
+        for name in self.folder.names():
+            if name.startswith(f"{batch}-"):
+                self.folder.remove(name)
+
     def clean(self, batch: int) -> None:
         """Forget what came before a batch that is committed."""
         for name in self.folder.names():
@@ -140,6 +146,12 @@ class WithheldFolder:
         first, last = hull(rows)
         name = f"{batch}_{part}_{first}_{last}.arrow"
         self.folder.write(name, arrow_file(pack_events(rows)), mark=str(batch))
+
+    def forget(self, batch: int) -> None:
+        """Forget what an attempt of a batch has left, before the next one."""
+        for name in self.folder.names():
+            if name.startswith(f"{batch}_"):
+                self.folder.remove(name)
 
     def read(
         self, schema: pa.Schema, span: Span, upto: int, batch: int | None = None

@@ -121,8 +121,8 @@ class Committer:
         """Compute a batch, and bring it to all sinks.
 
         Raises:
-            SwitchError: Spark's query has to be started again with another plan: the batch is given
-                up before anything of it is done.
+            SwitchError: Spark's query has to be started again, with another plan or to do the batch
+                once more: it is given up before anything of it has left.
         """
         try:
             self._switcher.before(batch)
@@ -158,6 +158,22 @@ class Committer:
         self._switcher.after(batch, commands, stables)
 
     def _computed(self, frame: DataFrame, batch: int, now: PlanOfBatches) -> pa.Table:
+        """What all shards give; a batch whose late events were moved by rows in time runs twice."""
+        holds = now.reviser if isinstance(now.reviser, Reviser) else None
+        try:
+            rows = self._computed_once(frame, batch, now)
+        except Exception:
+            # What a user operator makes of a move of an event that it does not know is an error.
+            if holds is None or not holds.hold_back(batch):
+                raise
+        else:
+            if holds is None or not holds.hold_back(batch):
+                return rows
+        if now.share is None or now.share.ran == "tasks":
+            self._switcher.repeat()
+        return self._computed_once(frame, batch, now)
+
+    def _computed_once(self, frame: DataFrame, batch: int, now: PlanOfBatches) -> pa.Table:
         """What all shards give: computed right here, or by a job of Spark."""
         share = now.share
         rows = None if share is None else share.run(batch)

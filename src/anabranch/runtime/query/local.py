@@ -47,7 +47,7 @@ from anabranch.runtime.sources.files.log_folder import write_part
 from anabranch.runtime.sources.files.lost_copies import LostCopies
 from anabranch.runtime.sources.files.planned_parts import SourcePart
 from anabranch.runtime.sources.files.planner import FilePlanner
-from anabranch.runtime.sources.late import judge
+from anabranch.runtime.sources.late import judge, with_late_events
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.workers.copy_task import CopyReader
@@ -213,7 +213,9 @@ def run_locally(
             parts = planner.parts(number, after)
             plain = [part for part in parts if not part.commands and not part.copies]
             before = dict(promised)
-            arrived, came, withheld = _arrived(sources, plain, promised, counts, emits=emits)
+            arrived, came, withheld = _arrived(
+                sources, plain, promised, counts, emits=emits, swaps=swaps
+            )
             lost = LostCopies(Folder.at(f"{folder}/planned"))
             for part in parts:
                 if part.copies:
@@ -274,6 +276,7 @@ def _arrived(
     counts: dict[str, RowTotals],
     *,
     emits: bool,
+    swaps: bool,
 ) -> tuple[dict[str, EventBatch], dict[str, EventBatch], dict[str, EventBatch]]:
     """What comes in one batch, every row judged by what was promised in front.
 
@@ -307,6 +310,11 @@ def _arrived(
     def together(name: str, batches: Sequence[EventBatch]) -> EventBatch:
         return EventBatch.concat([EventBatch.empty(sources[name].schema), *batches])
 
+    for name, batches in withheld.items():
+        if swaps and sources[name].promise.late == "revise":
+            # The insert of an event may be late in one piece, and its adjust in time in another.
+            rows, late = with_late_events(together(name, found[name]), together(name, batches))
+            found[name], withheld[name] = [rows], [late]
     arrived = {
         name: together(name, batches).with_stable(promised[name]) for name, batches in found.items()
     }

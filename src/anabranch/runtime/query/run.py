@@ -72,12 +72,13 @@ class Execution:
         self.spark = spark
         self.assembly = assembly
         assembly.switcher.follow = self._follow
-        self.query: StreamingQuery = begin()
         self._begin = begin
         self._retries = _RETRIES
         self._restart = threading.Lock()
         self._stopped = False
         self._spent: dict[int, dict[str, int]] = {}
+        with self._restart:
+            self.query: StreamingQuery = begin()
 
     @property
     def reviser(self) -> Reviser | None:
@@ -115,6 +116,8 @@ class Execution:
             new = self.assembly.switcher.take()
             if new is not None:
                 self._begin = self.assembly.changed(new)
+            elif self.assembly.switcher.take_repeat():
+                pass
             elif self._retries == 0 or _TOO_BUSY not in str(problem):
                 return False
             else:

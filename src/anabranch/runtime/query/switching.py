@@ -9,6 +9,9 @@ Where the new plan needs other sources, or more of them or of their columns than
 reads, that does not do. Then the batch is given up at once: Spark has written down what it reads,
 and nothing else has happened. Spark's query is started again in the same process, with the new plan
 over the same checkpoint, and does that very batch.
+
+In the same way a batch is repeated whose tasks have to be told what they can only learn from each
+other (`revisions/holding.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import pickle
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, NoReturn, final
 
 from pyspark import cloudpickle
 
@@ -37,7 +40,7 @@ _LOG: Final = logging.getLogger("anabranch")
 
 
 class SwitchError(Exception):
-    """A batch begins with another plan; nothing of it has been done. Nobody but Spark sees this."""
+    """A batch is given up, to begin with another plan or once more. Nobody but Spark sees this."""
 
 
 def _is_news(line: logging.LogRecord) -> bool:
@@ -80,6 +83,26 @@ class Switcher:
         self._lock = threading.Lock()
         self._decide: tuple[Decide, threading.Event] | None = None
         self._next: NextPlan | None = None
+        self._repeats = False
+
+    def repeat(self) -> NoReturn:
+        """Give up a batch that is to be computed once more, from what its sources have.
+
+        Spark keeps what the tasks of a batch have sent, and would not ask them again.
+
+        Raises:
+            SwitchError: Always.
+        """
+        with self._lock:
+            self._repeats = True
+        self.follow(threading.Event())
+        raise SwitchError
+
+    def take_repeat(self) -> bool:
+        """Whether a batch was given up to be repeated; said once."""
+        with self._lock:
+            found, self._repeats = self._repeats, False
+            return found
 
     @property
     def is_asked(self) -> bool:

@@ -38,6 +38,7 @@ from anabranch.runtime.revisions.computing import RevisionComputer
 from anabranch.runtime.revisions.correction_book import CorrectionBook
 from anabranch.runtime.revisions.corrections import due, pieces
 from anabranch.runtime.revisions.handing_in import put_again
+from anabranch.runtime.revisions.holding import forget_names, hold_back
 from anabranch.runtime.revisions.lineage import Lifetimes
 from anabranch.runtime.revisions.records import (
     CorrectionRecord,
@@ -101,6 +102,10 @@ class Reviser:
     def corrections(self) -> list[CorrectionRecord]:
         """All records, oldest first."""
         return self._book.all()
+
+    def hold_back(self, batch: int) -> bool:
+        """Whether a batch that was computed has to be computed again; see `holding.py`."""
+        return self._query.swapper is not None and hold_back(self._query, batch)
 
     def revisions(self, batch: int, commands: Sequence[Command]) -> list[list[Revision]]:
         """Per output, the revisions that a batch with these commands brings.
@@ -192,6 +197,8 @@ class Reviser:
             self._put_submissions_again()
             self._take(batch)
             self._batch, self._stable, self._stables = batch, Time(min(stables)), tuple(stables)
+            if batch % _CUT_EVERY == 0 and self._query.swapper is not None:
+                forget_names(self._query, batch)
             if self._book.open():
                 progress = OutputProgress(batch, int(self._stable), tuple(map(int, stables)))
                 self._folder.write_json(_PROGRESS, plain(progress))

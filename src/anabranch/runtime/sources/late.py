@@ -7,12 +7,10 @@ from typing import final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from anabranch.errors import StreamError
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
-from anabranch.model.numbers.hashing import stable_hash
 from anabranch.model.open_part import open_part
 from anabranch.model.revision import reversed_changes
 from anabranch.model.time import (
@@ -23,6 +21,7 @@ from anabranch.model.time import (
     add_saturating,
     subtract_saturating,
 )
+from anabranch.runtime.sources.event_names import Names, event_names
 from anabranch.runtime.sources.spec import Promise
 
 
@@ -44,7 +43,13 @@ class Verdict:
 
 
 def judge(
-    promise: Promise, promised: Time, arrivals: Arrivals, *, where: str, in_order: bool = True
+    promise: Promise,
+    promised: Time,
+    arrivals: Arrivals,
+    *,
+    where: str,
+    in_order: bool = True,
+    held: Names | None = None,
 ) -> Verdict:
     """Compare every row with what the source had promised when it came.
 
@@ -61,6 +66,7 @@ def judge(
         arrivals: The piece.
         where: What messages call its origin.
         in_order: Rows have positions; else all are compared with `promised` alone.
+        held: Rows of these events are withheld as if they were late.
 
     Raises:
         StreamError: A row is late, and the policy says that this must not happen.
@@ -76,10 +82,13 @@ def judge(
     # Where everything is an insert both ends are one array, and this copies nothing.
     smaller = batch.end if batch.end is batch.start else np.minimum(batch.end, batch.new_end)
     # Most pieces have no late row, and two passes of plain minimum and maximum tell.
-    if not len(batch) or smaller.min() >= (after if in_order else promised):
+    is_held = _is_held(batch, promised, held)
+    if is_held is None and (not len(batch) or smaller.min() >= (after if in_order else promised)):
         return Verdict(batch, after)
     bound = _stable_points(promise, promised, arrivals) if in_order else np.int64(promised)
     is_late = smaller < bound
+    if is_held is not None:
+        is_late |= is_held
     count = int(np.count_nonzero(is_late))
     if not count:
         return Verdict(batch, after)
@@ -96,6 +105,17 @@ def judge(
     return Verdict(clipped, after, late=count - len(rest), adjusted=len(rest), withheld=withheld)
 
 
+def _is_held(batch: EventBatch, promised: Time, held: Names | None) -> npt.NDArray[np.bool_] | None:
+    """The rows in time that move events which are held; None if there are none."""
+    if held is None or not len(held):
+        return None
+    moves = np.flatnonzero((batch.end != batch.start) & (batch.start < np.int64(promised)))
+    found = np.zeros(len(batch), np.bool_)
+    if len(moves):
+        found[moves] = np.isin(event_names(batch.take(moves)), held)
+    return found if found.any() else None
+
+
 def of_late_events(batch: EventBatch, is_late: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """The late rows, and those in time that move an event of which a row is late.
 
@@ -108,10 +128,17 @@ def of_late_events(batch: EventBatch, is_late: npt.NDArray[np.bool_]) -> npt.NDA
         return is_late
     of_event = np.flatnonzero(is_late | moves)
     rows = batch.take(of_event)
-    names = stable_hash([*rows.payload.columns, pa.array(rows.start)], len(rows))
+    names = event_names(rows)
     found = is_late.copy()
     found[of_event] = np.isin(names, names[is_late[of_event]])
     return found
+
+
+def with_late_events(rows: EventBatch, late: EventBatch) -> tuple[EventBatch, EventBatch]:
+    """Rows of several pieces in time, and late ones: those that move late events go over."""
+    both = EventBatch.concat([rows, late])
+    is_late = of_late_events(both, np.arange(len(both)) >= len(rows))
+    return both.where(~is_late).with_stable(rows.stable), both.where(is_late)
 
 
 def _stable_points(promise: Promise, promised: Time, arrivals: Arrivals) -> TimeArray | np.int64:

@@ -17,6 +17,7 @@ from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.archive.arrived import ArrivedFolder, ArrivedPart, WithheldFolder
 from anabranch.runtime.archive.bucket import write_bucket
 from anabranch.runtime.sources.archived.pieces import Piece
+from anabranch.runtime.sources.event_names import EventNames, Names, moved_in_time
 from anabranch.runtime.sources.files.reader import FileSplit
 from anabranch.runtime.store.folder import Folder
 
@@ -61,6 +62,7 @@ class PartLog:
         self._bound = open_bound(plan, source, promised)
         self._pieces: list[Piece] = []
         self._withheld: list[EventBatch] = []
+        self._moved: list[Names] = []
 
     @property
     def emits(self) -> bool:
@@ -71,6 +73,24 @@ class PartLog:
     def sends(self) -> bool:
         """Whether what late rows change behind their bound goes on with the other rows."""
         return self.emits and not self._job.swaps
+
+    @property
+    def _holds(self) -> bool:
+        """Whether events that came late are not in the query before its state is exchanged."""
+        return self.emits and self._job.swaps
+
+    def held(self) -> Names | None:
+        """The events whose moves are put aside in this batch; None where there are none."""
+        if not self._holds:
+            return None
+        return EventNames.held(self._job.folder, self._source).read_held(self._batch)
+
+    def take_in(self, rows: EventBatch) -> None:
+        """Note the events that rows in time move, where they may have come late."""
+        if self._holds and rows.end is not rows.start:
+            names = moved_in_time(rows, self._promised)
+            if len(names):
+                self._moved.append(names)
 
     @property
     def is_copied(self) -> bool:
@@ -126,6 +146,9 @@ class PartLog:
         if withheld:
             folder = WithheldFolder.of(self._job.folder, self._source)
             folder.write(self._batch, self._part, EventBatch.concat(self._withheld))
+        if self._moved:
+            moved = EventNames.moved(self._job.folder, self._source)
+            moved.write(self._batch, np.concatenate(self._moved), self._part)
         part = ArrivedPart(
             source=self._source,
             part=self._part,

@@ -177,9 +177,12 @@ def send_source(
     counts = SourceCounts(FOREVER if ends else BEGINNING, ordered=in_order)
     insert_only = job.plan.sources[source].insert_only
     outbox = Outbox(job, source, part, batch)
+    held = None
+    if log is not None and promise.late == "revise":
+        held = log.held()
 
     for arrivals, where in pieces:
-        verdict = judge(promise, promised, arrivals, where=where, in_order=in_order)
+        verdict = judge(promise, promised, arrivals, where=where, in_order=in_order, held=held)
         if tells_time:
             counts.reached = Time(max(counts.reached, reached(promise, arrivals)))
         if in_order:
@@ -188,6 +191,8 @@ def send_source(
         counts.adjusted += verdict.adjusted
         rows = verdict.batch
         late = None
+        if log is not None and promise.late == "revise":
+            log.take_in(rows)
         if log is not None and verdict.withheld is not None:
             late = log.withhold(verdict.withheld)
         if late is not None and log is not None and promise.late == "revise" and log.emits:
