@@ -21,7 +21,12 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "tumbling": ("vs_spark", "vs_spark_tasks", "vs_python_state", "with_corrections"),
     "latency": ("floor_vs_spark", "floor_vs_spark_tasks"),
     "endtoend": ("p50_vs_spark", "p99_vs_spark"),
-    "operators": ("aggregate_events_per_s", "worst_vs_anchor", "state_growth"),
+    "operators": (
+        "aggregate_events_per_s",
+        "worst_vs_anchor",
+        "worst_vs_anchor_small",
+        "state_growth",
+    ),
     "growth": ("t10m_over_t10k",),
     "pipes": ("published", "published_that_hold"),
     "merge": ("r3_per_s", "r3_memory_10_over_2", "cleanse_memory_over_r3", "spark_per_s_core"),

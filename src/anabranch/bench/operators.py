@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import duckdb
@@ -41,6 +41,7 @@ class OperatorsSize:
         repeats: How often the rate that counts is measured.
         preloaded: Live events of the two states whose batches are compared.
         grown: Events of each of those batches, and how many groups of eight are measured.
+        small: Events of the small batches, and how many of them there are.
     """
 
     events: int
@@ -50,6 +51,7 @@ class OperatorsSize:
     repeats: int
     preloaded: tuple[int, int]
     grown: tuple[int, int] = (10_000, 4)
+    small: tuple[int, int] = (1_000, 200)
 
 
 FULL: Final = OperatorsSize(
@@ -67,6 +69,7 @@ QUICK: Final = OperatorsSize(
     adjusted=(0.0, 0.5),
     repeats=1,
     preloaded=(10_000, 200_000),
+    small=(1_000, 40),
 )
 SMOKE: Final = OperatorsSize(
     events=2_000,
@@ -76,6 +79,7 @@ SMOKE: Final = OperatorsSize(
     repeats=1,
     preloaded=(100, 1_000),
     grown=(100, 1),
+    small=(100, 2),
 )
 SIZES: Final[Mapping[Form, OperatorsSize]] = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 WARM_UP: Final = OperatorsSize(
@@ -89,11 +93,14 @@ def operators(report: Report) -> None:
     `exact_sum_cost` is how much longer a sum of doubles takes than with plain additions.
 
     The rates are medians without adjusts at the smallest state; the other states and shares of
-    adjusts are measurements. Anchors are DuckDB's, with one thread, over all events at once.
+    adjusts are measurements. Anchors are DuckDB's, with one thread, over all events at once; for
+    `worst_vs_anchor_small` both take the events in batches of a thousand rows, and DuckDB
+    remembers nothing from one to the next.
     """
     size = SIZES[report.form]
     columns.native()  # what is compiled is compiled now
-    ratios = {}
+    ratios: dict[str, float] = {}
+    small: dict[str, float] = {}
     for name, case in CASES.items():
         if report.form != "smoke":
             _speed(case, _events(case, WARM_UP, WARM_UP.live[0], 0.0, seed=99))
@@ -104,7 +111,9 @@ def operators(report: Report) -> None:
         anchor = _anchor(case, case.anchor, size)
         ratios[name] = rate / anchor
         report.measured(f"{name} anchor", events_per_s=round(anchor), ratio=round(ratios[name], 3))
+        small[name] = _small_batches(report, name, case, case.anchor, size)
     report.figure("worst_vs_anchor", min(ratios.values()))
+    report.figure("worst_vs_anchor_small", min(small.values()))
     report.figure("exact_sum_cost", _exact_sum_cost(report, size))
     growth = {name: _growth(report, name, CASES[name], size) for name in GROWING}
     report.figure("state_growth", max(growth.values()))
@@ -206,7 +215,7 @@ def _speed(case: OperatorCase, feed: Feed, clock: Callable[[], float] = time.per
     for step in steps:
         runner.step(step)
     seconds = clock() - began
-    return sum(len(batch) for batches in feed.values() for batch in batches) / seconds
+    return _length(feed) / seconds
 
 
 def _exact_sum_cost(report: Report, size: OperatorsSize) -> float:
@@ -236,20 +245,60 @@ def _exact_sum_cost(report: Report, size: OperatorsSize) -> float:
 def _anchor(case: OperatorCase, query: str, size: OperatorsSize) -> float:
     """Events per second of the batch query, the best of the repeats."""
     feed = _events(case, size, size.live[0], 0.0)
-    connection = duckdb.connect(":memory:", config={"threads": 1})
-    for name, batches in feed.items():
-        rows = EventBatch.concat(batches)
-        times = {"start": pa.array(rows.start), "end": pa.array(rows.new_end)}
-        payload = dict(zip(rows.schema.names, rows.payload.columns, strict=True))
-        connection.register(name, pa.table({**payload, **times}))
-    total = sum(len(batch) for batches in feed.values() for batch in batches)
-    rates = []
-    for _ in range(max(size.repeats, 2)):
-        began = time.perf_counter()
-        connection.sql(query).to_arrow_table()
-        rates.append(total / (time.perf_counter() - began))
-    connection.close()
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+        for name, batches in feed.items():
+            connection.register(name, _table(EventBatch.concat(batches)))
+        rates = []
+        for _ in range(max(size.repeats, 2)):
+            began = time.perf_counter()
+            connection.sql(query).to_arrow_table()
+            rates.append(_length(feed) / (time.perf_counter() - began))
     return max(rates)
+
+
+def _small_batches(
+    report: Report, name: str, case: OperatorCase, query: str, size: OperatorsSize
+) -> float:
+    """Our rate over DuckDB's in small batches, in turns; the median of pairs."""
+    batch, count = size.small
+    few = replace(size, batch=batch, events=batch * count)
+    feed = _events(replace(case, share=1.0), few, size.live[0], 0.0)
+    pairs = [
+        (_speed(case, feed), _anchor_by_batch(feed, query)) for _ in range(max(size.repeats, 1))
+    ]
+    ratio = statistics.median(ours / theirs for ours, theirs in pairs)
+    report.measured(
+        f"{name} in small batches",
+        rows=batch,
+        events_per_s=[round(ours) for ours, _ in pairs],
+        anchor_events_per_s=[round(theirs) for _, theirs in pairs],
+        ratio=round(ratio, 3),
+    )
+    return ratio
+
+
+def _anchor_by_batch(feed: Feed, query: str) -> float:
+    """Events per second of the query over one batch after the other."""
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+        steps = [
+            dict(zip(feed, map(_table, batches), strict=True))
+            for batches in zip(*feed.values(), strict=True)
+        ]
+        began = time.perf_counter()
+        for step in steps:
+            for name, rows in step.items():
+                connection.register(name, rows)
+            connection.sql(query).to_arrow_table()
+        return _length(feed) / (time.perf_counter() - began)
+
+
+def _table(rows: EventBatch) -> pa.Table:
+    times = {"start": pa.array(rows.start), "end": pa.array(rows.new_end)}
+    return pa.table({**dict(zip(rows.schema.names, rows.payload.columns, strict=True)), **times})
+
+
+def _length(feed: Feed) -> int:
+    return sum(len(batch) for batches in feed.values() for batch in batches)
 
 
 def _growth(report: Report, name: str, case: OperatorCase, size: OperatorsSize) -> float:

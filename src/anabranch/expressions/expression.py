@@ -17,6 +17,8 @@ from anabranch.expressions.evaluation import explain_failure, numbered, select, 
 from anabranch.expressions.functions.casts import WRONG_CONSTANT
 from anabranch.expressions.functions.every import FUNCTIONS
 from anabranch.expressions.functions.value import NULL, Value, type_in_duckdb
+from anabranch.expressions.quick_arithmetic import quick_arithmetic
+from anabranch.expressions.quick_array import quick_array
 from anabranch.expressions.quick_case import quick_case
 from anabranch.expressions.quick_condition import quick_condition
 from anabranch.expressions.scalar_function import ScalarFunction
@@ -26,6 +28,8 @@ from anabranch.model.payload import Payload, payloads, rows_of
 
 _OF_THE_ROW: Final = (duckdb.DataError, duckdb.OperationalError, duckdb.InvalidInputException)
 _SPARK_HINT: Final = "use it in a filter or projection right above a DataFrame source"
+_QUICK: Final = (quick_case, quick_arithmetic, quick_array)
+"""Ways to compute values without a query engine, by the text of an expression."""
 
 TypeOracle = Callable[[str, pa.Schema], pa.DataType]
 """The type that Spark gives an expression over the columns of a schema; asks Spark itself."""
@@ -144,8 +148,10 @@ def _easily(each: Expression, rows: pa.RecordBatch, length: int) -> pa.Array | N
         condition = quick_condition(each.sql, each.schema)
         return None if condition is None else condition(rows)
     if length and each.columns:
-        values = quick_case(each.sql, each.schema, each.type)
-        return None if values is None else values(rows)
+        for quick in _QUICK:
+            values = quick(each.sql, each.schema, each.type)
+            if values is not None:
+                return values(rows)
     return None
 
 

@@ -31,6 +31,7 @@ _MIRRORED: Final = {
     "greater": "less",
     "greater_equal": "less_equal",
 }
+_OPPOSITE: Final = {"greater": "less_equal", "greater_equal": "less"}
 
 
 @lru_cache(maxsize=1024)
@@ -85,13 +86,10 @@ def _comparison(function: str, tree: exp.Expr, schema: pa.Schema) -> Condition |
     if value is None:
         return None
     constant = pa.scalar(value, kind)
-    if pa.types.is_floating(kind) and function.startswith("greater"):
+    if pa.types.is_floating(kind) and function in _OPPOSITE:
         # NaN is more than every number.
-        def compare(rows: pa.RecordBatch) -> pa.Array:
-            column = rows.column(name)
-            return pc.or_(pc.call_function(function, [column, constant]), pc.is_nan(column))
-
-        return compare
+        opposite = _OPPOSITE[function]
+        return lambda rows: pc.invert(pc.call_function(opposite, [rows.column(name), constant]))
     return lambda rows: pc.call_function(function, [rows.column(name), constant])
 
 

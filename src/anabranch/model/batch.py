@@ -64,8 +64,9 @@ class EventBatch:
         """The rows for which the mask is true."""
         if keep.all():
             return self
-        payload = self.payload.filter(pa.array(keep)) if self.payload.num_columns else self.payload
-        return self._at(np.flatnonzero(keep), payload)
+        return self.take(
+            np.flatnonzero(keep)
+        )  # several columns by position are faster than by mask
 
     def between(self, first: int, last: int) -> EventBatch:
         """The rows from one position up to another; nothing is copied."""

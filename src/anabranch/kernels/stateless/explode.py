@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from anabranch.algebra.forms.explode import Explode
 from anabranch.expressions.expression import evaluate_all
-from anabranch.kernels.columns.grouped import positions_of
 from anabranch.kernels.contract.kernel import Stateless
 from anabranch.model.batch import EventBatch
 from anabranch.model.identity import Identity
@@ -46,17 +45,18 @@ class ExplodeKernel(Stateless):
         """The same moves, once per item."""
         (arrays,) = evaluate_all([self.node.argument], batch.payload, len(batch))
         lengths = pc.list_value_length(arrays).fill_null(0).to_numpy(zero_copy_only=False)
-        counts = np.maximum(lengths, 1) if self.node.outer else lengths
-        nothing = np.zeros(len(batch), np.int64)
-        index, rows = positions_of(nothing, counts.astype(np.int64))
         items = arrays.flatten()
-        # Items follow each other in the order of rows; rows without one take none of them.
-        first = np.cumsum(lengths) - lengths
-        source = first[rows] + index
-        missing = index >= lengths[rows]
-        taken = items.take(pa.array(np.where(missing, 0, source), mask=missing))
-        columns = [taken.cast(self.schema.field(-1).type)]
+        counts = np.maximum(lengths, 1) if self.node.outer else lengths
+        rows = np.repeat(np.arange(len(batch)), counts)
+        missing = None
+        if len(rows) > len(items):
+            # Items follow each other in the order of rows; rows without one take none of them.
+            missing = np.repeat(lengths == 0, counts)
+            position = np.cumsum(~missing) - 1
+            items = items.take(pa.array(position, mask=missing))
+        columns = [items.cast(self.schema.field(-1).type)]
         if self.node.position is not None:
+            index = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
             columns.insert(0, pa.array(index.astype(np.int32), mask=missing))
         moved = batch.take(rows)
         payload = [*moved.payload.columns, *columns]
