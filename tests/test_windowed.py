@@ -64,7 +64,7 @@ def test_every_window_has_a_method(bids: ab.Stream) -> None:
         Snapshot(): bids.snapshot_windows(),
         CountByStart(3): bids.count_windows(3),
         CountByEnd(3): bids.count_windows(3, by_end=True),
-        Session(Duration(7)): bids.session_windows(7),
+        Session(Duration(7)): bids.sessions(7),
     }
     for window, windows in found.items():
         assert node_of(windows.apply(MEDIAN, "price")).window == window

@@ -316,9 +316,14 @@ class Stream(FrameMethods):
             self.snapshot(at).show(n, truncate)
 
     def snapshot(self, at: Any) -> ResultTable:
-        """The answer at an instant, computed in this process from what that needs."""
-        instant = clock_of(self.node).instant(at)
-        return self.backfill(instant, Time(int(instant) + 1), "memory").snapshot(at)
+        """The answer at an instant, computed in this process from what that needs.
+
+        Whether it is final is not told: that depends on the rest of the input, which is not read.
+        """
+        clock = clock_of(self.node)
+        instant = clock.instant(at)
+        found = self.backfill(instant, Time(int(instant) + 1), "memory").snapshot(at)
+        return found.with_caption(f" at {clock.format(instant)}")
 
 
 Query = Stream

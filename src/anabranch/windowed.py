@@ -94,9 +94,13 @@ class Windowing:
         """
         return self.windows(CountByEnd(count) if by_end else CountByStart(count), **options)
 
-    def session_windows(self: W, gap: Span, **options: Any) -> WindowedStream[W]:
+    def sessions(self: W, gap: Span, **options: Any) -> WindowedStream[W]:
         """A window over rows with gaps of less than `gap`; options are those of `windows`."""
         return self.windows(Session(clock_of(self.node).duration(gap)), **options)
+
+    def session_windows(self: W, gap: Span, **options: Any) -> WindowedStream[W]:
+        """The same as `sessions`, under its former name."""
+        return self.sessions(gap, **options)
 
     def windows(
         self: W,

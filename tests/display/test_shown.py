@@ -55,7 +55,7 @@ def test_a_stream_shows_its_columns_and_lifetimes(
         "1 event; stable point 2026-11-01T10:00:11",
         "item  price",
         "   1   95.0",
-        "1 row at 2026-11-01T10:00:07; final",
+        "1 row at 2026-11-01T10:00:07",
     ]
 
 

@@ -90,7 +90,7 @@ def queries(stream: Stream) -> list[Stream]:
                 lambda: stream.snapshot_windows(**given),
                 lambda: stream.count_windows(3, **given),
                 lambda: stream.count_windows(2, by_end=True, **given),
-                lambda: stream.session_windows(4, **given),
+                lambda: stream.sessions(4, **given),
             ][place]()
 
         group: list[dict[str, Any]] = [{"by": "k"}, {}, {"by": ["k", "v % 2 AS odd"]}]

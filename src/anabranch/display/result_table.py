@@ -47,6 +47,10 @@ class ResultTable:
         self._caption = caption
         self._get_spark = get_spark
 
+    def with_caption(self, caption: str) -> ResultTable:
+        """The same rows with another text below them."""
+        return ResultTable(self._table, what=self._what, caption=caption, get_spark=self._get_spark)
+
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
         return self._table

@@ -102,6 +102,22 @@ INSTEAD: Final[Mapping[str, str]] = {
 }
 """Attributes of `pyspark.sql.DataFrame` that streams do not have, and what serves their purpose."""
 
+OTHER_WORDS: Final[Mapping[str, str]] = {
+    "filter_by": "stream.filter(condition)",
+    "hop": "stream.hopping(size, hop, by=...)",
+    "order_by": INSTEAD["orderBy"],
+    "print": "stream.show()",
+    "rolling": "stream.window('10 minutes')",
+    "session": "stream.sessions('10 minutes', by=...)",
+    "to_arrow": INSTEAD["toArrow"],
+    "to_pandas": INSTEAD["toPandas"],
+    "to_polars": "stream.snapshot(at).to_polars(), or stream.run_local().events().to_polars()",
+    "tumble": "stream.tumbling(size, by=...)",
+    "watermark": INSTEAD["withWatermark"],
+    "write_stream": INSTEAD["writeStream"],
+}
+"""Words of other systems, and of pandas, that streams do not have."""
+
 GROUPED_INSTEAD: Final[Mapping[str, str]] = {
     "apply": _MODULE,
     "applyInArrow": _MODULE,
@@ -119,8 +135,8 @@ def missing_attribute(
     owner: str, name: str, instead: Mapping[str, str], there: Iterable[str], obj: object
 ) -> AttributeError:
     """The error for an attribute that does not exist, with what to write, or with a near one."""
-    if name in instead:
-        return AttributeError(f"{owner} has no '{name}'; write {instead[name]}", name=name, obj=obj)
+    if words := instead.get(name) or (OTHER_WORDS.get(name) if instead is INSTEAD else None):
+        return AttributeError(f"{owner} has no '{name}'; write {words}", name=name, obj=obj)
     near = get_close_matches(name, list(there), 1)
     guess = f"; did you mean '{near[0]}'?" if near else ""
     return AttributeError(f"{owner} has no '{name}'{guess}", name=name, obj=obj)

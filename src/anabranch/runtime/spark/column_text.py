@@ -26,7 +26,7 @@ _ORDER: Final = re.compile(
 _WINDOWS: Final = {
     "window": "stream.tumbling('10 minutes', by=...) or stream.hopping(size, hop, by=...) before "
     "agg, with columns=True for its bounds",
-    "session_window": "stream.session_windows('5 minutes', by=...) before agg",
+    "session_window": "stream.sessions('5 minutes', by=...) before agg",
 }
 
 
