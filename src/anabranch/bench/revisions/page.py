@@ -140,13 +140,14 @@ def _kept(lines: Sequence[Line]) -> Iterator[str]:
         f"{index['rows_per_batch']:,} rows: {index['files']} files with {index['bytes']:,} bytes. "
         "To plan a batch and to archive it takes, in milliseconds of a core:\n"
     )
-    yield "| where | first hour: mean | median | after a year: mean | median | longest |"
-    yield "| --- | --- | --- | --- | --- | --- |"
+    yield "| where | first hour: mean | median | after a year: mean | median | longest | growth |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
     for line in indexes:
         first, last = line["first_ms"], line["last_ms"]
         yield (
             f"| {line['where']} | {first['mean']:.2f} | {first['median']:.2f} | "
-            f"{last['mean']:.2f} | {last['median']:.2f} | {last['longest']:.1f} |"
+            f"{last['mean']:.2f} | {last['median']:.2f} | {last['longest']:.1f} | "
+            f"{last['mean'] / first['mean']:.2f} |"
         )
 
 

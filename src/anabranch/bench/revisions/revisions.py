@@ -71,7 +71,7 @@ def revisions(report: Report) -> None:
     over 5 minutes, from its file to the revision in the log; `vs_recompute`, the time of all
     averages from scratch in Spark over that of the replay; `index_bytes_per_million_rows`;
     `planning_growth`, the mean time to plan and archive a batch after a year over that in the first
-    hour.
+    hour, on a disk or in memory, whichever grows more.
     """
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     try:

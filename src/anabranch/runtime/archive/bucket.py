@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -33,6 +34,11 @@ from anabranch.runtime.store.folder import Folder
 
 BUCKET_GROUP_ROWS: Final = 1 << 16
 """A row group of a bucket has so many rows: the least that is read of it."""
+
+_TEXT: Final = pa.string()
+_INSERT: Final = pa.array(["insert"], _TEXT)
+_TYPES: Final = b"ARROW:schema"
+"""The note in which Arrow keeps the types of columns, beside those that Parquet has."""
 
 _HULLS: Final = b"anabranch.hulls"
 """The note with the times of every row group: an end that is missing would be forever."""
@@ -73,31 +79,46 @@ def write_rows(
     folder: Folder, name: str, rows: EventBatch, *, known: int, revision: int | None, clock: Clock
 ) -> Piece:
     """Write rows into one file of the archive, whose name may begin with a folder."""
-    adjusts = rows.end != rows.start
-    end = np.where(adjusts, rows.end, rows.new_end)
-    if adjusts.any():
-        kinds = pa.array(np.where(adjusts, "adjust", "insert"), pa.string())
-        new_end = pa.array(rows.new_end, mask=~adjusts | (rows.new_end == FOREVER))
+    count = len(rows)
+    adjusts = None if rows.end is rows.start else rows.end != rows.start
+    if adjusts is None or not adjusts.any():
+        kinds = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int8)), _INSERT)
+        end, new_end = rows.new_end, pa.nulls(count, pa.int64())
     else:
-        kinds = pa.repeat(pa.scalar("insert"), len(rows))
-        new_end = pa.nulls(len(rows), pa.int64())
+        kinds = pa.array(np.where(adjusts, "adjust", "insert"), pa.string())
+        end = np.where(adjusts, rows.end, rows.new_end)
+        new_end = pa.array(rows.new_end, mask=~adjusts | (rows.new_end == FOREVER))
+    forever = end == FOREVER
     columns = [
         kinds,
         pa.array(rows.start),
-        pa.array(end, mask=end == FOREVER),
+        pa.array(end, mask=forever) if forever.any() else pa.array(end),
         new_end,
         *rows.payload.columns,
-        pa.array(np.full(len(rows), known, np.int64)),
-        pa.repeat(pa.scalar(revision, pa.int64()), len(rows)),
+        pa.repeat(pa.scalar(known, pa.int64()), count),
+        pa.repeat(pa.scalar(revision, pa.int64()), count),
     ]
     names = bucket_columns(rows.schema)
-    times = [hull(_part(rows, first)) for first in range(0, len(rows), BUCKET_GROUP_ROWS)]
+    times = [hull(_part(rows, first)) for first in range(0, count, BUCKET_GROUP_ROWS)]
     note = {TIMES_KEY: note_of_clock(clock).encode(), _HULLS: json.dumps(times).encode()}
-    fields = [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)]
-    table = pa.Table.from_arrays(columns, schema=pa.schema(fields, note))
+    table = pa.Table.from_arrays(columns, names)
+    fields = [field.with_type(_TEXT) if field.name == names[0] else field for field in table.schema]
+    # Whoever reads the file finds the types of the rows: that a column was handed over as a
+    # dictionary does not show.
+    note[_TYPES] = b64encode(pa.schema(fields).serialize())
     data = io.BytesIO()
     try:
-        pq.write_table(table, data, row_group_size=BUCKET_GROUP_ROWS)
+        with pq.ParquetWriter(
+            data,
+            table.schema,
+            # To look for equal numbers takes longer than to write them, and they seldom are.
+            use_dictionary=[
+                name for name in names if not pa.types.is_floating(table.schema.field(name).type)
+            ],
+            store_schema=False,
+        ) as writer:
+            writer.write_table(table, BUCKET_GROUP_ROWS)
+            writer.add_key_value_metadata(note)
     except pa.ArrowNotImplementedError as problem:
         raise StreamError(
             "a column cannot be archived: Parquet has no such type",

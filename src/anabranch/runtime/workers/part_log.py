@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, final
 
@@ -61,6 +62,9 @@ class PartLog:
         self._promised = promised
         self._bound = open_bound(plan, source, promised)
         self._pieces: list[Piece] = []
+        # Buckets are written beside the work on their rows: Arrow needs no interpreter for that.
+        self._writer: ThreadPoolExecutor | None = None
+        self._written: list[Future[Piece]] = []
         self._withheld: list[EventBatch] = []
         self._moved: list[Names] = []
 
@@ -122,18 +126,22 @@ class PartLog:
         self._write(rows, clock)
 
     def _write(self, rows: EventBatch, clock: Clock, *, late: bool = False) -> None:
-        folder = Folder.at(self._job.copied[self._source])
-        message = len(self._pieces)
-        piece = write_bucket(
-            folder,
+        if self._writer is None:
+            self._writer = ThreadPoolExecutor(1, thread_name_prefix="anabranch-archive")
+        if len(self._written) > 1:
+            # One is being written and one waits: no more rows are held in memory for that.
+            self._written[-2].result()
+        piece = self._writer.submit(
+            write_bucket,
+            Folder.at(self._job.copied[self._source]),
             rows,
             batch=self._batch,
             part=self._part,
-            message=message,
+            message=len(self._written),
             clock=clock,
             late=late,
         )
-        self._pieces.append(piece)
+        self._written.append(piece)
 
     def withhold(self, rows: EventBatch) -> LateRows:
         """Keep rows that are not taken in as they came."""
@@ -141,7 +149,14 @@ class PartLog:
         return LateRows(rows, self._bound)
 
     def close(self, reached: Time) -> None:
-        """Write it down."""
+        """Write it down, once all copies are there.
+
+        Raises:
+            StreamError: A copy cannot be written.
+        """
+        copies = [each.result() for each in self._written]
+        if self._writer is not None:
+            self._writer.shutdown()
         withheld = sum(map(len, self._withheld))
         if withheld:
             folder = WithheldFolder.of(self._job.folder, self._source)
@@ -152,7 +167,7 @@ class PartLog:
         part = ArrivedPart(
             source=self._source,
             part=self._part,
-            pieces=tuple(self._pieces),
+            pieces=(*self._pieces, *copies),
             promised=int(self._promised),
             bound=int(self._bound) if withheld else int(BEGINNING),
             withheld=withheld,
