@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,6 +134,10 @@ def test_larger_batches_go_to_tasks_and_smaller_ones_to_the_driver(
             run = declared(engine, rows, "count").start(tmp_path / f"{most}", available_now=True)
         run.await_end()
         assert run.metrics()[0]["ran"] == where
+        places = run.explain().splitlines()[-1]
+        assert re.findall(r"\d+", places) == (
+            ["0", str(FILES)] if where == "tasks" else [str(FILES), "0"]
+        )
 
 
 def test_code_of_users_stays_in_tasks(engine: Engine, rows: Path, tmp_path: Path) -> None:

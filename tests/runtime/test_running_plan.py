@@ -31,6 +31,7 @@ from anabranch.runtime.store.query_statistics import (
 MEASURED = QueryStatistics(
     batch=7,
     batches=8,
+    in_driver=3,
     chronon=1_000_000,
     sources={"Bid": SourceRecord(rows=500.0, span=50.0, values={"item": 40.0}, last=9)},
     operators={
@@ -64,7 +65,8 @@ def test_expected_and_measured_figures_stand_side_by_side() -> None:
     lines = running_text(MEASURED).splitlines()
     assert lines[1].split() == ["Filter", "price", ">", "80", "33.3/s", "2.5/s", "0.25", "10"]
     assert lines[2].split() == ["Source", "Bid", "100/s", "10/s", "item", "40"]
-    assert "measured in 8 batches" in lines[-1]
+    assert "measured in 8 batches" in lines[-2]
+    assert lines[-1] == "3 of them ran in the driver, 5 in tasks of Spark"
 
 
 def test_the_command_reads_the_checkpoint(checkpoint: Path) -> None:

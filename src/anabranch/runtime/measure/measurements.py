@@ -86,7 +86,9 @@ class Measurements:
         """What is known by now."""
         return self._with_shares(self._measured)
 
-    def add(self, batch: int, counters: Iterable[StageCounters]) -> None:
+    def add(
+        self, batch: int, counters: Iterable[StageCounters], *, in_driver: bool = False
+    ) -> None:
         """Note a batch; one that is done again counts once."""
         if batch <= self._measured.batch:
             return
@@ -101,6 +103,7 @@ class Measurements:
             self._measured = replace(
                 self._measured,
                 batches=self._measured.batches + 1,
+                in_driver=self._measured.in_driver + in_driver,
                 sources=sources,
                 operators=operators,
             )

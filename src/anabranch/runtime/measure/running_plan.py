@@ -58,11 +58,13 @@ class RunningOperator:
 class RunningPlans:
     """The plan of each output of a running query, line by line, as of its last batch.
 
-    `change` is the change of the query that is in progress, if there is one.
+    `in_driver` of all `batches` ran in the driver, without a job of Spark. `change` is the change
+    of the query that is in progress, if there is one.
     """
 
     batch: int
     batches: int
+    in_driver: int
     chronon: int | None
     plans: tuple[tuple[RunningOperator, ...], ...]
     change: MigrationRecord | None = field(default=None, metadata=OMITTED)
@@ -96,7 +98,9 @@ def running_text(measured: QueryStatistics, change: MigrationRecord | None = Non
         parts.append(title + _table(rows))
     parts.append(
         f"measured in {measured.batches} batches, the last of them {measured.batch}; "
-        "rates and times are averages that fade"
+        "rates and times are averages that fade\n"
+        f"{measured.in_driver} of them ran in the driver, {measured.batches - measured.in_driver} "
+        "in tasks of Spark"
     )
     if change is not None:
         parts.append(change.in_words(clock))
@@ -110,6 +114,7 @@ def plans_as_measured(
     return RunningPlans(
         batch=measured.batch,
         batches=measured.batches,
+        in_driver=measured.in_driver,
         chronon=measured.chronon,
         plans=tuple(tuple(_entry(line, measured) for line in lines) for lines in measured.plans),
         change=change,

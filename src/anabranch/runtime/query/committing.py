@@ -154,7 +154,8 @@ class Committer:
             output.committed.add(metric)
         reached("committed", batch)
         if now.measurements is not None:
-            now.measurements.add(batch, [each for one in results for each in one.head.counters])
+            counters = [each for one in results for each in one.head.counters]
+            now.measurements.add(batch, counters, in_driver=ran == "driver")
         self._switcher.after(batch, commands, stables)
 
     def _computed(self, frame: DataFrame, batch: int, now: PlanOfBatches) -> pa.Table:

@@ -140,6 +140,7 @@ class QueryStatistics:
         format: The version of the file.
         batch: The last batch that was measured.
         batches: How many batches were measured since the query began.
+        in_driver: How many of them ran in the driver, without a job of Spark.
         sources: By name.
         operators: By the fingerprint of an operator with all below it.
         plans: The plan of each output, line by line.
@@ -149,6 +150,7 @@ class QueryStatistics:
     format: int = FORMAT
     batch: int = -1
     batches: int = 0
+    in_driver: int = 0
     sources: Mapping[str, SourceRecord] = field(default_factory=dict)
     operators: Mapping[str, OperatorRecord] = field(default_factory=dict)
     plans: tuple[tuple[PlanLine, ...], ...] = ()
