@@ -168,20 +168,20 @@ def auction(tmp_path_factory: pytest.TempPathFactory) -> Case:
 def test_nexmark_out_of_order_in_this_process(query: str, events: dict[str, Case]) -> None:
     case = events["rows"]
     text, name = case.query(query)
-    case.check(query, Engine().sql(text, name=name).run_local().table())
+    case.check(query, Engine().sql(text, name=name).run_local().table(raw=True))
 
 
 @pytest.mark.parametrize("query", NEXMARK)
 def test_nexmark_with_corrections_in_this_process(query: str, events: dict[str, Case]) -> None:
     case = events["elements"]
     text, name = case.query(query, "corrected_streams.sql")
-    case.check(query, Engine().sql(text, name=name).run_local().table())
+    case.check(query, Engine().sql(text, name=name).run_local().table(raw=True))
 
 
 @pytest.mark.parametrize("query", AUCTION)
 def test_the_dissertation_in_this_process(query: str, auction: Case) -> None:
     text, name = auction.query(query)
-    auction.check(query, Engine().sql(text, name=name).run_local().table())
+    auction.check(query, Engine().sql(text, name=name).run_local().table(raw=True))
 
 
 @pytest.mark.spark
@@ -194,7 +194,7 @@ def test_nexmark_with_corrections_on_spark(
     own = Engine(engine.spark, shards=2)
     run = own.sql(text, name=name).start(to=tmp_path / "log", available_now=True)
     run.await_end()
-    case.check(query, run.table())
+    case.check(query, run.table(raw=True))
 
 
 @pytest.mark.spark
@@ -206,4 +206,4 @@ def test_the_dissertation_on_spark(
     own = Engine(engine.spark, shards=2)
     run = own.sql(text, name=name).start(to=tmp_path / "log", available_now=True)
     run.await_end()
-    auction.check(query, run.table())
+    auction.check(query, run.table(raw=True))

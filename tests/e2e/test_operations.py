@@ -96,13 +96,14 @@ def test_rows_get_the_time_of_their_arrival(engine: Engine, tmp_path: Path) -> N
     (rows / "b.csv").write_text("k\n3\n")
     run = stream.start(tmp_path / "log", checkpoint=tmp_path / "checkpoint", available_now=True)
     run.await_end()
-    found = [row for row in run.table().to_pylist() if row["kind"] == "insert"]
+    found = [row for row in run.table(raw=True).to_pylist() if row["kind"] == "insert"]
     assert [row["k"] for row in found] == [1, 2, 3]
     assert before < found[0]["start"] == found[1]["start"] < found[2]["start"] == run.stable
     frame = engine.spark.readStream.schema("k BIGINT").option("header", True).csv(str(rows))
     with engine.stream(frame, name="frame", start=ARRIVAL).start(available_now=True) as run:
         run.await_end()
-        starts = [row["start"] for row in run.table().to_pylist() if row["kind"] == "insert"]
+        elements = run.table(raw=True).to_pylist()
+        starts = [row["start"] for row in elements if row["kind"] == "insert"]
     assert len(starts) == 3
     assert min(starts) > found[2]["start"]
 

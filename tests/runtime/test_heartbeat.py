@@ -188,7 +188,7 @@ def test_sql_without_ordered_by_stamps_rows(tmp_path: Path, form: str) -> None:
     engine.sql(f"CREATE STREAM S (a INT, b STRING) SOURCE '{path}'")
     query = engine.sql("SELECT COUNT(*) AS n FROM S WINDOW(RANGE 1 DAY)")
     run = query.run_local()
-    times = run.table().to_pylist()
+    times = run.table(raw=True).to_pylist()
     assert (times[0]["kind"], times[0]["n"]) == ("insert", 2)
     assert run.stable >= times[0]["start"] > 1_700_000_000_000_000
 

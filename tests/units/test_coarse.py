@@ -100,7 +100,7 @@ def test_windows_say_their_bounds_as_timestamps(tmp_path: Path) -> None:
         "FROM SESSION(S, DESCRIPTOR(at), 3 SECONDS) GROUP BY window_start, window_end"
     )
     for query, last in ((tumbled, 5), (grouped, 5), (sessions, 3)):
-        rows = query.run_local().table().to_pylist()
+        rows = query.run_local().table(raw=True).to_pylist()
         row = min((r for r in rows if r["kind"] == "insert"), key=lambda r: r["window_start"])
         bounds = [row[name].timestamp() for name in ("window_start", "window_end")]
         assert bounds == [TEN, TEN + last]
@@ -122,7 +122,7 @@ def test_lifetimes_last_at_least_one_chronon(tmp_path: Path) -> None:
         chronon="1 second",
         ends=True,
     )
-    elements = stream.select("k").run_local().table().to_pylist()
+    elements = stream.select("k").run_local().table(raw=True).to_pylist()
     inserts = {row["k"]: (row["start"], row["end"]) for row in elements if row["kind"] == "insert"}
     assert inserts == {n: (TEN + a, TEN + b) for n, (a, b) in enumerate(pairs.values())}
 
@@ -228,7 +228,7 @@ def test_rows_can_be_stamped_in_seconds(tmp_path: Path) -> None:
     path = written(tmp_path, {"k": 1})
     engine = Engine()
     engine.sql(f"CREATE STREAM S (k INT) SOURCE '{path}' CHRONON 1 SECOND WITH (ends = TRUE)")
-    rows = engine.sql("SELECT k FROM S").run_local().table().to_pylist()
+    rows = engine.sql("SELECT k FROM S").run_local().table(raw=True).to_pylist()
     (insert,) = [row for row in rows if row["kind"] == "insert"]
     assert insert["end"] == insert["start"] + 1
     assert abs(insert["start"] - datetime.now(timezone.utc).timestamp()) < 3600

@@ -64,7 +64,7 @@ class LiveQuery:
         if committed == self._committed or (now < self._rested and not at_once):
             return
         self._committed = committed
-        self.answer.replace(self.run.table())
+        self.answer.replace(self.run.table(raw=True))
         after = time.monotonic()
         self._rested = after + _REST * (after - now)
 

@@ -234,10 +234,10 @@ class ShellSession:
         if self._on_spark:
             run = query.start(to, available_now=True, allow_unbounded=True, share=False)
             run.await_end()
-            table = None if to == "-" else run.table()
+            table = None if to == "-" else run.table(raw=True)
         else:
             local = query.run_local(to, allow_unbounded=True)
-            table = None if to == "-" else local.table()
+            table = None if to == "-" else local.table(raw=True)
         if table is None:
             return
         self._last = Answer.of(table, query.schema, clock=clock_of(query.node))

@@ -30,6 +30,7 @@ from anabranch.model.record import OMITTED, plain
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import element_table
+from anabranch.runtime.elements.shown_times import shown_elements, shown_metrics, shown_time
 from anabranch.runtime.messages.counters import failed_windows_in
 from anabranch.runtime.messages.heads import OutputHead, OutputSummary
 from anabranch.runtime.query.asking.answers import Answers
@@ -102,8 +103,9 @@ class LocalRun(Answers):
 
     @property
     def stable(self) -> Time:
-        """The stable point of the output."""
-        return Time(self._metrics[-1].stable) if self._metrics else BEGINNING
+        """The stable point of the output: a number, printed as the time that it stands for."""
+        stable = Time(self._metrics[-1].stable) if self._metrics else BEGINNING
+        return shown_time(stable, self._clock)
 
     def await_end(self, timeout: float | None = None) -> bool:
         """It has ended already."""
@@ -115,7 +117,7 @@ class LocalRun(Answers):
 
     def metrics(self) -> list[dict[str, Any]]:
         """What each batch did."""
-        return [plain(batch) for batch in self._metrics]
+        return [shown_metrics(plain(batch), self._clock) for batch in self._metrics]
 
     def failures(self) -> list[dict[str, Any]]:
         """The windows that modules failed for, as `Run.failures` has them."""
@@ -126,9 +128,10 @@ class LocalRun(Answers):
             for failure in reported_windows(batch.batch, stage, report)
         ]
 
-    def table(self) -> pa.Table:
-        """All elements in order, with stable points."""
-        return element_table(self._sink.parts(), self._schema)
+    def table(self, *, raw: bool = False) -> pa.Table:
+        """All elements in order, with stable points; `raw`: with times as numbers of chronons."""
+        found = element_table(self._sink.parts(), self._schema)
+        return found if raw else shown_elements(found, self._clock)
 
     def snapshot(self, at: Any, *, known: int | None = None) -> ResultTable:
         """The answer at an instant; `known`: as it was after the revision of this number."""

@@ -16,6 +16,7 @@ from anabranch.model.clock import Clock
 from anabranch.model.record import plain
 from anabranch.model.time import Time
 from anabranch.runtime.elements.elements import element_table
+from anabranch.runtime.elements.shown_times import shown_elements, shown_metrics, shown_time
 from anabranch.runtime.query.asking.answers import Answers
 from anabranch.runtime.query.asking.explaining import ExplainsItself
 from anabranch.runtime.query.asking.run_text import RunFacts, facts_of_run
@@ -234,8 +235,11 @@ class Run(Answers, ExplainsItself):
 
     @property
     def stable(self) -> Time:
-        """The stable point of the output: before it nothing changes any more."""
-        return self._committed.stable
+        """The stable point of the output: before it nothing changes any more.
+
+        A number, which is printed as the time that it stands for; `stable_time` is a datetime.
+        """
+        return shown_time(self._committed.stable, self._clock)
 
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until the query ends, at most so many seconds; true if it has ended.
@@ -319,7 +323,9 @@ class Run(Answers, ExplainsItself):
             batches = list(self._committed.metrics)
         spent = self._execution.milliseconds([batch.batch for batch in batches])
         each = zip(batches, spent, strict=True)
-        return [{**plain(batch), "milliseconds": own} for batch, own in each]
+        return [
+            {**shown_metrics(plain(batch), self._clock), "milliseconds": own} for batch, own in each
+        ]
 
     @property
     def totals(self) -> dict[str, Any]:
@@ -467,14 +473,21 @@ class Run(Answers, ExplainsItself):
         """
         from anabranch.runtime.spark.snapshots import snapshot_of
 
-        return snapshot_of(self.elements(known=known), self._schema, self._clock.instant(at))
+        return snapshot_of(self._elements(known), self._schema, self._clock.instant(at))
 
     def elements(self, *, known: int | None = None) -> DataFrame:
         """All committed inserts and adjusts, as a DataFrame: kind, start, end, new_end, payload.
 
         The changes of revisions are among them, of the kinds revise-insert and revise-adjust; with
-        `known` only those of revisions up to this number.
+        `known` only those of revisions up to this number. Times are timestamps where those of the
+        stream are; an end that is NULL is forever.
         """
+        from anabranch.runtime.spark.snapshots import with_times
+
+        return with_times(self._elements(known), self._clock)
+
+    def _elements(self, known: int | None) -> DataFrame:
+        """The same with times in chronons."""
         from anabranch.runtime.spark.snapshots import read_elements
 
         if isinstance(self._sink, LogSink):
@@ -488,9 +501,13 @@ class Run(Answers, ExplainsItself):
             element_table(known_parts(self._sink.parts(), known), self._schema)
         )
 
-    def table(self) -> pa.Table:
-        """All committed elements in order, with stable points."""
-        return element_table(self._sink.parts(), self._schema)
+    def table(self, *, raw: bool = False) -> pa.Table:
+        """All committed elements in order, with stable points.
+
+        Times are timestamps where those of the stream are; with `raw` they are numbers of chronons.
+        """
+        found = element_table(self._sink.parts(), self._schema)
+        return found if raw else shown_elements(found, self._clock)
 
     def _get_spark(self) -> Any:
         return self._execution.spark

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from anabranch.model.clock import Clock
 from anabranch.model.time import FOREVER, Time
 
 
@@ -18,6 +19,18 @@ def read_elements(spark: SparkSession, files: Sequence[str], revisions: Sequence
     kind = sf.concat(sf.lit("revise-"), sf.col("kind"))
     changes = spark.read.parquet(*revisions).withColumn("kind", kind)
     return spark.read.parquet(*files).unionByName(changes) if files else changes
+
+
+def with_times(elements: DataFrame, clock: Clock) -> DataFrame:
+    """Elements whose times are timestamps, if those of the stream are; NULL is forever."""
+    if not clock.timestamps:
+        return elements
+    step = sf.lit(clock.chronon or 1)
+    for name in ("start", "end", "new_end"):
+        time = sf.col(name)
+        shown = sf.when(time < sf.lit(int(FOREVER)), sf.timestamp_micros(time * step))
+        elements = elements.withColumn(name, shown)
+    return elements
 
 
 def snapshot_of(elements: DataFrame, payload: pa.Schema, at: Time) -> DataFrame:
