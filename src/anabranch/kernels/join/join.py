@@ -51,7 +51,7 @@ from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
 from anabranch.model.identity import Identity
 from anabranch.model.netting import net
-from anabranch.model.numbers.hashing import stable_hash
+from anabranch.model.numbers.hashing import stable_hash, stable_hashes
 from anabranch.model.time import BEGINNING, Time, add_saturating
 
 _SIDES: Final = ("left", "right")
@@ -227,8 +227,8 @@ class JoinKernel(Stateful):
         values = payload.columns
         only_key = side == 1 and self._only_exists
         if self._hashes_rows(side) and not only_key:
-            columns[ROW] = pa.array(stable_hash(values, len(batch)))
-            columns[JOIN_ROW_CHECK] = pa.array(stable_hash(values, len(batch), salt=1))
+            both = stable_hashes(values, len(batch), (0, 1))
+            columns[ROW], columns[JOIN_ROW_CHECK] = pa.array(both[0]), pa.array(both[1])
         if self.broadcast:
             columns[KEY] = columns[ID]
             if side not in self.broadcast:

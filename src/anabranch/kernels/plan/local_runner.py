@@ -102,7 +102,9 @@ class LocalRunner:
             self._stables[name] = Time(max(self._stables[name], best))
         batches: dict[Address, EventBatch] = {}
         for name in self.plan.sources:
-            batch = came.get(name, EventBatch.empty(self.plan.arriving(name)))
+            batch = came.get(name)
+            if batch is None:
+                batch = EventBatch.empty(self.plan.arriving(name))
             self._stables[name] = Time(max(self._stables[name], batch.stable))
             batches[Address.source(name)] = batch.with_stable(self._stables[name])
         for number, stage in enumerate(self.plan.stages):

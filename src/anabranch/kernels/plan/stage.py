@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -72,6 +72,10 @@ class Stage:
     kernels: tuple[Kernel, ...]
     sharded: bool
     schema: pa.Schema
+    # What edges declare follows from the kernels, and every batch is compared with it.
+    _declared: dict[int, pa.Schema] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def is_guard(self) -> bool:
@@ -115,9 +119,14 @@ class Stage:
 
     def prepared_schema(self, edge: int) -> pa.Schema:
         """The columns that all senders of an edge give, whatever their rows are."""
-        if self._head is not None:
-            return self._head.prepared_schema(self.edges[edge].side)
-        return packed_schema(self._arriving_schema(), hashed=(ID,))
+        known = self._declared.get(edge)
+        if known is None:
+            if self._head is not None:
+                known = self._head.prepared_schema(self.edges[edge].side)
+            else:
+                known = packed_schema(self._arriving_schema(), hashed=(ID,))
+            self._declared[edge] = known
+        return known
 
     def check(self, edge: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of an edge, which have the columns that were declared for it.

@@ -15,6 +15,7 @@ from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.arrived import WithheldFolder
 from anabranch.runtime.archive.narrowing import Wanted
 from anabranch.runtime.revisions.past import Past
+from anabranch.runtime.sources.archived.pieces import Piece
 
 
 @final
@@ -43,6 +44,8 @@ class StoredPast(Past):
         self._schemas = schemas
         self._upto = upto
         self._revised = revised
+        # What the index says of a span, which is asked for more than once.
+        self._pieces: dict[tuple[str, Span], list[tuple[int, Piece]]] = {}
         self.read: int = 0
 
     def schema(self, source: str) -> pa.Schema:
@@ -55,7 +58,7 @@ class StoredPast(Past):
         """What the archive has."""
         columns: Sequence[str] = self._schemas[source].names
         archive = self._archives[source]
-        for number, piece in archive.pieces(span, self._upto):
+        for number, piece in self._pieces_in(source, span):
             if number not in absent:
                 for batch in archive.read_piece(piece, span, columns, keep):
                     self.read += len(batch)
@@ -74,15 +77,21 @@ class StoredPast(Past):
         left = Counter[int]()
         for batch, rows in withheld:
             left[batch] -= len(rows)
-        for batch, piece in self._archives[source].pieces(span, self._upto):
+        for batch, piece in self._pieces_in(source, span):
             if batch in left:
                 left[batch] += piece.rows
         return frozenset(batch for batch, rows in left.items() if not rows)
 
     def count(self, source: str, span: Span) -> int:
         """The rows of the pieces that overlap the span, by the index."""
-        pieces = self._archives[source].pieces(span, self._upto)
-        return sum(piece.rows for _, piece in pieces)
+        return sum(piece.rows for _, piece in self._pieces_in(source, span))
+
+    def _pieces_in(self, source: str, span: Span) -> list[tuple[int, Piece]]:
+        found = self._pieces.get((source, span))
+        if found is None:
+            found = self._archives[source].pieces(span, self._upto)
+            self._pieces[source, span] = found
+        return found
 
     def withheld(self, source: str, span: Span) -> Iterable[tuple[int, EventBatch]]:
         """What tasks left out."""
