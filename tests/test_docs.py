@@ -6,9 +6,11 @@ import contextlib
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -25,6 +27,10 @@ PAGES = [
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<language>[\w+-]*).*$")
 COMMENT = re.compile(r"^\s*<!--\s*(?P<note>.*?)\s*-->\s*$")
 PROMPT = "$ "
+PATIENCE = 600.0
+GRACE = 60.0
+"""Seconds that a block may take, and that what it has started may take to end."""
+
 MARK = "__anabranch_docs__"
 
 
@@ -141,14 +147,17 @@ def run_python(page: str, block: Block, names: dict[str, Any]) -> str:
     return printed.getvalue()
 
 
-def run_console(page: str, block: Block, folder: Path) -> None:
-    """Run the block in one shell, so that `cd`, variables and `$?` work across its commands."""
+def run_console(page: str, block: Block, folder: Path, groups: list[int]) -> None:
+    """Run the block in one shell, so that `cd`, variables and `$?` work across its commands.
+
+    Commands that end with `&` go on: they belong to a process group, which is added to `groups`.
+    """
     commands = commands_of(block)
     script = "".join(
         f"{command.code}\n_s=$?; printf '\\n{MARK} %d\\n' $_s; (exit $_s)\n" for command in commands
     )
     tools = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-    done = subprocess.run(
+    process = subprocess.Popen(
         ["bash", "-c", script],
         cwd=folder,
         env={**os.environ, "PATH": os.pathsep.join(tools), "COLUMNS": "100", "NO_COLOR": "1"},
@@ -156,10 +165,12 @@ def run_console(page: str, block: Block, folder: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
+        start_new_session=True,
     )
-    results = re.findall(rf"(.*?)\n{MARK} (\d+)\n", done.stdout, re.DOTALL)
-    assert len(results) == len(commands), f"{page}, line {block.line}: {done.stdout}"
+    groups.append(process.pid)
+    said, _ = process.communicate(timeout=PATIENCE)
+    results = re.findall(rf"(.*?)\n{MARK} (\d+)\n", said, re.DOTALL)
+    assert len(results) == len(commands), f"{page}, line {block.line}: {said}"
     for command, (output, status) in zip(commands, results, strict=True):
         check_output(page, block.line, command.output, output)
         # A command that shall fail shows why; one that shows nothing must succeed.
@@ -168,7 +179,31 @@ def run_console(page: str, block: Block, folder: Path) -> None:
 
 
 def run_page(page: str, blocks: list[Block], folder: Path) -> None:
-    """Run all blocks of a page in order, in one folder and one namespace."""
+    """Run all blocks of a page in order, in one folder and one namespace; then nothing runs."""
+    groups: list[int] = []
+    try:
+        run_blocks(page, blocks, folder, groups)
+    finally:
+        for signal_ in (signal.SIGTERM, signal.SIGKILL):
+            running = [group for group in groups if _is_there(group)]
+            for group in running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(group, signal_)
+            deadline = time.monotonic() + GRACE
+            while any(map(_is_there, running)) and time.monotonic() < deadline:
+                time.sleep(0.05)
+
+
+def _is_there(group: int) -> bool:
+    """Whether a process of a group runs."""
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def run_blocks(page: str, blocks: list[Block], folder: Path, groups: list[int]) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
     for before, block in zip([None, *blocks], blocks):
@@ -180,7 +215,7 @@ def run_page(page: str, blocks: list[Block], folder: Path) -> None:
         elif block.language == "python":
             printed = run_python(page, block, names)
         elif block.language == "console":
-            run_console(page, block, folder)
+            run_console(page, block, folder, groups)
         elif block.language == "output":
             if before is None or before.language != "python":
                 pytest.fail(f"{page}, line {block.line}: no python block right before the output")
@@ -291,6 +326,15 @@ def test_a_page_runs_in_one_folder_and_one_namespace(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run_page("page.md", blocks_of(PAGE), tmp_path)
+
+
+def test_what_a_page_starts_does_not_outlive_it(tmp_path: Path) -> None:
+    page = (
+        "```console\n$ sleep 500 > /dev/null 2>&1 &\n$ echo $! > pid\n$ kill -0 $(cat pid)\n```\n"
+    )
+    run_page("page.md", blocks_of(page), tmp_path)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,15 @@ SCRIPT = """
 CREATE STREAM Bid (item INT, price INT, at INT) SOURCE 'bids/*.jsonl' ORDERED BY at DELAY 10;
 SELECT item, MAX(price) AS highest FROM Bid WINDOW(RANGE 50 SLIDE 10) GROUP BY item
 """
+BETTER = """
+CREATE STREAM Bid (item INT, price INT, at INT) SOURCE 'bids/*.jsonl' ORDERED BY at DELAY 10
+  WITH (max_files_per_batch = 1);
+SELECT item, MAX(price) AS highest FROM Bid WINDOW(RANGE 50 SLIDE 10) WHERE item < 2 GROUP BY item
+UNION ALL
+SELECT item, MAX(price) AS highest FROM Bid WINDOW(RANGE 50 SLIDE 10) WHERE item >= 2 GROUP BY item
+"""
+"""The same by another plan."""
+
 PATIENCE = 180.0
 
 
@@ -41,6 +50,7 @@ class Shop:
         }
         (folder / "bids").mkdir()
         (folder / "highest.sql").write_text(SCRIPT)
+        (folder / "better.sql").write_text(BETTER)
 
     def bid(self) -> int:
         """One more file of bids; the instant of the last one."""
@@ -115,10 +125,12 @@ def test_replicate_kill_jumpstart_and_cutover_by_the_documented_commands(tmp_pat
         refused = shop.command("control", "highest/merged", "detach", "copies", "--copy", "other")
         assert refused.returncode == 2
         assert "there are highest-1, highest-2" in refused.stderr
-        begun = shop.command("jumpstart", "highest/copies/highest-1", "highest/copies/second")
+        # The new copy has another plan.
+        second = ["highest/copies/highest-1", "highest/copies/second"]
+        begun = shop.command("jumpstart", *second, "--script", "better.sql")
         assert "complete for events that end at" in begun.stderr, begun.stderr
         follow = ["--canonical", "--follow", "--trigger", "100 milliseconds"]
-        with shop.process("run", "highest.sql", *follow, "--to", "highest/copies/second"):
+        with shop.process("run", "better.sql", *follow, "--to", "highest/copies/second"):
             killed = shop.running("highest/copies/highest-2")
             assert killed is not None
             os.kill(killed["pid"], signal.SIGKILL)
@@ -143,6 +155,16 @@ def test_replicate_kill_jumpstart_and_cutover_by_the_documented_commands(tmp_pat
             shop.await_("highest/merged", last)
             # Who was killed has come back and has caught up.
             shop.await_("highest/copies/highest-2", last)
+    # What the merge has noticed is written down: nobody has contradicted anybody.
+    lines = (tmp_path / "highest/work/merge.metrics.jsonl").read_text().splitlines()
+    stages = [stage for line in lines for stage in json.loads(line)["stages"].values()]
+    copies = [copy for stage in stages for each in stage["reports"] for copy in each["copies"]]
+    assert {copy["name"] for copy in copies} == {"highest-1", "highest-2", "second"}
+    assert {copy["diverged"] for copy in copies} == {0}
+    # The new copy has left out what cannot matter any more.
+    since = LogFolder(str(tmp_path / "highest/copies/second")).record()
+    assert since is not None
+    assert since.since is not None
     log = LogFolder(str(tmp_path / "highest/merged"))
     got = LogicalStream.of_batches(list(log.read()))
     checked = shop.command("check", "highest/merged")

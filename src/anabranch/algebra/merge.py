@@ -256,7 +256,9 @@ class Merge(Node):
             return ""
         reasons = self.obstacles(stronger)
         more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-        return f"not {stronger}: {reasons[0]}{more}"
+        # No declaration says in which order ties come, so it has to be asserted.
+        ties = "" if self.obstacles("r1") else "; r1 if named, for ties in one order everywhere"
+        return f"not {stronger}: {reasons[0]}{more}{ties}"
 
     @property
     def chosen(self) -> Case:

@@ -23,6 +23,12 @@ def explain(
     ] = "speculative",
     plan: PlanOption = "optimized",
     modules: Modules = None,
+    feedback: Annotated[
+        bool,
+        typer.Option(
+            "--feedback", help="Also show which rows feedback of a merge spares, and why not."
+        ),
+    ] = False,
     running: Annotated[
         bool,
         typer.Option(
@@ -38,7 +44,11 @@ def explain(
     $ anabranch explain --running highest/
     """
     if running:
-        _explain_running(file, as_json=as_json, others={"--all": every, "--modules": modules})
+        _explain_running(
+            file,
+            as_json=as_json,
+            others={"--all": every, "--modules": modules, "--feedback": feedback},
+        )
         return
     from anabranch.engine import Engine
     from anabranch.runtime.query.options import check_flags
@@ -47,6 +57,12 @@ def explain(
     options: dict[str, Any] = {"emit": emit, "plan": plan}
     with Engine() as engine:
         register_operators(engine, modules)
+        if feedback and (every or as_json):
+            raise QueryError(
+                "--feedback is for the text of one query",
+                where=f"anabranch explain {file}",
+                hint="leave out --all and --json",
+            )
         if every:
             typer.echo(engine.explain_all(all_queries(engine, file), **options))
             return
@@ -55,6 +71,10 @@ def explain(
             typer.echo(json.dumps(query.explain_json(**options), indent=2))
         else:
             typer.echo(query.explain(**options))
+            if feedback:
+                from anabranch.algebra.analysis.feedback_reach import describe_feedback
+
+                typer.echo(f"\n{describe_feedback(query.canonical().node)}")
 
 
 def _explain_running(checkpoint: str, *, as_json: bool, others: Mapping[str, object]) -> None:

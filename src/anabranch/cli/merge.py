@@ -68,6 +68,14 @@ def merge(
             "went on, until it is written to again; 'never' keeps it."
         ),
     ] = "10 minutes",
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --follow: append a line of JSON per batch: who leads, how far each copy is, "
+            "contradictions.",
+        ),
+    ] = None,
 ) -> None:
     r"""Merge copies of one stream that differ in order, adjusts, gaps and progress.
 
@@ -106,8 +114,15 @@ def merge(
             checkpoint,
             feedback=feedback,
             detach_after=detach_after,
+            metrics=metrics,
         )
         return
+    if metrics is not None:
+        raise PlanError(
+            "--metrics is for merges that go on",
+            where="option --metrics",
+            hint="add --follow; a merge that ends says on standard error what it has noticed",
+        )
     names = [name if files.count(name) == 1 else f"{name} ({n})" for n, name in enumerate(files, 1)]
     with opened(*files) as inputs:
         copies = [replace(each, name=name) for each, name in zip(inputs, names)]
@@ -133,6 +148,7 @@ def _follow(
     *,
     feedback: bool,
     detach_after: str,
+    metrics: str | None,
 ) -> None:
     """Merge on Spark, until somebody ends it."""
     if len(files) != 1:
@@ -141,6 +157,7 @@ def _follow(
             where="option --follow",
             hint="give one folder that holds all copies, or a pattern in quotes: 'copies/*'",
         )
+    from anabranch.cli.queries.metrics_file import written_metrics
     from anabranch.cli.queries.running import announced, wait_for
     from anabranch.engine import Engine
     from anabranch.merging.logs import merge_logs
@@ -162,7 +179,8 @@ def _follow(
             detach_after=span_or_never(detach_after),
             **options,  # type: ignore[arg-type]
         )
-        with announced(run, script="merge", to=to, clock=run.clock) as announcement:
+        told = announced(run, script="merge", to=to, clock=run.clock)
+        with told as announcement, written_metrics(run, metrics):
             code = wait_for(run, announcement)
     if code:
         raise typer.Exit(code)

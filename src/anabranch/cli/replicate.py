@@ -39,8 +39,10 @@ def replicate(
 
     The merged stream, the log folder 'merged' in the folder, is right as long as one copy runs. A
     process that dies is restarted and resumes from its checkpoint, the merging process as well.
-    With several equivalent scripts the merge follows the fastest at each moment. Ctrl-C ends
-    all of them after their batch.
+    With several equivalent scripts the merge follows the fastest at each moment.
+
+    Copies wait for more input, until Ctrl-C ends all of them after their batch. If all sources
+    end (WITH (ends = TRUE)), the command ends when the merged stream is complete.
 
     \b
     $ anabranch replicate highest.sql --copies 3 --to highest
@@ -73,5 +75,7 @@ def replicate(
         tell(f"{len(work.members) - 1} copies run; the merged stream is {work.folder / 'merged'}")
         while not noted and not work.await_end(0.5):
             pass
+        if not noted:
+            tell("the sources have ended, and the merged stream is complete")
     if noted:
         raise typer.Exit(128 + noted[0])

@@ -8,13 +8,22 @@ import uuid
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+
+from anabranch.algebra.node import clock_of
+from anabranch.algebra.union import columns_of
 from anabranch.errors import PlanError, StreamError
+from anabranch.kernels.contract.command import Command
 from anabranch.model.batch import EventBatch
+from anabranch.model.clock import Clock
 from anabranch.model.history import History
-from anabranch.model.time import Time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.query.state_view import find_checkpoint
-from anabranch.runtime.sources.files.log_folder import LogFolder, write_part
+from anabranch.runtime.sources.files.log_folder import ANY_QUERY, LogFolder, write_part
+from anabranch.runtime.store.control import ControlFolder
+from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.query_record import read_query_record
+from anabranch.stream import Stream
 
 CHECKPOINT: Final = "_checkpoint"
 _TRIES: Final = 5
@@ -27,6 +36,7 @@ def jumpstart(
     log: str | Path,
     to: str | Path,
     *,
+    query: Stream | None = None,
     checkpoint: str | Path | None = None,
     new_checkpoint: str | Path | None = None,
 ) -> Time:
@@ -36,9 +46,14 @@ def jumpstart(
     that end at the stable point or later. Start the query with the new log as its output, and it
     goes on from there; a merge takes it in, and from then on the old one may end.
 
+    With `query` the new copy is another query of the same meaning, by another plan, which cannot
+    use the state. It reads its sources from the beginning, and leaves out, before any work is done
+    on them, the rows that cannot matter for what the log vouches for.
+
     Args:
         log: The log folder of the query.
         to: The log folder of the new copy, which must not exist.
+        query: The query that the new copy will run, if it is another one.
         checkpoint: The checkpoint of the query; None: the one that its log names.
         new_checkpoint: The checkpoint of the copy; None: in the new log.
 
@@ -47,7 +62,8 @@ def jumpstart(
 
     Raises:
         StreamError: There is no log, or no checkpoint.
-        PlanError: The new folders exist, or the query writes several outputs.
+        PlanError: The new folders exist, the query writes several outputs, or the other query has
+            other columns.
     """
     old, new = Path(log), Path(to)
     origin = LogFolder(str(old))
@@ -58,9 +74,6 @@ def jumpstart(
             where=str(old),
             hint="name the log folder that the query writes: what was given as --to",
         )
-    found, _ = find_checkpoint(str(checkpoint or log))
-    _refuse_several(found)
-    source = Path(found)
     target = Path(new_checkpoint) if new_checkpoint is not None else new / CHECKPOINT
     for folder in (new, target):
         if folder.exists() and any(folder.iterdir()):
@@ -69,7 +82,11 @@ def jumpstart(
                 where=str(folder),
                 hint="choose a new folder: a copy has a log and a checkpoint of its own",
             )
-    last = _copied(source, target)
+    if query is not None:
+        return _prepared(query, origin, new, target)
+    found, _ = find_checkpoint(str(checkpoint or log))
+    _refuse_several(found)
+    last = _copied(Path(found), target)
     schema, clock = about.payload, about.clock
     stable, events = _alive(origin, last)
     fresh = LogFolder(str(new))
@@ -88,6 +105,59 @@ def jumpstart(
         files = [write_part(str(new), last, "begin", events, clock=clock)]
     fresh.commit(last, stable, files)
     return stable
+
+
+def _prepared(query: Stream, origin: LogFolder, new: Path, target: Path) -> Time:
+    """A log for another query, which is told in its first batch what is still of interest."""
+    schema, clock = origin.about()
+    _refuse_columns(query, schema, clock, origin.path)
+    entries = origin.entries()
+    if not entries:
+        raise StreamError(
+            "the log has nothing to begin from",
+            where=origin.path,
+            hint="wait for the first batch of its query, or start the new one from the beginning",
+        )
+    stable, events = _alive(origin, entries[-1].batch)
+    if not BEGINNING < stable < FOREVER:
+        raise StreamError(
+            "nothing of the log is settled yet" if stable == BEGINNING else "the log has ended",
+            where=origin.path,
+            hint="start the new copy from the beginning",
+        )
+    LogFolder(str(new)).create(
+        schema,
+        query=ANY_QUERY,
+        clock=clock,
+        since=int(stable),
+        home=str(target.absolute()),
+        revised=_newest_revision(origin, entries[-1].batch),
+        made=uuid.uuid4().hex,
+    )
+    # An instant earlier: lifetimes are cut where that which holds begins, not before.
+    first = min(int(events.start.min(initial=FOREVER)), int(stable)) - 1
+    told = Command(verb="feedback", source="", value=int(stable), since=max(first, BEGINNING + 1))
+    ControlFolder(Folder.at(f"{target}/control")).put(told)
+    return stable
+
+
+def _refuse_columns(query: Stream, schema: pa.Schema, clock: Clock, where: str) -> None:
+    """Refuse a query that cannot mean the same as a log."""
+    both = [columns_of(each) for each in (schema, query.schema)]
+    if both[0] != both[1]:
+        shown = [", ".join(f"{name} {kind}" for name, kind in columns) for columns in both]
+        raise PlanError(
+            "the new query has columns that differ from those of the log",
+            where=f"{where}: {shown[0]}\nthe query: {shown[1]}",
+            hint="copies of one stream have the same columns, in the same order",
+        )
+    counted = clock_of(query.node)
+    if (counted.timestamps, counted.chronon) != (clock.timestamps, clock.chronon):
+        raise PlanError(
+            "the new query counts time differently from the log",
+            where=where,
+            hint="copies of one stream have the same kind of times, and the same CHRONON",
+        )
 
 
 def _refuse_several(checkpoint: str) -> None:

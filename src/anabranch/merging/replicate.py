@@ -18,7 +18,7 @@ from anabranch.algebra.merge import Case, MergePolicy, refuse_case
 from anabranch.errors import PlanError
 from anabranch.merging.logs import DETACH_AFTER, MERGE_OPTIONS
 from anabranch.model.clock import MICROSECONDS
-from anabranch.model.time import Time
+from anabranch.model.time import FOREVER, Time
 from anabranch.runtime.option import DURATION, Option, count, table_of
 from anabranch.runtime.query.options import RUN_OPTIONS, PlanChoice
 from anabranch.runtime.sources.files.log_folder import LogFolder
@@ -217,10 +217,19 @@ class Replication:
             for each in self.members.values()
         ]
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether all is settled for ever: the sources have ended, and so has what they lead to."""
+        return self.members["merge"].has_ended or self.stable == FOREVER
+
     def await_end(self, timeout: float | None = None) -> bool:
-        """Wait until the merge has done all there was to do; whether it has."""
+        """Wait until the merged stream has come to its end; whether it has.
+
+        That is so when the sources of the copies end: `WITH (ends = TRUE)`, or stream files that
+        end with a stable point at the end of time. Otherwise copies wait for more input.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not self.members["merge"].has_ended:
+        while not self.has_ended:
             if deadline is not None and time.monotonic() > deadline:
                 return False
             if self._over.wait(_LOOK):
@@ -356,6 +365,7 @@ def replicate(
     words = [str(folder / COPIES / "*"), "--follow", *often, *words, *merge, "--to", str(output)]
     words = ["merge", *words]
     words += ["--checkpoint", str(work / "merge.checkpoint")]
+    words += ["--metrics", str(work / "merge.metrics.jsonl")]
     members["merge"] = _member("merge", words, work, output)
     members["merge"].goes_first = True
     return Replication(folder, members, tell, environment)

@@ -46,7 +46,7 @@ def needed(node: Node, span: Span) -> dict[str, Span]:
     """
     wanted: dict[int, list[Span]] = {id(node): [span]}
     found: dict[str, list[Span]] = {}
-    for each in _outputs_first(node):
+    for each in outputs_first(node):
         over = hull(wanted[id(each)])
         if isinstance(each, Source):
             found.setdefault(each.name, []).append(over)
@@ -55,7 +55,7 @@ def needed(node: Node, span: Span) -> dict[str, Span]:
     return {name: hull(spans) for name, spans in found.items()}
 
 
-def _outputs_first(node: Node) -> list[Node]:
+def outputs_first(node: Node) -> list[Node]:
     """All nodes, each once and before those that it reads, however many others read it."""
     ordered: dict[int, Node] = {}
 
@@ -94,7 +94,7 @@ def way_of_change(node: Node, source: str) -> WayOfChange:
     snapshots from the stable point on, of every input of an operator with state, follow from the
     part of the change from there on.
     """
-    plan = _outputs_first(node)
+    plan = outputs_first(node)
     if not any(isinstance(each, Source) and each.name == source for each in plan):
         return WayOfChange("direct", f"the query does not read {source}")
     for each in plan:

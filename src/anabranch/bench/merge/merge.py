@@ -12,7 +12,7 @@ from typing import Final
 from anabranch.bench.merge.feedback import plan_switching
 from anabranch.bench.merge.lab import MergeLab, MergeSize
 from anabranch.bench.merge.rates import bursty, congestion
-from anabranch.bench.merge.spark import on_spark
+from anabranch.bench.merge.spark import feedback_on_spark, on_spark
 from anabranch.bench.merge.sweeps import (
     cleanse,
     each_case,
@@ -79,7 +79,10 @@ def merge(report: Report) -> None:
     Figures: `r0_per_s` to `r4_per_s` (elements per second and core in the kernel, `prepare` and
     `advance`, three inputs, payloads of 1000 bytes) and `r0_short_per_s` to `r4_short_per_s` (of 16
     bytes), `r3_memory_10_over_2`, `cleanse_memory_over_r3`, `bursty_in_over_out`,
-    `feedback_speedup`, `spark_per_s_core`, `published` and `published_that_hold`.
+    `feedback_speedup` (simulated, as published), `spark_per_s_core`, `feedback_spark` (how much
+    sooner a real query has caught up with feedback of a merge than without),
+    `feedback_spark_skipped` (the share of rows that it left out), `feedback_spark_diverged`,
+    `published` and `published_that_hold`.
     """
     run_experiments(report, SIZES[report.form])
 
@@ -102,5 +105,6 @@ def run_experiments(report: Report, size: MergeSize) -> None:
         experiment(lab)
     if size.spark[0]:
         on_spark(lab)
+        feedback_on_spark(lab)
     report.figure("published", len(lab.checks))
     report.figure("published_that_hold", sum(lab.checks))

@@ -1,4 +1,4 @@
-"""Three copies in Parquet files, merged by Spark on one core."""
+"""Merges on Spark: three copies in files on one core, and feedback between two queries."""
 
 from __future__ import annotations
 
@@ -13,6 +13,26 @@ from anabranch.model.files.stream_file import write_stream
 from anabranch.workloads.lmerge import LMerge, copy_batches
 
 COPIES = 3
+
+
+FEEDBACK_FILES = 4
+"""At least so many files: of the first two nothing can be spared."""
+
+
+def feedback_on_spark(lab: MergeLab) -> None:
+    """How much sooner a query has caught up that a merge has told what is settled already."""
+    files, rows = lab.size.spark
+    root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
+    words = [str(max(files, FEEDBACK_FILES)), str(rows)]
+    try:
+        found, _ = run_job("anabranch.bench.merge.feedback_job", str(root), *words)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    told, alone = found["with"], found["without"]
+    lab.report.measured("feedback_spark", **found)
+    lab.report.figure("feedback_spark", alone["seconds"] / told["seconds"])
+    lab.report.figure("feedback_spark_skipped", told["skipped"] / max(1, told["rows"]))
+    lab.report.figure("feedback_spark_diverged", found["diverged"])
 
 
 def on_spark(lab: MergeLab) -> None:

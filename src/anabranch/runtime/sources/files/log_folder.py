@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,6 +35,9 @@ from anabranch.runtime.sources.files.log_records import (
 from anabranch.runtime.sources.rows import arrivals_of
 from anabranch.runtime.sources.spec import ELEMENTS
 from anabranch.runtime.store.folder import Folder
+
+ANY_QUERY: Final = "any"
+"""The identity of no query."""
 
 
 def write_part(
@@ -94,6 +97,8 @@ class LogFolder:
     ) -> None:
         """Make a new log, or take up the one of the same query, whose checkpoint is `home`.
 
+        A log of `ANY_QUERY` was prepared for the first query that takes it up.
+
         A log that begins in the middle of a stream has all events that end at `since` or later, and
         all revisions after the one with the number `revised`; `made` tells it from another one.
 
@@ -103,6 +108,10 @@ class LogFolder:
         about = self.record()
         Folder.at(self.path).sweep()
         self._log.sweep()
+        if about is not None and about.query == ANY_QUERY:
+            about = replace(about, query=query, home=home or about.home, properties=properties)
+            self._log.write_json(ABOUT, plain(about), seal=False)
+            return
         if about is not None:
             if about.query != query:
                 raise PlanError(
