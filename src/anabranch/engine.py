@@ -123,6 +123,11 @@ class Engine(Declares):
         # One object for all expressions: they are cached by it.
         self._types = self._spark_type
 
+    def __repr__(self) -> str:
+        names = ", ".join(entry.name for entry in self._registry.catalog.entries.values())
+        spark = "not started" if self._host.session is None else "running"
+        return f"<Engine; {names or 'no streams'}; {len(self._host.runs.each)} runs; Spark {spark}>"
+
     @property
     def spark(self) -> Any:
         """The Spark session."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from anabranch.algebra.forms.cleanse import Cleanse
+from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.user_operator import Template
-from anabranch.algebra.node import clock_of
+from anabranch.algebra.node import Node, clock_of
 from anabranch.display.plan_text import PlanText
 from anabranch.display.result_table import SHOWN, ResultTable
 from anabranch.errors import PlanError
@@ -37,6 +38,11 @@ from anabranch.windowed import Span
 
 if TYPE_CHECKING:
     from anabranch.runtime.query.run import Run
+
+_ENDED_WINDOWS: Final = (
+    "windows have results when the stable point has passed their end; open_windows=True shows the "
+    "others, too"
+)
 
 
 @final
@@ -311,7 +317,10 @@ class Stream(FrameMethods):
             at: A number, an ISO timestamp or a datetime.
         """
         if at is None:
-            self.run_local("memory", allow_unbounded=True).events().show(n, truncate)
+            found = self.run_local("memory", allow_unbounded=True).events()
+            if not found.num_rows and any(map(_awaits_ends, self.node.walk())):
+                found = found.with_caption(f"{found.caption}; {_ENDED_WINDOWS}")
+            found.show(n, truncate)
         else:
             self.snapshot(at).show(n, truncate)
 
@@ -324,6 +333,11 @@ class Stream(FrameMethods):
         instant = clock.instant(at)
         found = self.backfill(instant, Time(int(instant) + 1), "memory").snapshot(at)
         return found.with_caption(f" at {clock.format(instant)}")
+
+
+def _awaits_ends(node: Node) -> bool:
+    """Whether these are windows that have results only when they have ended."""
+    return isinstance(node, ApplyOperator) and not node.open_windows
 
 
 Query = Stream

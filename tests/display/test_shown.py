@@ -111,7 +111,7 @@ def test_events_become_frames_of_every_kind(run: ab.LocalRun) -> None:
     assert events.to_polars()["top"].to_list() == [80.0, 15.0, 95.0, 20.0, 90.0]
     assert pa.table(events).equals(events.to_arrow())
     assert pl.DataFrame(events).height == 5
-    assert "<th>top</th>" in events._repr_html_()
+    assert '<th style="text-align:right">top</th>' in events._repr_html_()
     with pytest.raises(PlanError, match="needs a session"):
         events.to_spark()
 

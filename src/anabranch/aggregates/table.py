@@ -50,6 +50,9 @@ def how_to_write(text: str) -> str:
     >>> how_to_write("medain(x)")
     'write one aggregate: MEDIAN(x)'
     """
+    name, is_named, call = (part.strip() for part in text.partition("="))
+    if is_named and name.isidentifier():
+        return f"write '{call} AS {name}', or {name}='{call}' as a keyword"
     word = text.strip().partition("(")[0].strip().lower()
     close = get_close_matches(word, SQL_NAMES, n=3, cutoff=0.7)
     examples = tuple(dict.fromkeys(SQL_NAMES[name].example for name in close))

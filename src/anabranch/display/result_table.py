@@ -47,6 +47,11 @@ class ResultTable:
         self._caption = caption
         self._get_spark = get_spark
 
+    @property
+    def caption(self) -> str:
+        """What stands below the rows, behind their number."""
+        return self._caption
+
     def with_caption(self, caption: str) -> ResultTable:
         """The same rows with another text below them."""
         return ResultTable(self._table, what=self._what, caption=caption, get_spark=self._get_spark)

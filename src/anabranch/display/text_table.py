@@ -52,15 +52,15 @@ def html_table(names: Sequence[str], columns: Sequence[Sequence[str]], numeric: 
     """The table as HTML, without styles of its own: a notebook has some.
 
     >>> html_table(["a<b"], [["1"]], {0})
-    '<table><thead><tr><th>a&lt;b</th></tr></thead><tbody><tr><td style="text-align:right">1</td>\
-</tr></tbody></table>'
+    '<table><thead><tr><th style="text-align:right">a&lt;b</th></tr></thead><tbody><tr>\
+<td style="text-align:right">1</td></tr></tbody></table>'
     """
 
-    def cell(index: int, text: str) -> str:
+    def cell(index: int, text: str, tag: str = "td") -> str:
         side = ' style="text-align:right"' if index in numeric else ' style="text-align:left"'
-        return f"<td{side}>{escape(text)}</td>"
+        return f"<{tag}{side}>{escape(text)}</{tag}>"
 
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    head = "".join(cell(index, name, "th") for index, name in enumerate(names))
     body = "".join(
         f"<tr>{''.join(cell(index, text) for index, text in enumerate(row))}</tr>"
         for row in zip(*columns)

@@ -36,6 +36,12 @@ _READS_TIMES: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 _STABLE_HINT: Final = "an answer must depend on the row alone, or a correction could not undo it"
+_NOW_HINT: Final = (
+    f"{_STABLE_HINT}; for the rows of the last hour write a window: FROM Bid WINDOW(RANGE 1 HOUR), "
+    "stream.window('1 hour')"
+)
+_VALUE_HINT: Final = "write the value itself; the name of a column is quoted like this: `@time`"
+_NOW: Final = ("now", "current_timestamp", "localtimestamp", "curdate", "current_date")
 
 
 def why_not_scalar(node: exp.Expr) -> tuple[str, str, str] | None:
@@ -56,9 +62,10 @@ def why_not_scalar(node: exp.Expr) -> tuple[str, str, str] | None:
     if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and node.name == "*"):
         return "'*' is not a value", "name the column", r"\*"
     if isinstance(node, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):
-        return "a parameter has no value here", "write the value itself", r"\?|[:@$]\w+"
+        return "a parameter has no value here", _VALUE_HINT, r"\?|[:@$]\w+"
     if name in UNSTABLE or _UNSTABLE_NODES.fullmatch(type(node).__name__):
-        return f"{name} is not deterministic", _STABLE_HINT, at_name
+        hint = _NOW_HINT if name in _NOW else _STABLE_HINT
+        return f"{name} is not deterministic", hint, at_name
     if name == "unix_timestamp" and not node.expressions:
         return f"{name}() is not deterministic", _STABLE_HINT, at_name
     if _is_today(node):

@@ -17,7 +17,7 @@ from anabranch.model.elements import Adjust, elements_of, show_element
 from anabranch.model.netting import net
 from anabranch.model.revised_events import revised_events
 from anabranch.model.revision import Revision
-from anabranch.model.time import BEGINNING, Time, TimeArray
+from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray
 
 NET_FROM_ROWS: Final = 2**18
 """From this many moves on that are not yet netted, they are netted."""
@@ -79,8 +79,11 @@ class History:
 
     @property
     def is_final(self) -> npt.NDArray[np.bool_]:
-        """Which events can no longer change: those that end before the stable point."""
-        return np.asarray(self.end < self.stable)
+        """Which events can no longer change: those that end before the stable point.
+
+        Where the stream has ended, all of them, also those that hold for ever.
+        """
+        return np.asarray((self.end < self.stable) | (self.stable == FOREVER))
 
     def snapshot(self, instant: int) -> pa.RecordBatch:
         """The payloads that hold at an instant."""

@@ -9,6 +9,7 @@ from typing import final
 from sqlglot import exp
 
 from anabranch.aggregates.call import AggregateCall
+from anabranch.aggregates.table import how_to_write
 from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.node import Node
@@ -158,10 +159,12 @@ def bind_call(call: exp.Expr, node: Node, context: Context) -> AggregateCall:
     try:
         return bind_aggregate(plain, call.sql(comments=False), node.schema, context.in_workers)
     except AnabranchError as problem:
-        what = problem.what
+        what, hint = problem.what, problem.hint
         if what.endswith("is not an aggregate"):
-            what = f"'{context.script.written(call)}' is not an aggregate that streams support"
-        raise context.wrong(what, call, problem.hint) from None
+            written = context.script.written(call) or call.sql(dialect="spark", comments=False)
+            what = f"'{written}' is not an aggregate that streams support"
+            hint = how_to_write(written)
+        raise context.wrong(what, call, hint) from None
 
 
 def _without_filter(call: exp.Expr, context: Context) -> exp.Expr:

@@ -89,6 +89,10 @@ def parse_column(
         return alias.alias, parse(alias.this.sql(dialect="spark"), schema)
     expression = parse(text, schema)
     if expression.is_column is None:
+        selected = tree.selects[0] if len(tree.selects) == 1 else None
+        if isinstance(selected, exp.Column | exp.Dot) and selected.name:
+            # The field of a struct keeps its name, as in Spark: http.path is path.
+            return selected.name, expression
         hint = f"give it one: '{expression.sql} AS <name>'"
         raise QueryError(f"'{expression.sql}' has no name", hint=hint)
     return expression.is_column, expression

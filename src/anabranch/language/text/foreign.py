@@ -102,7 +102,9 @@ def refuse_foreign_query(script: Script, tokens: Sequence[Token]) -> None:
         if word in (*_START, *_END):
             bound = "window_start" if word in _START else "window_end"
             raise script.wrong(f"there is no function {word}", span, f"write {bound}")
-        is_name = tokens[index + 2].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+        column = tokens[index + 2]
+        # A column may be called like a type: time, timestamp, date.
+        is_name = column.token_type == TokenType.IDENTIFIER or column.text.isidentifier()
         if word in _WINDOWS and is_name and after[2] in (",", "."):
             raise _window(script, tokens, index, word)
 

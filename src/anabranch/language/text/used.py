@@ -304,7 +304,11 @@ REFUSED_TYPES: Final[Mapping[type[exp.Expr], Refusal]] = {
         "UNNEST is not supported", "write SELECT explode(items) AS item", ("UNNEST",)
     ),
     exp.Aliases: Refusal("one column has several names", "write one name after AS"),
-    exp.Parameter: Refusal("a parameter has no value here", "write the value itself", ("@", "$")),
+    exp.Parameter: Refusal(
+        "a parameter has no value here",
+        "write the value itself; the name of a column is quoted like this: `@time`",
+        ("@", "$"),
+    ),
     exp.Placeholder: Refusal("a parameter has no value here", "write the value itself", ("?", ":")),
     exp.SessionParameter: Refusal("a parameter has no value here", "write the value itself"),
     exp.AtTimeZone: Refusal(

@@ -29,6 +29,7 @@ _ALL_KEYS: Final = (
     *("insert", "adjust", "stable", "start", "end", "new_end"),
     *("revise", "from", "to", "changes"),
 )
+_START: Final = "start='<column>', in SQL ORDERED BY <column>"
 _SHAPES: Final = (
     'an element is {"insert": {...}, "start": 5, "end": 9}, or "adjust" with "new_end", '
     'or {"stable": 12}'
@@ -268,6 +269,8 @@ class LineParser:
             if key not in _ALL_KEYS:
                 near = get_close_matches(key, _ALL_KEYS, 1)
                 hint = f"did you mean '{near[0]}'? {shapes}" if near else shapes
+                if not content.keys() & set(_ALL_KEYS):
+                    hint = f"rows need the name of their column of time: {_START}; {shapes}"
                 raise self.error(f"unknown key '{key}'", number, text, hint)
             if kind and key not in _KEYS[kind] and content[key] is not None:
                 raise self.error(f"key '{key}' does not belong to '{kind}'", number, text, shapes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,9 @@ import pyarrow.compute as pc
 
 from anabranch.model.clock import Clock
 from anabranch.model.time import FOREVER, Time
+
+Metrics: TypeAlias = dict[str, Any]
+"""What users get from `metrics()`: names and plain values."""
 
 _TIMES: Final = ("start", "end", "new_end")
 _KEYS: Final = ("stable", "reached")
@@ -49,13 +52,13 @@ def shown_time(time: Time, clock: Clock) -> Time:
     return Time(ShownTime(time, clock)) if clock.timestamps else time
 
 
-def shown_metrics(metrics: dict[str, Any], clock: Clock) -> dict[str, Any]:
+def shown_metrics(metrics: Metrics, clock: Clock) -> Metrics:
     """Metrics whose instants print as timestamps; nothing else changes."""
     return _shown(metrics, clock) if clock.timestamps else metrics
 
 
-def _shown(metrics: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _shown(metrics: Mapping[str, Any], clock: Clock) -> Metrics:
+    found: Metrics = {}
     for name, value in metrics.items():
         if isinstance(value, Mapping) and name != "stages":
             found[name] = _shown(value, clock)

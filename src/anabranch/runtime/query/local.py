@@ -30,7 +30,12 @@ from anabranch.model.record import OMITTED, plain
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.elements.elements import element_table
-from anabranch.runtime.elements.shown_times import shown_elements, shown_metrics, shown_time
+from anabranch.runtime.elements.shown_times import (
+    Metrics,
+    shown_elements,
+    shown_metrics,
+    shown_time,
+)
 from anabranch.runtime.messages.counters import failed_windows_in
 from anabranch.runtime.messages.heads import OutputHead, OutputSummary
 from anabranch.runtime.query.asking.answers import Answers
@@ -115,7 +120,7 @@ class LocalRun(Answers):
     def stop(self) -> None:
         """It has ended already."""
 
-    def metrics(self) -> list[dict[str, Any]]:
+    def metrics(self) -> list[Metrics]:
         """What each batch did."""
         return [shown_metrics(plain(batch), self._clock) for batch in self._metrics]
 

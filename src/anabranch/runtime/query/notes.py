@@ -11,6 +11,7 @@ from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.join import Join
 from anabranch.algebra.node import Node
+from anabranch.algebra.ranking import Ranking
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.source import Source
 from anabranch.algebra.top_k import TopK
@@ -96,6 +97,12 @@ def _of_instants(node: Node, kept: Mapping[str, str]) -> Iterator[Note]:
             case TopK() if all(below):
                 yield Note(
                     "the first rows without a window are those of single instants",
+                    where,
+                    f"{_WINDOW_HINT}; WINDOW(RANGE UNBOUNDED) for everything so far",
+                )
+            case Ranking() if all(below):
+                yield Note(
+                    "ranks, LAG and LEAD without a window compare rows of single instants",
                     where,
                     f"{_WINDOW_HINT}; WINDOW(RANGE UNBOUNDED) for everything so far",
                 )

@@ -16,7 +16,12 @@ from anabranch.model.clock import Clock
 from anabranch.model.record import plain
 from anabranch.model.time import Time
 from anabranch.runtime.elements.elements import element_table
-from anabranch.runtime.elements.shown_times import shown_elements, shown_metrics, shown_time
+from anabranch.runtime.elements.shown_times import (
+    Metrics,
+    shown_elements,
+    shown_metrics,
+    shown_time,
+)
 from anabranch.runtime.query.asking.answers import Answers
 from anabranch.runtime.query.asking.explaining import ExplainsItself
 from anabranch.runtime.query.asking.run_text import RunFacts, facts_of_run
@@ -307,7 +312,7 @@ class Run(Answers, ExplainsItself):
         self._execution.stop()
         self._execution.close()
 
-    def metrics(self) -> list[dict[str, Any]]:
+    def metrics(self) -> list[Metrics]:
         """What each batch did, oldest first; the last thousand are kept.
 
         Keys: `batch`, `stable`, `rows_in` (from all sources), `rows_out`, `late`, `adjusted`,

@@ -21,6 +21,9 @@ from anabranch.runtime.sinks.sinks import (
 from anabranch.runtime.sources.location import STREAM_FILES, sink_scheme
 from anabranch.runtime.store.folder import Folder
 
+_OTHER_FORMATS: Final = (".csv", ".tsv", ".parquet", ".xlsx", ".txt", ".db", ".avro", ".orc")
+"""Ends of names that nobody gives to a folder."""
+
 _POSTGRES: Final = ("postgresql://", "postgres://")
 
 
@@ -79,4 +82,11 @@ def choose_sink(
         return (lambda _: PostgresSink(relation)), None
     if path.endswith(STREAM_FILES):
         return (lambda out: StreamFileSink(path, out)), f"{path}.checkpoint"
+    if path.endswith(_OTHER_FORMATS) and not Path(path).is_dir():
+        raise PlanError(
+            f"results are not written as {Path(path).suffix[1:]} files",
+            where=f"to={path!r}",
+            hint="write a stream file ('answer.jsonl'), a log folder of Parquet files ('answer'), "
+            "delta:PATH or postgresql://...; run.to_pandas().to_csv(...) writes what holds when",
+        )
     return (lambda _: LogSink(path)), f"{path}/_checkpoint"

@@ -348,7 +348,9 @@ def named_failures(function: Callable[..., object], where: str) -> Iterator[None
         raise OperatorError(
             f"{name} failed: {type(problem).__name__}: {problem}",
             where=where,
-            hint="correct the function and start the query again: the batch is repeated",
+            hint="correct the function and start the query again: the batch is repeated"
+            + ("; it is called with a table of elements and the number of the batch")
+            * ("positional argument" in str(problem)),
         ) from problem
 
 

@@ -163,12 +163,22 @@ def instants(
     if pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("us"))
     elif pa.types.is_timestamp(column.type) and column.type.unit != "us":
-        column = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False)
+        column = in_microseconds(column)
     there = np.ones(len(column), np.bool_)
     if column.null_count:
         there = column.is_valid().to_numpy(zero_copy_only=False)
     column = column.cast(pa.int64())
     return (pc.fill_null(column, 0) if column.null_count else column).to_numpy(), there
+
+
+def in_microseconds(times: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Timestamps of any unit in microseconds; of nanoseconds the rest is cut off, as in Spark.
+
+    The time of an event and the column that it was read from are cut alike, towards the past.
+    """
+    if times.type.unit == "ns":
+        times = pc.floor_temporal(times, unit="microsecond")
+    return times.cast(pa.timestamp("us", tz=times.type.tz))
 
 
 def _payload(rows: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:
@@ -177,6 +187,8 @@ def _payload(rows: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBa
         column = rows.column(field.name)
         if column.type != field.type:
             try:
+                if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type):
+                    column = in_microseconds(column)
                 column = column.cast(field.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
                 raise StreamError(

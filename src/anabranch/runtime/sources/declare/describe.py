@@ -265,6 +265,12 @@ def _stored_schema(path: str, form: FileForm, declared: Declared) -> pa.Schema:
     there = _there(first_filled(path, form) or demand_files(path, form)[0], form)
     columns = {field.name: field for field in declared.schema or ()}
     fields = [pa.field(field.name, _usual(plain_type(field.type))) for field in there]
+    fields = [
+        field.with_type(declared_time(first_filled(path, form), field.name))
+        if form == "json" and field.name in times[:2] and pa.types.is_string(field.type)
+        else field
+        for field in fields
+    ]
     return pa.schema(
         [columns.get(field.name, field) for field in fields]
         + [field for field in columns.values() if field.name not in there.names]
@@ -278,13 +284,30 @@ def _there(file: Path, form: FileForm) -> pa.Schema:
             return pq.read_schema(file)
         if form == "csv":
             return pcsv.open_csv(file).schema
-        return _sampled(file)
+        return _sampled(file).schema
     except (pa.ArrowInvalid, OSError) as problem:
         raise StreamError(
             "the columns of the file cannot be determined",
             where=f"{file}: {str(problem).strip()[:200]}",
-            hint="check that the format of the file matches its name, or declare the schema",
+            hint=_format_hint(file, form),
         ) from None
+
+
+def _format_hint(file: Path, form: FileForm) -> str:
+    """What to do about a file whose columns cannot be told."""
+    if form == "csv":
+        try:
+            with pa.input_stream(str(file), compression="detect") as stream:
+                head = bytes(stream.read(_SAMPLE)).split(b"\n")[0].decode(errors="replace")
+        except OSError:
+            head = ""
+        for separator, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+            if separator in head and "," not in head:
+                return (
+                    f"its columns are separated by {word}, and commas are expected; read it with "
+                    f"pandas: engine.stream(pandas.read_csv(path, sep={separator!r}), start=...)"
+                )
+    return "check that the format of the file matches its name, or declare the schema"
 
 
 def _usual(kind: pa.DataType) -> pa.DataType:
@@ -292,11 +315,30 @@ def _usual(kind: pa.DataType) -> pa.DataType:
     return pa.timestamp("us", tz=kind.tz) if pa.types.is_timestamp(kind) else kind
 
 
-def _sampled(file: Path) -> pa.Schema:
+def _sampled(file: Path) -> pa.Table:
+    """The first rows of a file of JSON lines."""
     with pa.input_stream(str(file), compression="detect") as stream:
         data = bytes(stream.read(_SAMPLE))
     whole = data[: data.rfind(b"\n") + 1] or data
     if not whole.strip():
         raise pa.ArrowInvalid("the file is empty")
     options = pj.ReadOptions(use_threads=False, block_size=len(whole) + 1)
-    return pj.read_json(pa.BufferReader(whole), options).schema
+    return pj.read_json(pa.BufferReader(whole), options)
+
+
+def declared_time(file: Path | None, name: str) -> pa.DataType:
+    """The type of a column with texts that is named as a time: timestamps, if they all are such.
+
+    JSON has no times, so they are texts: `2026-11-01T10:00:00.250Z`. Where none has a zone, they
+    are in UTC.
+    """
+    texts = None if file is None else _sampled(file).column(name)
+    kinds = (pa.timestamp("us", tz="UTC"), pa.timestamp("us"))
+    return next((kind for kind in kinds if _reads_as(texts, kind)), pa.string())
+
+
+def _reads_as(texts: pa.ChunkedArray | None, kind: pa.DataType) -> bool:
+    try:
+        return texts is not None and texts.cast(kind).null_count < len(texts)
+    except pa.ArrowInvalid:
+        return False

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.errors import PlanError
+from anabranch.runtime.sources.rows import in_microseconds
 
 _LARGE = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 
@@ -74,14 +75,18 @@ def _with_plain_types(table: pa.Table, times: Sequence[str]) -> pa.Table:
         if field.name in times and pa.types.is_string(kind):
             kind = pa.timestamp("us")
         elif pa.types.is_timestamp(kind):
-            # Nanoseconds that are none lose nothing; others are refused.
+            # Pandas counts nanoseconds; times have microseconds here, as in Spark.
             kind = pa.timestamp("us", kind.tz)
         elif pa.types.is_dictionary(kind):
             kind = _LARGE.get(kind.value_type, kind.value_type)
         elif pa.types.is_large_list(kind):
             kind = pa.list_(kind.value_type)
         fields.append(field.with_type(kind))
-    return table.cast(pa.schema(fields))
+    columns = [
+        in_microseconds(column) if pa.types.is_timestamp(column.type) else column
+        for column in table.columns
+    ]
+    return pa.Table.from_arrays(columns, names=table.column_names).cast(pa.schema(fields))
 
 
 def _written(table: pa.Table) -> Path:

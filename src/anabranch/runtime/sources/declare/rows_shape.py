@@ -40,6 +40,8 @@ def shape_of(declared: Declared, there: pa.Schema) -> Shape:
         if name not in there.names:
             near = get_close_matches(name, there.names, 1)
             hint = f"did you mean '{near[0]}'? " if near else ""
+            if "(" in name:
+                hint = "name a column, not an expression; compute it in the data first; "
             raise PlanError(
                 f"source '{declared.name}' has no column '{name}'",
                 where=f"the column of {'the kind' if name == shape.kind else 'time'}",
@@ -49,7 +51,8 @@ def shape_of(declared: Declared, there: pa.Schema) -> Shape:
             raise PlanError(
                 f"column '{name}' holds {there.field(name).type}, not times",
                 where=f"source '{declared.name}'",
-                hint="times are integers or timestamps",
+                hint="times are integers or timestamps; texts in ISO form can be declared as such: "
+                "CREATE STREAM name (column TIMESTAMP, ...), or schema=pa.schema(...)",
             )
     return shape
 
