@@ -8,7 +8,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, final
 
@@ -138,7 +138,10 @@ class PlannedYear:
         """The same query in another folder."""
         for name, index in ((_SOURCE, self.source), (_ARCHIVE, self.archive)):
             shutil.copytree(index.folder.path, folder / name)
-        return PlannedYear._taken_up(folder, lab, self.done)
+        found = PlannedYear._taken_up(folder, lab, self.done)
+        # What the process remembers of its index goes with it: it lives on.
+        found.archive = replace(self.archive, folder=found.archive.folder)
+        return found
 
     @staticmethod
     def _taken_up(folder: Path, lab: RevisionLab, batches: int) -> PlannedYear:
