@@ -16,6 +16,7 @@ import pytest
 
 from anabranch.errors import PlanError
 from anabranch.merging.replicate import Member, Replication, replicate
+from anabranch.model.time import FOREVER
 from anabranch.runtime.sources.files.log_folder import LogFolder
 
 WAITS = "import time; time.sleep(600)"
@@ -94,6 +95,28 @@ def test_a_copy_that_comes_back_gives_way_until_it_has_written(tmp_path: Path) -
         # Only some users may take back what they gave.
         if os.geteuid() == 0:
             await_(lambda: niceness(one) == own)
+
+
+def test_on_a_busy_machine_a_copy_gives_way_for_a_while_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anabranch.merging.replicate._GIVES_WAY", 0.5)
+    one, merge = member(tmp_path, "one", WAITS), member(tmp_path, "merge", WAITS)
+    with Replication(tmp_path, {"one": one, "merge": merge}):
+        assert one.process is not None
+        os.killpg(one.process.pid, signal.SIGKILL)
+        await_(lambda: one.starts == 2 and one.is_running)
+        await_(lambda: one.behind is None)
+
+
+def test_it_ends_when_the_merged_stream_is_complete(tmp_path: Path) -> None:
+    each = {name: member(tmp_path, name, WAITS) for name in ("one", "merge")}
+    with Replication(tmp_path, each) as replicas:
+        assert not replicas.await_end(0.2)
+        replicas.merged.commit(1, int(FOREVER) - 1, [])
+        assert not replicas.await_end(0.2)
+        replicas.merged.commit(2, FOREVER, [])
+        assert replicas.await_end(30)
 
 
 def test_nobody_outlives_who_started_them(tmp_path: Path) -> None:

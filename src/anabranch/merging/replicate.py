@@ -33,6 +33,9 @@ _SOON: Final = 10.0
 """A process that lives for less than so many seconds is given some time before the next one."""
 
 _LONGEST: Final = 30.0
+_GIVES_WAY: Final = 60.0
+"""So many seconds a process that comes back gives way, or on a busy machine it never would."""
+
 _NICE: Final = 10
 _NICEST: Final = 19
 _GRACE: Final = 90.0
@@ -121,7 +124,8 @@ class Member:
             return
         code = self.process.poll()
         if code is None:
-            if self.behind is not None and self.reached > self.behind:
+            waited = time.monotonic() - self.since > _GIVES_WAY
+            if self.behind is not None and (waited or self.reached > self.behind):
                 self.behind = None
                 _give_way(self.process.pid, 0)
             return
