@@ -328,8 +328,8 @@ def _tell(to: str, work: FileMerge, counts: _ElementCounts) -> None:
     for copy in work.copies:
         if copy.repeated:
             typer.echo(
-                f"{copy.name}: {copy.repeated:,} elements before its own stable point were left "
-                "out",
+                f"{copy.name}: {copy.repeated:,} elements before its own stable point, or that it "
+                "repeats after these, were left out",
                 err=True,
             )
     for report in work.report.get("copies", ()):

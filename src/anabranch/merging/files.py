@@ -15,12 +15,16 @@ from anabranch.kernels.contract.command import Command
 from anabranch.kernels.merge.merge import MergeKernel
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.merging.revised_copies import MergedRevisions
+from anabranch.merging.said_again import SaidAgain
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.difference import conformed
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time
+
+_EQUAL_ELEMENTS: Final = ("r1", "r4")
+"""Cases in which equal elements may be several events, so that repetitions do not show."""
 
 PIECE_ROWS: Final = 100_000
 """Inputs are read in pieces of this many rows."""
@@ -31,7 +35,8 @@ PIECE_ROWS: Final = 100_000
 class FileCopy:
     """A stream that comes piece by piece, and how far it has come.
 
-    One that begins in the middle has all events that end at `since` or later.
+    One that begins in the middle has all events that end at `since` or later. With `said`, what it
+    says again after a restart is recognised.
     """
 
     name: str
@@ -43,6 +48,7 @@ class FileCopy:
     stable: int = int(BEGINNING)
     is_over: bool = False
     revisions: tuple[Revision, ...] = ()
+    said: SaidAgain | None = None
 
     def next(self) -> EventBatch | None:
         """The next piece; `revisions` are those of the piece."""
@@ -54,9 +60,11 @@ class FileCopy:
         # What a stream says against its own promise it has said before, or it makes no sense.
         bound = np.maximum(piece.bound, self.stable)
         fine = (batch.start >= bound) | ((batch.end >= bound) & (batch.new_end >= bound))
+        self.stable = max(self.stable, int(batch.stable))
+        if self.said is not None:
+            fine = self.said.new(batch, fine, bound, self.stable)
         self.rows += len(batch) + len(piece.revisions)
         self.repeated += len(batch) - int(fine.sum())
-        self.stable = max(self.stable, int(batch.stable))
         furthest = int(batch.start.max(initial=BEGINNING))
         self.position = max(self.position, furthest, min(self.stable, int(FOREVER) - 1))
         return batch.where(fine).with_stable(Time(self.stable))
@@ -92,6 +100,9 @@ class FileMerge:
             case=self.case,
             policy=self.policy,
         )
+        if node.chosen in _EQUAL_ELEMENTS:
+            for copy in self.copies:
+                copy.said = SaidAgain()
         kernel, runner = MergeKernel(node), LocalRunner(node)
         runner.step({}, commands=self._begin())
         stable = int(BEGINNING)
