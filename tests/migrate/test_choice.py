@@ -11,9 +11,11 @@ from anabranch.algebra.source import Source
 from anabranch.engine import Engine
 from anabranch.errors import PlanError, QueryError
 from anabranch.migrate.change import with_columns_of
-from anabranch.migrate.choice import LONGEST_CLIP, chosen
+from anabranch.migrate.choice import chosen
+from anabranch.migrate.effort import SHORT_CLIP_SECONDS, Effort, effort_of
 from anabranch.model.clock import INTEGERS, MICROSECONDS
 from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.runtime.query.batch_times import BatchTimes
 
 USUAL: dict[str, Any] = {
     "clip_at": Time(100),
@@ -32,10 +34,36 @@ def test_clip_is_chosen_where_it_is_soon_over() -> None:
     assert chosen("auto", **{**USUAL, "not_before": Time(150)}).at == 150
 
 
-def test_long_windows_and_endless_rows_are_replayed() -> None:
-    long = {**USUAL, "clip_at": Time(40 + LONGEST_CLIP + 1), "clock": MICROSECONDS}
-    assert (chosen("auto", **long).how, chosen("auto", **long).at) == ("replay", 40)
-    assert chosen("clip", **long).how == "clip"
+def test_what_is_sooner_done_is_chosen_by_rows_and_measured_rates() -> None:
+    few = {**USUAL, "clock": MICROSECONDS, "effort": Effort(3_000_000, 1e6, 600.0)}
+    found = chosen("auto", **few)
+    assert (found.how, found.at) == ("replay", 40)
+    assert (
+        "reading 3,000,000 rows again takes about 3.0 seconds at 1,000,000 rows/s" in found.reason
+    )
+    assert chosen("clip", **few).how == "clip"
+    many = chosen("auto", **{**few, "effort": Effort(3_000_000_000, 1e6, 600.0)})
+    assert many.how == "clip"
+    assert "a clip about 10 minutes" in many.reason
+    # Nobody knows how fast the stream is, or it is over soon: nothing is read again.
+    for clip in (None, SHORT_CLIP_SECONDS):
+        assert chosen("auto", **{**few, "effort": Effort(10, 1e6, clip)}).how == "clip"
+    gone = chosen("auto", **{**few, "effort": None, "no_replay": "files are gone"})
+    assert gone.how == "clip"
+    assert "files are gone" in gone.reason
+
+
+def test_the_pace_of_the_last_batches_tells_how_long_a_clip_takes() -> None:
+    times = BatchTimes()
+    nothing = effort_of(times, 1_000, clip_at=Time(100), stable=Time(40))
+    assert (nothing.clip_seconds, nothing.prefers_replay) == (None, False)
+    times.add(0.5, 1_000_000, int(BEGINNING))
+    times.add(0.5, 1_000_000, 40)
+    assert times.pace is None
+    assert times.rows_per_second == 2_000_000
+
+
+def test_endless_rows_are_replayed() -> None:
     endless = {**USUAL, "clip_at": FOREVER, "no_clip": "rows never end"}
     found = chosen("auto", **endless)
     assert (found.how, found.at) == ("replay", 40)

@@ -318,7 +318,7 @@ def test_earlier_parts_of_a_file_promise_in_chronons(form: str, tmp_path: Path) 
     latest, _ = read_times(source, units[0])
     assert latest == TEN + (1 if form == "parquet" else 9)
     known = replace(units[0], latest=(TEN + 9) * 1_000_000)
-    assert earlier_parts._promise_of(source, known) == TEN + 6
+    assert earlier_parts.promise_of(source, known) == TEN + 6
 
 
 def table_schema() -> pa.Schema:

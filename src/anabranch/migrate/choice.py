@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, final
+from typing import Literal, final
 
 from anabranch.errors import PlanError
+from anabranch.migrate.effort import Effort
 from anabranch.model.clock import Clock
 from anabranch.model.time import FOREVER, Time
 from anabranch.runtime.store.migrations import How
-
-LONGEST_CLIP: Final = 10 * 60 * 1_000_000
-"""Microseconds: if both plans would have to run for longer, what was read is read again instead."""
 
 
 @final
@@ -34,6 +32,7 @@ def chosen(
     not_before: Time,
     clock: Clock,
     where: str,
+    effort: Effort | None = None,
 ) -> Choice:
     """Choose between clip and replay.
 
@@ -46,6 +45,7 @@ def chosen(
         not_before: The earliest T that was asked for.
         clock: How the output counts time.
         where: What messages call the query.
+        effort: What both ways would take; None: that does not matter.
 
     Raises:
         PlanError: There is no way, or not the one that was asked for.
@@ -71,15 +71,19 @@ def chosen(
             hint=own,
         )
     shown = clock.format(clip_at)
+    why_clip = f"what was read before is over at {shown}"
     if how == "auto" and no_clip is None:
-        length = None if clock.chronon is None else (clip_at - stable) * clock.chronon
-        is_long = length is not None and length > LONGEST_CLIP
-        how = "replay" if is_long and no_replay is None else "clip"
-        why = f"what was read before matters until {shown}, so it is read again"
+        is_sooner = no_replay is None and effort is not None and effort.prefers_replay
+        how = "replay" if is_sooner else "clip"
+        why = f"what was read before matters until {shown}"
+        if effort is not None:
+            why, why_clip = f"{effort.text()} (until {shown})", f"{why_clip}: {effort.text()}"
+        elif no_replay is not None:
+            why_clip = f"{why_clip}; a replay is not possible: {no_replay}"
     else:
         why = "asked for" if no_clip is None else f"a clip is not possible: {no_clip}"
     if how == "replay" or no_clip is not None:
         at = Time(max(stable, not_before))
         return Choice(at=at, how="replay", reason=why)
     at = Time(max(clip_at, not_before))
-    return Choice(at=at, how="clip", reason=f"what was read before is over at {shown}")
+    return Choice(at=at, how="clip", reason=why_clip)

@@ -15,12 +15,10 @@ from anabranch.kernels.plan.combining_plans import same_stages
 from anabranch.kernels.plan.stage import PhysicalPlan, Stage, StageState
 from anabranch.kernels.plan.swap import shared_out
 from anabranch.kernels.stateless.retime import RetimeKernel
-from anabranch.migrate.replay import Positions, ReplayedPlan, unreplayable
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.sinks.sinks import Sink
-from anabranch.runtime.sources.spec import FileSource
 
 
 def closing_moves(batches: Iterable[EventBatch], at: Time) -> EventBatch | None:
@@ -49,10 +47,8 @@ def is_readable(sink: Sink) -> bool:
     return sink.delivery == "nothing" or type(sink).parts is not Sink.parts
 
 
-def unreplayable_plan(
-    plan: PhysicalPlan, sources: Mapping[str, FileSource], sink: Sink, shards: int
-) -> str | None:
-    """Why a query cannot change to a plan by replay; None where it can."""
+def unreplayable_plan(plan: PhysicalPlan, sink: Sink, shards: int) -> str | None:
+    """Why a query cannot change to a plan by replay, whatever it reads; None where it can."""
     if not is_readable(sink):
         return "its output cannot be read back, so its open results cannot be ended"
     if shards > 1:
@@ -60,7 +56,7 @@ def unreplayable_plan(
             for kernel in stage.kernels:
                 if isinstance(kernel, Stateful) and not kernel.can_be_shared_anew:
                     return f"the state of '{kernel.label}' cannot be shared out to {shards} shards"
-    return unreplayable(sources, list(plan.sources))
+    return None
 
 
 @final
@@ -79,23 +75,3 @@ class Handover:
         was = same_stages(self.plan, within).get(stage.name)
         state = stage.start() if was is None else self.states[was]
         return shared_out(stage, state, shards)
-
-
-def handed_over(
-    replayed: ReplayedPlan,
-    plan: PhysicalPlan,
-    node: Node,
-    sink: Sink,
-    at: Time,
-    to: Positions,
-    promised: Mapping[str, int],
-) -> Handover:
-    """Read what has come since the replay began, and take over what the old plan has put out."""
-    replayed.read(to)
-    states, out = replayed.finished(promised)
-    moves = opening_moves(out, node, at)
-    if sink.delivery != "nothing":
-        closing = closing_moves(sink.batches(), at)
-        if closing is not None:
-            moves = EventBatch.concat([closing, moves])
-    return Handover(plan, states, moves)

@@ -18,20 +18,19 @@ from anabranch.algebra.node import Node, clock_of
 from anabranch.errors import AnabranchError, PlanError
 from anabranch.kernels.plan.identity import plan_fingerprint
 from anabranch.migrate.change import RunningPlan, clip_instant, plan_without, planned_change
-from anabranch.migrate.handover import Handover, handed_over, unreplayable_plan
+from anabranch.migrate.handover import Handover
 from anabranch.migrate.in_force import (
     PlanExchange,
-    progress_of,
     put_in_force,
     refuse_other_sources,
     refuse_revised,
 )
 from anabranch.migrate.migration import Migration
 from anabranch.migrate.migrator import Migrator
-from anabranch.migrate.replay import ReplayedPlan
+from anabranch.migrate.preparing import PreparedReplay
 from anabranch.model.time import BEGINNING, Time
 from anabranch.planning import AskedQuery, PlannedQueries
-from anabranch.runtime.sinks.sinks import NothingSink, Sink
+from anabranch.runtime.sinks.sinks import Sink
 from anabranch.runtime.sources.files.log_records import LogProperties
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.migrations import How, MigrationRecord
@@ -57,7 +56,7 @@ class JoiningQuery:
         not_before: The earliest T.
         make_sink: What makes its sink.
         joined: Called with its output once it is one of the group.
-        replayed: Its plan after what had been read when it was asked for.
+        prepared: By replay: its plan after what has been read by now.
     """
 
     asked: Sequence[AskedQuery]
@@ -66,7 +65,7 @@ class JoiningQuery:
     not_before: Time
     make_sink: Callable[[Folder], Sink]
     joined: Callable[[Output], None]
-    replayed: ReplayedPlan | None = None
+    prepared: PreparedReplay | None = None
 
     @property
     def node(self) -> Node:
@@ -139,7 +138,7 @@ class Membership:
             not_before=not_before,
             make_sink=make_sink,
             joined=joined,
-            replayed=self._replayed(new, planned) if way == "replay" else None,
+            prepared=self._prepared(new, planned) if way == "replay" else None,
         )
         migration = migrator.noted(record, clock_of(new))
         begun = migrator.begin(
@@ -214,12 +213,7 @@ class Membership:
     ) -> Literal["clip", "replay"]:
         """By clip where that is possible, unless the other way was asked for."""
         _, no_clip = clip_instant(running, None, new)
-        no_replay = unreplayable_plan(
-            self._migrator.compile(new),
-            {each.name: each for each in planned.files},
-            NothingSink(),
-            self._execution.assembly.job.shards,
-        )
+        no_replay = self._migrator.replays.unreplayable(new, planned, None)
         own = "start the query by itself, with a checkpoint of its own"
         if how == "clip" and no_clip is not None:
             hint = "use how='replay'" if no_replay is None else own
@@ -236,12 +230,11 @@ class Membership:
             )
         return "clip" if how == "clip" or (how == "auto" and no_clip is None) else "replay"
 
-    def _replayed(self, new: Node, planned: PlannedQueries) -> ReplayedPlan:
-        migrator = self._migrator
-        files = {each.name: each for each in planned.files}
-        replayed = ReplayedPlan(new, migrator.compile(new), files, BEGINNING)
-        replayed.read(migrator.positions(migrator.next_batch))
-        return replayed
+    def _prepared(self, new: Node, planned: PlannedQueries) -> PreparedReplay:
+        replays = self._migrator.replays
+        prepared = replays.prepared(new, planned, None)
+        replays.catch_up(prepared, None)
+        return prepared
 
     def _begins(self, joining: JoiningQuery, migration: Migration, batch: int) -> NextPlan | None:
         """A batch begins: the query is one of the group."""
@@ -312,13 +305,5 @@ class Membership:
         self._migrator.note(migration, state="refused", reason=f"{problem.what}{where}")
 
     def _handover(self, joining: JoiningQuery, batch: int) -> Handover:
-        assert joining.replayed is not None
-        return handed_over(
-            joining.replayed,
-            self._migrator.compile(joining.node),
-            joining.node,
-            NothingSink(),
-            BEGINNING,
-            self._migrator.positions(batch),
-            progress_of(self._execution.assembly, batch).sources,
-        )
+        assert joining.prepared is not None
+        return self._migrator.replays.handed_over(joining.prepared, BEGINNING, batch)

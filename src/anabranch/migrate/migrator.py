@@ -23,15 +23,14 @@ from anabranch.migrate.change import (
     with_columns_of,
 )
 from anabranch.migrate.choice import Choice, chosen
-from anabranch.migrate.handover import Handover, handed_over, unreplayable_plan
 from anabranch.migrate.in_force import PlanExchange, progress_of, put_in_force, refuse_other_sources
 from anabranch.migrate.migration import Migration
-from anabranch.migrate.replay import Positions, ReplayedPlan
+from anabranch.migrate.preparing import PreparedReplay
+from anabranch.migrate.replays import Replays
 from anabranch.model.clock import Clock
 from anabranch.model.time import BEGINNING, Time
 from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
-from anabranch.runtime.sources.files.planned_batch import last_entry, positions_after
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.migrations import (
@@ -77,7 +76,7 @@ class Request:
         planned: All queries as they will be, planned as a user would start them.
         not_before: The earliest T.
         reason: Why this way was chosen.
-        replayed: The new plan after what had been read when the change was asked for.
+        prepared: By replay: the new plan after what has been read by now.
     """
 
     record: MigrationRecord
@@ -86,7 +85,7 @@ class Request:
     planned: PlannedQueries
     not_before: Time
     reason: str = ""
-    replayed: ReplayedPlan | None = None
+    prepared: PreparedReplay | None = None
 
 
 @final
@@ -125,6 +124,7 @@ class Migrator:
         self._folder = MigrationFolder.of(execution.checkpoint)
         self._current: Migration | None = None
         self._begun: threading.Event | None = None
+        self.replays = Replays(execution, self.compile)
         execution.assembly.switcher.watch = self._watch
         self._resume()
 
@@ -196,10 +196,42 @@ class Migrator:
         request = replace(request, record=add(request.record))
         migration = Migration(request.record, clock_of(old))
         self._current = migration
-        replayed = self._replayed(request, running) if choice.how == "replay" else None
-        request = replace(request, replayed=replayed, reason=choice.reason)
-        self.begin(lambda batch: self._switch(request, migration, asked, batch), migration.number)
+        request = replace(request, reason=choice.reason)
+        if choice.how != "replay":
+            self._begin_switch(request, migration, asked)
+            return migration
+        prepared = self.replays.prepared(new, planned, output)
+        request = replace(request, prepared=prepared)
+        threading.Thread(
+            target=self._prepare,
+            args=(prepared, request, migration, asked),
+            name="anabranch-replay",
+            daemon=True,
+        ).start()
         return migration
+
+    def _begin_switch(
+        self, request: Request, migration: Migration, asked: list[AskedQuery]
+    ) -> None:
+        self.begin(lambda batch: self._switch(request, migration, asked, batch), migration.number)
+
+    def _prepare(
+        self,
+        prepared: PreparedReplay,
+        request: Request,
+        migration: Migration,
+        asked: list[AskedQuery],
+    ) -> None:
+        """Read again what was read, beside the query; then let a batch change the plan."""
+        try:
+            self.replays.catch_up(prepared, request.output)
+            self._begin_switch(request, migration, asked)
+        except AnabranchError as problem:
+            _LOG.warning("%s", problem)
+            self.note(migration, state="refused", reason=problem.what)
+        except Exception as problem:
+            self.note(migration, state="refused", reason=f"{type(problem).__name__}: {problem}")
+            raise
 
     def planned_with(self, asked: Sequence[AskedQuery]) -> PlannedQueries:
         """Queries, planned as a user would start them.
@@ -266,41 +298,25 @@ class Migrator:
 
     def _chosen(self, running: RunningPlan, request: Request) -> Choice:
         """T, the way, and why; as far as it can be told now."""
-        output = request.output
+        output, how = request.output, request.record.how
         clip_at, no_clip = clip_instant(running, output, request.new)
+        no_replay = None
+        if request.prepared is None and (how != "clip" or no_clip is not None):
+            no_replay = self.replays.unreplayable(request.new, request.planned, output)
+        effort = None
+        if how == "auto" and no_clip is None and no_replay is None:
+            effort = self.replays.effort(request.new, request.planned, output, clip_at)
         return chosen(
-            request.record.how,
+            how,
             clip_at=clip_at,
             no_clip=no_clip,
-            no_replay=unreplayable_plan(
-                self.compile(request.new),
-                {each.name: each for each in request.planned.files},
-                self._execution.assembly.outputs[output].sink,
-                self._execution.assembly.job.shards,
-            ),
+            no_replay=no_replay,
             stable=running.stables[output],
             not_before=request.not_before,
             clock=clock_of(running.nodes[output]),
             where=request.record.what,
+            effort=effort,
         )
-
-    def _replayed(self, request: Request, running: RunningPlan) -> ReplayedPlan:
-        """The new plan, after all that has been read by now."""
-        replayed = ReplayedPlan(
-            request.new,
-            self.compile(request.new),
-            {each.name: each for each in request.planned.files},
-            running.stables[request.output],
-        )
-        replayed.read(self.positions(self.next_batch))
-        return replayed
-
-    def positions(self, batch: int) -> Positions:
-        """How far the sources were read before a batch."""
-        opened = self._execution.assembly.opened
-        logged = Folder.at(f"{opened.spark}/offsets").read(str(batch - 1)) if batch else None
-        entry = last_entry(logged)
-        return {} if entry is None else positions_after(Folder.at(opened.plans), entry)
 
     @property
     def next_batch(self) -> int:
@@ -356,7 +372,10 @@ class Migrator:
                 at_once=seeded and at <= running.stables[request.output],
             )
             both, then = self.works(request, change)
-            handover = self._handover(request, at, batch) if seeded else None
+            handover = None
+            if seeded:
+                assert request.prepared is not None
+                handover = self.replays.handed_over(request.prepared, at, batch)
         except AnabranchError as problem:
             _LOG.warning("%s", problem)
             self.note(migration, state="refused", reason=problem.what)
@@ -392,19 +411,6 @@ class Migrator:
             self.note(migration, finished=batch)
         reached("migration switched", batch)
         return next_plan
-
-    def _handover(self, request: Request, at: Time, batch: int) -> Handover:
-        """The state of the new plan before a batch, and what its output takes over."""
-        assert request.replayed is not None
-        return handed_over(
-            request.replayed,
-            self.compile(request.new),
-            request.new,
-            self._execution.assembly.outputs[request.output].sink,
-            at,
-            self.positions(batch),
-            progress_of(self._execution.assembly, batch).sources,
-        )
 
     def works(self, request: Request, change: PlannedChange) -> tuple[Work, Work]:
         """What is computed during the change, and behind it."""

@@ -2,14 +2,14 @@
 
 A plan that begins in the middle of its sources with this state goes on as if it had run from the
 beginning. Rows are judged late as they were: lateness depends on the order of rows in a source
-alone, so what was dropped is dropped again.
+alone, or for rows without order on what the source had promised before their batch, so what was
+dropped is dropped again. Pieces that end before anything that matters are not read: what they
+promise is known from their files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Final, final
 
 import numpy as np
@@ -18,49 +18,18 @@ from anabranch.algebra.analysis.reach import needed
 from anabranch.algebra.node import Node
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.kernels.plan.stage import PhysicalPlan, StageState
+from anabranch.migrate.rereading import ReadSoFar, Rereadable, reading_of, rows_between
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.sources.files.next_units import candidates
-from anabranch.runtime.sources.files.reader import WHOLE
-from anabranch.runtime.sources.files.units import Position, Unit
-from anabranch.runtime.sources.late import judge
-from anabranch.runtime.sources.spec import FileSource
-from anabranch.runtime.workers.source_task import read_pieces
-
-Positions = Mapping[str, Mapping[str, Position]]
-"""By source and file, how far it has been read."""
 
 STEP_ROWS: Final = 200_000
 """From this many rows on, what was read goes through the plan: memory is bounded."""
 
 
-def unreplayable(sources: Mapping[str, FileSource], names: list[str]) -> str | None:
-    """Why rows of some sources cannot be read again; None where they can."""
-    for name in names:
-        source = sources.get(name)
-        if source is None:
-            return f"the rows of '{name}' come from a DataFrame and are not kept"
-        if source.copies:
-            return f"the copies of '{name}' are read each for itself"
-        if source.stamped:
-            return f"the rows of '{name}' have got their times when they came"
-        if not source.ordered:
-            return f"the rows of '{name}' have no order, so which were late is not known"
-        if source.form in ("delta", "archive"):
-            return f"'{name}' is read by versions ({source.form})"
-    return None
-
-
-@final
-@dataclass(slots=True)
-class _Reading:
-    """How far a source has been read again, and what it had promised there."""
-
-    source: FileSource
-    first: Time
-    positions: dict[str, Position]
-    promised: Time = BEGINNING
+def needed_from(node: Node, since: Time) -> dict[str, Time]:
+    """Per source the instant from which on its rows matter to answers from another one on."""
+    return {name: span[0] for name, span in needed(node, (since, FOREVER)).items()}
 
 
 @final
@@ -71,25 +40,34 @@ class ReplayedPlan:
         self,
         node: Node,
         plan: PhysicalPlan,
-        sources: Mapping[str, FileSource],
+        sources: Mapping[str, Rereadable],
         since: Time,
     ) -> None:
         """Nothing is read yet; only the answers from `since` on have to be right."""
         self._runner = LocalRunner(plan)
         self._plan = plan
-        spans = needed(node, (since, FOREVER))
+        first = needed_from(node, since)
         self._readings = {
-            name: _Reading(sources[name], spans[name][0], {}) for name in plan.sources
+            name: reading_of(sources[name], plan.sources[name], first[name])
+            for name in plan.sources
         }
         self._since = since
         self._out = EventBatch.empty(plan.schema)
-        self.rows: int = 0
 
-    def read(self, to: Positions) -> None:
-        """Read on, up to these positions."""
+    @property
+    def rows(self) -> int:
+        """How many rows have been read."""
+        return sum(reading.rows for reading in self._readings.values())
+
+    def rows_until(self, to: ReadSoFar) -> int:
+        """About how many rows there are to read, up to where the query has read."""
+        return sum(rows_between(reading, to) for reading in self._readings.values())
+
+    def read(self, to: ReadSoFar) -> None:
+        """Read on, up to where the query has read."""
         for name, reading in self._readings.items():
             waiting: list[EventBatch] = []
-            for rows in self._pieces(reading, to.get(name, {})):
+            for rows in reading.pieces(to):
                 waiting.append(rows)
                 if sum(map(len, waiting)) >= STEP_ROWS:
                     self._step(name, waiting, reading.promised)
@@ -111,35 +89,3 @@ class ReplayedPlan:
         out = self._runner.step({name: batch.with_stable(promised)})
         ends = np.maximum(out.end, out.new_end)
         self._out = net(EventBatch.concat([self._out, out.where(ends > np.int64(self._since))]))
-
-    def _pieces(self, reading: _Reading, to: Mapping[str, Position]) -> Iterator[EventBatch]:
-        source, leaf = reading.source, self._plan.sources[reading.source.name]
-        for unit in _units(source, reading.positions, to):
-            for arrivals, where in read_pieces(source, unit.splits, source.schema.names):
-                verdict = judge(source.promise, reading.promised, arrivals, where=where)
-                reading.promised = verdict.promised
-                rows = verdict.batch
-                self.rows += len(rows)
-                if leaf.insert_only:
-                    rows = rows.where(rows.new_end > np.int64(reading.first))
-                yield rows
-        reading.positions = dict(to)
-
-
-def _units(
-    source: FileSource, at: Mapping[str, Position], to: Mapping[str, Position]
-) -> Iterator[Unit]:
-    """What lies between two positions, file by file in the order in which they were begun."""
-    for file, end in to.items():
-        start = at.get(file, Position())
-        if start == end:
-            continue
-        size = end.offset
-        if end.offset == WHOLE:
-            size = Path(file).stat().st_size
-        if source.form in ("parquet",) and end.offset != WHOLE:
-            size = Path(file).stat().st_size
-        for unit in candidates(source, {file: start}, [(Path(file), size)]):
-            yield unit
-            if unit.after == end:
-                break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
@@ -14,6 +15,7 @@ from anabranch.model.clock import Clock
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.measure.measurements import Measurements
+from anabranch.runtime.query.batch_times import BatchTimes
 from anabranch.runtime.query.driver_share import DriverShare
 from anabranch.runtime.query.metrics import BatchMetrics, RunTotals, batch_metrics
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
@@ -41,6 +43,7 @@ class Committed:
         self.stable: Time = BEGINNING
         self.failure: AnabranchError | None = None
         self.totals: RunTotals = RunTotals()
+        self.times: BatchTimes = BatchTimes()
 
     def add(self, metrics: BatchMetrics, most: int = 1000) -> None:
         """Note a batch."""
@@ -133,6 +136,7 @@ class Committer:
             raise
 
     def _commit(self, frame: DataFrame, batch: int, now: PlanOfBatches) -> None:
+        began = time.perf_counter()
         outputs, reviser, share = now.outputs, now.reviser, now.share
         results = ShardResult.of_table(self._computed(frame, batch, now))
         reached("collected", batch)
@@ -152,6 +156,8 @@ class Committer:
             reviser.committed(batch, commands, stables, _lifetimes(now.job, results))
         for output, metric in zip(outputs, metrics, strict=True):
             output.committed.add(metric)
+            seconds = time.perf_counter() - began
+            output.committed.times.add(seconds, metric.rows_in, metric.stable)
         reached("committed", batch)
         if now.measurements is not None:
             counters = [each for one in results for each in one.head.counters]

@@ -157,6 +157,18 @@ class Sink(ABC):
                 changes = []
         return found
 
+    def batches_from(
+        self, position: int, *, before: int | None = None
+    ) -> tuple[int, list[EventBatch]]:
+        """What `batches` has from a position on, and the position behind that; 0 is the first.
+
+        With `before` only batches before that one count, where the sink tells their numbers: a
+        batch that is done again may be there from the first time.
+        """
+        del before
+        found = self.batches()
+        return len(found), found[position:]
+
     def revisions(self) -> list[Revision]:
         """The revisions that have been committed, in ascending order."""
         return [part for part in self.parts() if isinstance(part, Revision)]
@@ -233,6 +245,28 @@ class LogSink(Sink):
     def parts(self) -> list[EventBatch | Revision]:
         """All batches and revisions of the log."""
         return list(self.log.parts())
+
+    def batches_from(
+        self, position: int, *, before: int | None = None
+    ) -> tuple[int, list[EventBatch]]:
+        """What the log has from a batch on, before another one.
+
+        Raises:
+            PlanError: Entries from there on were removed meanwhile.
+        """
+        about = self.log.record()
+        if position and about is not None and about.base and about.base.batch >= position:
+            raise PlanError(
+                "the log was cut while it was being read",
+                where=self.out,
+                hint="do it again: cutting a log is over in a moment",
+            )
+        entries = self.log.entries(after=position - 1)
+        if before is not None:
+            entries = [entry for entry in entries if entry.batch < before]
+        found = [] if position else self.log.base()
+        found += [self.log.rows_of(entry) for entry in entries]
+        return (entries[-1].batch + 1 if entries else position), found
 
 
 @final

@@ -46,7 +46,7 @@ class Earlier:
         """The same for whoever comes behind one more part."""
         if not promises_within(source):
             return self
-        found = [_promise_of(source, split) for split in splits]
+        found = [promise_of(source, split) for split in splits]
         promises = [promised for promised in found if promised is not None]
         rest = tuple(split for split, promise in zip(splits, found, strict=True) if promise is None)
         more = (UnreadPart(entry, index, rest),) if rest else ()
@@ -103,7 +103,7 @@ def promises_within(source: FileSource) -> bool:
     return is_checked and (source.promise.delay is not None or bool(holds_stables))
 
 
-def _promise_of(source: FileSource, split: FileSplit) -> Time | None:
+def promise_of(source: FileSource, split: FileSplit) -> Time | None:
     """What a piece promises, as far as that can be told without reading it."""
     if not split.path:
         stable = Time(split.stable if split.stable is not None else BEGINNING)

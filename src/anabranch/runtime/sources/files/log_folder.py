@@ -277,6 +277,20 @@ class LogFolder:
                 yield self.read_revision(revision)
             yield self._rows(entry.files, schema, entry.stable)
 
+    def base(self) -> list[EventBatch]:
+        """What stands for the entries that were removed, if there are such."""
+        about = self.record()
+        if about is None or about.base is None:
+            return []
+        return [self._rows(about.base.files, about.payload, about.base.stable)]
+
+    def rows_of(self, entry: LogEntry) -> EventBatch:
+        """A batch, with the changes of its revisions as rows in front of the others."""
+        schema, _ = self.about()
+        changes = [self.read_revision(revision).changes for revision in entry.revisions]
+        rows = self._rows(entry.files, schema, entry.stable)
+        return EventBatch.concat([*changes, rows]).with_stable(rows.stable)
+
     def read_revision(self, revision: LogRevision) -> Revision:
         """A revision with its changes."""
         schema, _ = self.about()

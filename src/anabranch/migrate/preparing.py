@@ -1,0 +1,102 @@
+"""A change by replay is prepared while the old plan goes on.
+
+The new plan reads again what the query has read, then what has come meanwhile, and again, until a
+round is short. The results of the old plan that are still open are read along with it. What is left
+for the batch of the change is what came since the last round.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, final
+
+import numpy as np
+
+from anabranch.algebra.node import Node
+from anabranch.kernels.plan.stage import PhysicalPlan
+from anabranch.migrate.handover import Handover, closing_moves, opening_moves
+from anabranch.migrate.replay import ReplayedPlan
+from anabranch.migrate.rereading import ReadSoFar
+from anabranch.model.batch import EventBatch
+from anabranch.model.netting import net
+from anabranch.model.time import Time
+from anabranch.runtime.sinks.sinks import Sink
+
+CATCH_UP_ROUNDS: Final = 12
+"""So often what has come meanwhile is read, at most: a stream may be as fast as the replay."""
+
+CATCH_UP_SECONDS: Final = 0.1
+"""A round that takes no longer is the last one: the batch of the change does no more than that."""
+
+
+@final
+class OpenResults:
+    """The results of a query that have not ended yet, as its output has them."""
+
+    def __init__(self, sink: Sink) -> None:
+        """Nothing is read yet."""
+        self._sink = sink
+        self._rows: list[EventBatch] = []
+        self._position = 0
+
+    def read(self, settled: Time, *, before: int | None = None) -> None:
+        """Read on, up to a batch; what ends before a stable point stays as it is."""
+        if self._sink.delivery == "nothing":
+            return
+        self._position, new = self._sink.batches_from(self._position, before=before)
+        rows = [*self._rows, *(batch for batch in new if len(batch))]
+        if rows:
+            live = net(EventBatch.concat(rows))
+            self._rows = [live.where(live.new_end > np.int64(settled))]
+
+    def closing(self, at: Time) -> EventBatch | None:
+        """How they are cut at T; None where there are none."""
+        return closing_moves(self._rows, at)
+
+
+@final
+class PreparedReplay:
+    """The new plan after what the query has read, and the open results of the old one."""
+
+    def __init__(self, node: Node, plan: PhysicalPlan, replayed: ReplayedPlan, sink: Sink) -> None:
+        """Nothing is read yet.
+
+        Args:
+            node: The new logical plan.
+            plan: Its stages.
+            replayed: Reads again what the query has read.
+            sink: What the old plan writes to.
+        """
+        self.replayed = replayed
+        self._node = node
+        self._plan = plan
+        self._open = OpenResults(sink)
+
+    def catch_up(self, read: Callable[[], ReadSoFar], stable: Callable[[], Time]) -> int:
+        """Read until little is left to read; how many rounds that took.
+
+        Args:
+            read: How far the query has read by now.
+            stable: How far the output is settled by now.
+        """
+        for number in range(1, CATCH_UP_ROUNDS + 1):
+            began = time.perf_counter()
+            # The stable point first: results that are read later may only be settled further.
+            settled = stable()
+            self.replayed.read(read())
+            self._open.read(settled)
+            if time.perf_counter() - began <= CATCH_UP_SECONDS:
+                return number
+        return CATCH_UP_ROUNDS
+
+    def handed_over(self, at: Time, to: ReadSoFar, promised: Mapping[str, int]) -> Handover:
+        """Read what has come since, up to a batch, and take over what the old plan has put out."""
+        self.replayed.read(to)
+        states, out = self.replayed.finished(promised)
+        moves = opening_moves(out, self._node, at)
+        self._open.read(at, before=to.batch)
+        closing = self._open.closing(at)
+        if closing is not None:
+            moves = EventBatch.concat([closing, moves])
+        return Handover(self._plan, states, moves)
