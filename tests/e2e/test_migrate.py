@@ -89,11 +89,12 @@ def test_one_of_several_queries_changes_and_the_others_keep_their_state(
     outs = [str(tmp_path / "a"), str(tmp_path / "b")]
     queries = [counting(engine, 1500), counting(engine, 900)]
     # All batches in tasks, which have to be told of the plan.
+    usual = engine.spark.conf.get(DRIVER_ROWS)
     engine.spark.conf.set(DRIVER_ROWS, "0")
     try:
         first, second = engine.start_all(queries, outs, checkpoint=tmp_path / "home")
     finally:
-        engine.spark.conf.unset(DRIVER_ROWS)
+        engine.spark.conf.set(DRIVER_ROWS, usual)
     before = first.execution.query.runId
     feed(first, tmp_path, range(2), rows=2_000)
     migration = first.migrate(counting(engine, 400, least=500)).await_switched(PATIENCE)

@@ -26,8 +26,9 @@ from anabranch.runtime.sources.files.planned_batch import copy_names
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.spark.frame_source import sent_columns
 from anabranch.runtime.spark.job_in_force import can_tell, clear_jobs, store_job
-from anabranch.runtime.spark.session import REPLAY_POOL, driver_limits, in_pool
+from anabranch.runtime.spark.session import REPLAY_POOL, driver_limits, in_pool, parallelism
 from anabranch.runtime.spark.stages import chain_stages, observed
+from anabranch.runtime.spark.warm_up import WorkerWarmUp
 from anabranch.runtime.store.control import Control, ControlFolder, source_clocks
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home
@@ -140,6 +141,7 @@ class Assembly:
         self._committer = Committer(spark, opened.path, self.quarantine, self.switcher)
         self.measurements: Measurements | None = None
         self._limits = ShareLimits(**driver_limits(spark))
+        self._workers = WorkerWarmUp(spark, parallelism(spark))
         self._trigger = trigger
         self._available_now = available_now
 
@@ -222,7 +224,9 @@ class Assembly:
             outputs=outputs,
             levels=len(self._frame.widths),
             reviser=reviser or self._copied(work, planned.files, sinks),
-            share=driver_share(job, planned.file_job, work.nodes, offsets, self._limits, costs),
+            share=driver_share(
+                job, planned.file_job, work.nodes, offsets, self._limits, costs, self._workers
+            ),
             measurements=self._measured(work),
             stored=stored,
         )

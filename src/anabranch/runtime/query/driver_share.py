@@ -29,6 +29,7 @@ from anabranch.runtime.elements.exchange import PARCELS
 from anabranch.runtime.plans.workers_can import expressions_of
 from anabranch.runtime.query.metrics import RanIn
 from anabranch.runtime.sources.files.planned_parts import planned_entries, planned_parts
+from anabranch.runtime.spark.warm_up import WorkerWarmUp
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.phases import reached
 from anabranch.runtime.thresholds import take_thresholds
@@ -105,8 +106,11 @@ class ShareCosts:
 
     def prefers_driver(self, rows: int, limits: ShareLimits) -> bool:
         """Whether the driver is estimated to be faster, within its limits."""
-        own = rows * self.driver
-        return own <= limits.milliseconds and own <= JOB_MS + rows * self.tasks
+        return self.is_possible(rows, limits) and rows * self.driver <= JOB_MS + rows * self.tasks
+
+    def is_possible(self, rows: int, limits: ShareLimits) -> bool:
+        """Whether the driver is estimated to be done within its limits."""
+        return rows * self.driver <= limits.milliseconds
 
 
 @final
@@ -121,6 +125,7 @@ class DriverShare:
         limits: What the driver takes on at the most.
         row_bytes: About how many bytes a row has in memory.
         costs: What rows cost.
+        workers: Who starts Python workers before a batch goes to tasks; None: nobody.
         ran: Where the last batch ran.
     """
 
@@ -130,6 +135,7 @@ class DriverShare:
     limits: ShareLimits
     row_bytes: int
     costs: ShareCosts = field(default_factory=ShareCosts)
+    workers: WorkerWarmUp | None = None
     ran: RanIn = "tasks"
     _rows: int = 0
     _began: float = 0.0
@@ -149,7 +155,7 @@ class DriverShare:
         self._rows = rows = sum(count for count in counts if count is not None)
         if rows > self.limits.rows or rows * self.row_bytes > self.limits.bytes:
             return None
-        if not self.costs.prefers_driver(rows, self.limits):
+        if not self.costs.prefers_driver(rows, self.limits) and not self._waits(rows):
             return None
         load_beside()
         take_thresholds()
@@ -169,7 +175,16 @@ class DriverShare:
     def learn(self) -> None:
         """Note what the batch has cost, which has just been computed."""
         milliseconds = (time.perf_counter() - self._began) * 1000
+        if self.ran == "tasks" and self.workers is not None:
+            self.workers.used()
         self.costs.learn(self.ran, self._rows, milliseconds)
+
+    def _waits(self, rows: int) -> bool:
+        """Whether the driver does one more batch, because tasks would wait for their workers."""
+        if self.workers is None or self.workers.is_ready:
+            return False
+        self.workers.begin()
+        return self.costs.is_possible(rows, self.limits)
 
     def _planned(self, batch: int) -> tuple[int, int] | None:
         """The entries of the plan that a batch has: after the first, up to the second."""
@@ -185,10 +200,11 @@ def driver_share(
     offsets: str,
     limits: ShareLimits,
     costs: ShareCosts | None = None,
+    workers: WorkerWarmUp | None = None,
 ) -> DriverShare | None:
     """The driver's share of a query; None for one whose batches all go to tasks.
 
-    `costs` are those of the plan that ran before.
+    `costs` are those of the plan that ran before, `workers` starts what tasks need.
     """
     if limits.rows == 0 or files is None or not _reads_all(job, files) or calls_users(nodes):
         return None
@@ -199,7 +215,9 @@ def driver_share(
     ]
     # Beside its payload a row has a start, an end and a new end.
     row_bytes = max(widths, default=0) + 24
-    return DriverShare(job, files, Folder.at(offsets), limits, row_bytes, costs or ShareCosts())
+    return DriverShare(
+        job, files, Folder.at(offsets), limits, row_bytes, costs or ShareCosts(), workers
+    )
 
 
 def calls_users(nodes: Iterable[Node]) -> bool:
