@@ -27,7 +27,8 @@ EARLY: Final[Mapping[str, int]] = {"A": 1, "B": 10, "C": 100}
 LATER: Final[Mapping[str, int]] = {"A": 100, "B": 10, "C": 1}
 """Rows per chronon; what was rare becomes frequent, and the other way round."""
 
-KEYS: Final = {"k": 200, "j": 1000}
+KEYS: Final = {"k": 100, "j": 2000}
+"""Later, A and B have 2,000 pairs per chronon, B and C have one: the order decides the work."""
 PATIENCE: Final = Reoptimize(factor=1.5, batches=6)
 """Some batches run with the wrong order before the query changes, so that they can be measured."""
 

@@ -87,7 +87,9 @@ def _targets(figures: Mapping[str, float]) -> Iterator[str]:
 
 
 def _on_spark(size: Line) -> str:
-    pace = f"a batch every {size['trigger']:g} seconds" if size["trigger"] else "as fast as they go"
+    pace = "batches are as fast as they go"
+    if size["trigger"]:
+        pace = f"there is one every {size['trigger']:g} seconds of the clock"
     return _SPARK.format(**size, pace=pace)
 
 
@@ -159,14 +161,18 @@ How many of {trials:,} random streams get a wrong answer, by rewrite.
 _SPARK: Final = """## On Spark
 
 `SELECT key, COUNT(*) ... GROUP BY key` over 1,000 keys, {rate:,} rows per second and a window of
-{window:,} seconds that slides by {batch}, becomes `SELECT key, SUM(1) ...` by clip while it runs,
-in files of {batch} seconds of the stream, {pace}. By replay, the window has
-{long_window:,} seconds and {long_rate:,} rows per second. `lost` and `doubled` count rows of all
-answers, at every instant at which a window ends, beside DuckDB over the rows.
+{window:,} seconds that slides by {batch}, becomes `SELECT key, SUM(1) ...` by clip while it runs.
+A file, and a batch, has {batch} seconds of the stream; {pace}. By replay, the window has
+{long_window:,} seconds, {long_rate:,} rows per second, and a batch {long_batch} seconds. `lost` and
+`doubled` count rows of all answers, at every instant at which a window ends, beside DuckDB over the
+rows.
+
 `longest_pause_over_batch` is the longest time between two batches in the log, from the request to
-the end of the old plan, over the usual one before; `duration_over_window` how far the stable
-point goes meanwhile, over the window; `replay_vs_window` the long window over the seconds from
-the request to the end.
+the first batch without the old plan, over the usual one before: both by the clock, in the same run,
+of the way with the longer pause. `duration_over_window` is how far the stable point goes from the
+request to the end of the old plan, over the window. `replay_vs_window` is the long window over the
+seconds of the clock from the request by replay until the new plan is in force: by clip, a live
+stream would take the window.
 
 | figure | target | here | reached |
 | --- | --- | --- | --- |"""

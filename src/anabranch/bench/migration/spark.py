@@ -41,11 +41,13 @@ class SparkMigrationSize:
         window: Seconds of the window that is migrated by clip.
         batch: Seconds per batch, and per slide of the window.
         before: Batches before the migration begins.
-        trigger: Seconds between two batches: as many as a batch covers is the pace of a live
-            stream; 0 is as fast as they go.
+        trigger: Seconds of the clock between two batches; 0 is as fast as they go. A batch may
+            cover more seconds of the stream: then this is faster than a live stream would be, and
+            both the usual time between two batches and the longest are those of the clock.
         long_rate: Rows per second of the long window.
         long_window: Seconds of the window that is migrated by replay, an hour in full.
         long_batch: Seconds per batch there, and per slide.
+        long_after: Batches there behind a full window: so long the replay may take.
     """
 
     rate: int
@@ -56,6 +58,7 @@ class SparkMigrationSize:
     long_rate: int
     long_window: int
     long_batch: int
+    long_after: int
 
 
 @final
@@ -137,7 +140,7 @@ def on_spark(report: Report, size: SparkMigrationSize, root: Path) -> None:
             lost=each.answer.lost,
             doubled=each.answer.doubled,
         )
-    report.figure("longest_pause_over_batch", clip.longest / clip.usual)
+    report.figure("longest_pause_over_batch", max(each.longest / each.usual for each in both))
     report.figure("lost", sum(each.answer.lost for each in both))
     report.figure("doubled", sum(each.answer.doubled for each in both))
     report.figure("duration_over_window", clip.stream_seconds / size.window)
@@ -158,9 +161,8 @@ def migrate_by_replay(engine: Engine, size: SparkMigrationSize, work: Path) -> M
     """The new plan reads again what is in the window, while the old one runs on."""
     ticks = TickFiles(work / "ticks", size.long_rate, size.long_batch)
     full = size.long_window // size.long_batch
-    batches = full + 12
-    ticks.write(0, batches)
-    return _migrate(engine, ticks, work, "replay", size.long_window, full)
+    ticks.write(0, full + size.long_after)
+    return _migrate(engine, ticks, work, "replay", size.long_window, full, size.trigger)
 
 
 def _migrate(
