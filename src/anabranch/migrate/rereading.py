@@ -98,8 +98,9 @@ class FileReading:
         source, until = self.source, to.positions.get(self.source.name, {})
         for unit in units_between(source, self.positions, until):
             if is_over(source, self.leaf, unit, self.first):
-                promises = [promise_of(source, split) or BEGINNING for split in unit.splits]
-                self.promised = Time(max([self.promised, *promises]))
+                promises = [promise_of(source, split) for split in unit.splits]
+                known = [promised for promised in promises if promised is not None]
+                self.promised = Time(max([self.promised, *known]))
                 continue
             for arrivals, where in read_pieces(source, unit.splits, source.schema.names):
                 yield self._judged(arrivals, where)
