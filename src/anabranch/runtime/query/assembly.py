@@ -138,7 +138,10 @@ class Assembly:
         self.switcher: Switcher = Switcher()
         self.switcher.adopt = self.adopted
         self.quarantine: Quarantine = Quarantine(opened.path)
-        self._committer = Committer(spark, opened.path, self.quarantine, self.switcher)
+        begun = opened.next_batch
+        if str(begun) not in Folder.at(f"{opened.spark}/offsets").names():
+            begun -= 1
+        self._committer = Committer(spark, opened.path, self.quarantine, self.switcher, begun)
         self.measurements: Measurements | None = None
         self._limits = ShareLimits(**driver_limits(spark))
         self._workers = WorkerWarmUp(spark, parallelism(spark))

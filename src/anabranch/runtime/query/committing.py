@@ -112,13 +112,18 @@ class Committer:
         home: str,
         quarantine: Quarantine,
         switcher: Switcher,
+        begun: int = -1,
     ) -> None:
-        """Of the query in a checkpoint; `now` is still to be set."""
+        """Of the query in a checkpoint; `now` is still to be set.
+
+        Batches up to `begun` may be in the sinks already.
+        """
         self.now: PlanOfBatches
         self._spark = spark
         self._home = home
         self._quarantine = quarantine
         self._switcher = switcher
+        self._begun = begun
 
     def commit(self, frame: DataFrame, batch: int) -> None:
         """Compute a batch, and bring it to all sinks.
@@ -128,7 +133,9 @@ class Committer:
                 once more: it is given up before anything of it has left.
         """
         try:
-            self._switcher.before(batch)
+            if batch > self._begun:
+                # A batch that is done again may have been read from a sink: it stays what it was.
+                self._switcher.before(batch)
             self._commit(frame, batch, self.now)
         except AnabranchError as problem:
             for output in self.now.outputs:
@@ -148,6 +155,7 @@ class Committer:
         revisions: list[list[Revision]] = [[] for _ in outputs]
         if reviser is not None:
             revisions = reviser.revisions(batch, commands)
+        self._begun = max(self._begun, batch)
         for number, output in enumerate(outputs):
             own = [result for result in results if result.head.output == number]
             stable = Time(min(result.head.stable for result in own))
