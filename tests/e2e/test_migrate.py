@@ -111,3 +111,24 @@ def test_one_of_several_queries_changes_and_the_others_keep_their_state(
         assert snapshot(second, instant) == answers(tmp_path, instant, 900), instant
     for out in outs:
         assert_legal(Path(out))
+
+
+def test_a_dataframe_is_read_again_from_its_archive(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    rows = engine.spark.readStream.schema("item INT, price INT, t BIGINT")
+    frame = rows.parquet(str(tmp_path / "in"))
+    archive = str(tmp_path / "archive")
+    engine.stream(frame, name="Bid", start="t", delay=40, archive=archive, replace=True)
+    run = counting(engine, 1500).start(tmp_path / "out")
+    feed(run, tmp_path, range(3), rows=3_000)
+    before = run.execution.query.runId
+    migration = run.migrate(counting(engine, 400), how="replay").await_finished(PATIENCE)
+    assert migration.at is not None
+    assert 3 * SPAN_OF_FILE - 100 < migration.at < 3 * SPAN_OF_FILE
+    feed(run, tmp_path, range(3, 5), rows=3_000)
+    assert run.execution.query.runId == before
+    run.stop()
+    for instant in instants(int(run.stable), migration.at):
+        size = 1500 if instant < migration.at else 400
+        assert snapshot(run, instant) == answers(tmp_path, instant, size), instant
+    assert_legal(tmp_path / "out")
