@@ -33,7 +33,7 @@ def current_job(sealed: bytes, home: str) -> Job:
         home: The checkpoint of the query; nothing for one whose plan never changes.
     """
     name = current_property(_property(home)) if home else None
-    return unseal(sealed if name is None else _stored(home, name), current_query())
+    return unseal(sealed if name is None else stored_job(home, name), current_query())
 
 
 def store_job(home: str, sealed: bytes, *, keep: Collection[str] = ()) -> str:
@@ -72,7 +72,12 @@ def _property(home: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def _stored(home: str, name: str) -> bytes:
+def stored_job(home: str, name: str) -> bytes:
+    """The job that was left under a name.
+
+    Raises:
+        EngineError: It is not there, or not what was written.
+    """
     data = Folder.at(home).read(name)
     if data is None or name != f"{_PREFIX}{hashlib.sha256(data).hexdigest()}{_SUFFIX}":
         # Nothing is unpickled but what the driver has written: its name says what is in it.
