@@ -66,3 +66,11 @@ def test_an_offset_is_read_from_the_log_of_spark_or_not_at_all() -> None:
     assert entry_of(f'v1\n{about}\n{{"entry": 7}}'.encode()) == 7
     for unknown in (None, b"", b"v2\n{}\n{}", b"v1\n{}\n7\n8", b"v1\n{}\n-", b'v1\n{}\n{"at":1}'):
         assert entry_of(unknown) is None
+
+
+def test_tasks_that_were_never_measured_are_no_faster_than_their_cores() -> None:
+    costs = ShareCosts(cold=0, cores=2)
+    assert costs.prefers_driver(2_400_000, WIDE)
+    assert not costs.prefers_driver(2_500_000, WIDE)
+    costs.learn("tasks", 1_000_000, JOB_MS + 50.0)
+    assert (costs.cores, round(costs.tasks, 6)) == (0, 0.00005)

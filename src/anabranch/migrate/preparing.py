@@ -41,11 +41,15 @@ class OpenResults:
         self._position = 0
 
     def read(self, settled: Time, *, before: int | None = None) -> None:
-        """Read on, up to a batch; what ends before a stable point stays as it is."""
+        """Read on, up to a batch; what ends before a stable point stays as it is.
+
+        Only the last end of an event counts in the end. So moves between two ends that are both
+        settled are left out before anything is added up, and most of a long log goes that way.
+        """
         if self._sink.delivery == "nothing":
             return
         self._position, new = self._sink.batches_from(self._position, before=before)
-        rows = [*self._rows, *(batch for batch in new if len(batch))]
+        rows = [*self._rows, *(_beyond(batch, settled) for batch in new if len(batch))]
         if rows:
             live = net(EventBatch.concat(rows))
             self._rows = [live.where(live.new_end > np.int64(settled))]
@@ -53,6 +57,11 @@ class OpenResults:
     def closing(self, at: Time) -> EventBatch | None:
         """How they are cut at T; None where there are none."""
         return closing_moves(self._rows, at)
+
+
+def _beyond(rows: EventBatch, settled: Time) -> EventBatch:
+    """The moves from or to an end that is not settled."""
+    return rows.where(np.maximum(rows.end, rows.new_end) > np.int64(settled))
 
 
 @final

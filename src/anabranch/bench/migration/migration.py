@@ -36,7 +36,7 @@ SPARK_SIZES: Final[Mapping[Form, SparkMigrationSize]] = {
         long_rate=10_000,
         long_window=3_600,
         long_batch=60,
-        long_after=40,
+        long_after=120,
     ),
     "quick": SparkMigrationSize(
         rate=200_000,
@@ -47,7 +47,7 @@ SPARK_SIZES: Final[Mapping[Form, SparkMigrationSize]] = {
         long_rate=2_000,
         long_window=3_600,
         long_batch=120,
-        long_after=20,
+        long_after=60,
     ),
     "smoke": SparkMigrationSize(
         rate=100,

@@ -25,6 +25,7 @@ from anabranch.runtime.query.run import Run
 KEYS: Final = 1_000
 _PATIENCE: Final = 60.0
 _LOOK: Final = 0.02
+_AFTER: Final = 4
 _WINDOW: Final = "FROM Tick WINDOW(RANGE {size} SECONDS SLIDE {slide} SECONDS) GROUP BY key"
 _OLD: Final = f"SELECT key, COUNT(*) AS n {_WINDOW}"
 _NEW: Final = f"SELECT key, SUM(1) AS n {_WINDOW}"
@@ -69,6 +70,11 @@ class TickFiles:
     folder: Path
     rate: int
     seconds: int
+
+    @property
+    def count(self) -> int:
+        """How many batches are written."""
+        return len(list(self.folder.glob("*.parquet")))
 
     def write(self, first: int, count: int) -> None:
         """Write some batches."""
@@ -151,9 +157,8 @@ def on_spark(report: Report, size: SparkMigrationSize, root: Path) -> None:
 def migrate_by_clip(engine: Engine, size: SparkMigrationSize, work: Path) -> Migrated:
     """The old plan runs on until everything that it has seen has left its window."""
     ticks = TickFiles(work / "ticks", size.rate, size.batch)
-    # T lies a window behind the newest row; some batches more, to see the new plan alone.
-    batches = size.before + size.window // size.batch + 8
-    ticks.write(0, batches)
+    # T lies a window behind the newest row.
+    ticks.write(0, size.before + size.window // size.batch + 12)
     return _migrate(engine, ticks, work, "clip", size.window, size.before, size.trigger)
 
 
@@ -198,7 +203,9 @@ def _migrate(
         _wait(run, lambda: migration.state not in ("requested", "switched"))
         migration.await_finished(_PATIENCE)
         reached, ended = run.stable, time.time()
-        run.drain()
+        # Some batches more, to see the new plan alone.
+        last = len(_times(log)) + _AFTER
+        _wait(run, lambda: len(_times(log)) >= min(last, ticks.count))
     times = _times(log)
     gaps = [(end, end - start) for start, end in pairwise(times)]
     # The first batches wait for processes to start.

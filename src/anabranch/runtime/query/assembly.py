@@ -220,6 +220,7 @@ class Assembly:
             # A running query may have got another plan, which promises less.
             output.sink.rely_on(known)
         reviser = self._reviser(planned)
+        costs = costs or ShareCosts(cores=parallelism(self.spark))
         offsets = f"{self.opened.spark}/offsets"
         sinks = [output.sink for output in outputs]
         self._committer.now = PlanOfBatches(

@@ -82,12 +82,14 @@ class ShareCosts:
 
     A batch goes to the driver if that is estimated to end first: `r * d <= JOB_MS + r * t`, with r
     rows, d and t milliseconds per row. Example: d = 0.0001 and t = 0 give 1.2M rows; a query with
-    an expensive join, d = 0.002, goes to tasks from 60,000 rows on.
+    an expensive join, d = 0.002, goes to tasks from 60,000 rows on. While no batch has gone to
+    tasks, t is what the driver takes, shared among so many `cores`; with 0 of them, nothing.
     """
 
     driver: float = DRIVER_MS_PER_ROW
     tasks: float = 0.0
     cold: int = _WARM_UP
+    cores: int = 0
 
     def learn(self, ran: RanIn, rows: int, milliseconds: float) -> None:
         """Take in what a batch has cost."""
@@ -99,6 +101,8 @@ class ShareCosts:
         if ran == "driver":
             self.driver += _LEARN * (milliseconds / rows - self.driver)
             return
+        if self.cores:
+            self.tasks, self.cores = self.driver / self.cores, 0
         work = max(0.0, milliseconds - JOB_MS)
         self.tasks += _LEARN * (work / rows - self.tasks)
         # One slow batch, say while loops were compiled, shall not keep the driver out for good.
@@ -106,7 +110,8 @@ class ShareCosts:
 
     def prefers_driver(self, rows: int, limits: ShareLimits) -> bool:
         """Whether the driver is estimated to be faster, within its limits."""
-        return self.is_possible(rows, limits) and rows * self.driver <= JOB_MS + rows * self.tasks
+        tasks = self.driver / self.cores if self.cores else self.tasks
+        return self.is_possible(rows, limits) and rows * self.driver <= JOB_MS + rows * tasks
 
     def is_possible(self, rows: int, limits: ShareLimits) -> bool:
         """Whether the driver is estimated to be done within its limits."""
