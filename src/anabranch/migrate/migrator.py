@@ -230,6 +230,9 @@ class Migrator:
             _LOG.warning("%s", problem)
             self.note(migration, state="refused", reason=problem.what)
         except Exception as problem:
+            if self._execution.is_stopped:
+                # Its files may be gone by now.
+                return
             self.note(migration, state="refused", reason=f"{type(problem).__name__}: {problem}")
             raise
 

@@ -96,6 +96,11 @@ class Execution:
         """The folder of its checkpoint."""
         return self.assembly.opened.path
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody has ended the query."""
+        return self._stopped
+
     def close(self) -> None:
         """Let go of everything, once the query has ended."""
         self.assembly.close()
