@@ -60,7 +60,13 @@ class Replays:
 
     def catch_up(self, prepared: PreparedReplay, output: int | None) -> None:
         """Read what has been read by now, until little is left to read."""
-        prepared.catch_up(self._read_by_now, lambda: self._since(output))
+
+        def settled() -> Time:
+            # What this process has committed, for states of batches are removed while it goes on.
+            outputs = self._execution.assembly.outputs
+            return BEGINNING if output is None else outputs[output].committed.stable
+
+        prepared.catch_up(self._read_by_now, settled)
 
     def handed_over(self, prepared: PreparedReplay, at: Time, batch: int) -> Handover:
         """The state of the plan before a batch, and what its output takes over."""
