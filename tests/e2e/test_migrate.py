@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from anabranch.cli.app import app
 from anabranch.engine import Engine
+from anabranch.migrate import large_replay
 from anabranch.runtime.spark.session import DRIVER_ROWS
 
 pytestmark = pytest.mark.spark
@@ -53,8 +54,11 @@ def test_a_running_query_becomes_another_one(engine: Engine, tmp_path: Path) -> 
 
 
 def test_a_changed_script_is_handed_in_by_the_command_line_and_replayed(
-    engine: Engine, tmp_path: Path
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # As if there were many rows: they are read by tasks, in several batches.
+    monkeypatch.setattr(large_replay, "REPLAY_IN_TASKS_FROM_ROWS", 1)
+    monkeypatch.setattr(large_replay, "REPLAYED_BATCH_ROWS", 15_000)
     declare(engine, tmp_path)
     run = counting(engine, 1500).start(tmp_path / "out")
     feed(run, tmp_path, range(3))

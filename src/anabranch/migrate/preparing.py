@@ -77,8 +77,8 @@ class PreparedReplay:
             replayed: Reads again what the query has read.
             sink: What the old plan writes to.
         """
-        self.replayed = replayed
-        self._node = node
+        self.replayed: ReplayedPlan = replayed
+        self.node: Node = node
         self._plan = plan
         self._open = OpenResults(sink)
 
@@ -103,7 +103,7 @@ class PreparedReplay:
         """Read what has come since, up to a batch, and take over what the old plan has put out."""
         self.replayed.read(to)
         states, out = self.replayed.finished(promised)
-        moves = opening_moves(out, self._node, at)
+        moves = opening_moves(out, self.node, at)
         self._open.read(at, before=to.batch)
         closing = self._open.closing(at)
         if closing is not None:

@@ -16,9 +16,17 @@ import numpy as np
 
 from anabranch.algebra.analysis.reach import needed
 from anabranch.algebra.node import Node
+from anabranch.kernels.plan.compile import tables_of
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.kernels.plan.stage import PhysicalPlan, StageState
-from anabranch.migrate.rereading import ReadSoFar, Rereadable, reading_of, rows_between
+from anabranch.migrate.large_replay import RunPlanned, replayed_in_tasks
+from anabranch.migrate.rereading import (
+    FileReading,
+    ReadSoFar,
+    Rereadable,
+    reading_of,
+    rows_between,
+)
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, FOREVER, Time
@@ -73,6 +81,29 @@ class ReplayedPlan:
                     self._step(name, waiting, reading.promised)
                     waiting = []
             self._step(name, waiting, reading.promised)
+
+    def read_in_tasks(self, to: ReadSoFar, home: str, parts: int, run: RunPlanned) -> bool:
+        """Read everything up to there by a query of Spark of its own; false where that cannot be.
+
+        Args:
+            to: How far the query has read.
+            home: A folder for it.
+            parts: How many tasks read.
+            run: Runs a query.
+        """
+        files = {
+            name: reading
+            for name, reading in self._readings.items()
+            if isinstance(reading, FileReading) and not reading.positions
+        }
+        if files.keys() != self._readings.keys() or tables_of(self._plan):
+            return False
+        states, out = replayed_in_tasks(
+            self._plan, files, to, home, self._since, parts=parts, run=run
+        )
+        self._runner.resume(states)
+        self._out = net(EventBatch.concat([self._out, out]))
+        return True
 
     def finished(self, promised: Mapping[str, int]) -> tuple[Mapping[str, StageState], EventBatch]:
         """The state per stage once sources have promised this, and what the plan has put out.

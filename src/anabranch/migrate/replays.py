@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from functools import partial
+from typing import TYPE_CHECKING, Final, final
 
-from anabranch.algebra.node import Node
+from anabranch.algebra.node import Node, clock_of
+from anabranch.migrate import large_replay
 from anabranch.migrate.change import Compile
 from anabranch.migrate.effort import Effort, effort_of
 from anabranch.migrate.handover import Handover, unreplayable_plan
@@ -21,6 +23,9 @@ from anabranch.runtime.store.folder import Folder
 
 if TYPE_CHECKING:
     from anabranch.runtime.query.run import Execution
+
+_REPLAY: Final = "replay"
+"""The folder of a query that reads again, beside the records of changes."""
 
 
 @final
@@ -66,6 +71,12 @@ class Replays:
             outputs = self._execution.assembly.outputs
             return BEGINNING if output is None else outputs[output].committed.stable
 
+        read, replayed = self._read_by_now(), prepared.replayed
+        if replayed.rows_until(read) >= large_replay.REPLAY_IN_TASKS_FROM_ROWS:
+            assembly = self._execution.assembly
+            home = f"{assembly.opened.path}/migrations/{_REPLAY}"
+            run = partial(assembly.run_beside, clock_of(prepared.node))
+            replayed.read_in_tasks(read, home, assembly.work.parts, run)
         prepared.catch_up(self._read_by_now, settled)
 
     def handed_over(self, prepared: PreparedReplay, at: Time, batch: int) -> Handover:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, final
 
 from anabranch.kernels.plan.compile import PhysicalPlan, with_tables
+from anabranch.model.clock import Clock
 from anabranch.runtime.measure.measurements import Measurements
 from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
 from anabranch.runtime.query.committing import Committed, Committer, Output, PlanOfBatches
@@ -306,6 +307,18 @@ class Assembly:
         copies = partial(copy_names, Folder.at(opened.plans), several)
         folder = ControlFolder(Folder.at(opened.control), merge_inputs(plan))
         return Control(folder, in_files, copies, source_clocks(plan))
+
+    def run_beside(
+        self,
+        clock: Clock,
+        plan: PhysicalPlan,
+        files: Sequence[FileSource],
+        sinks: Sequence[Sink],
+        checkpoint: str,
+    ) -> None:
+        """Run another plan with one output and one shard over what is planned, until it ends."""
+        work = replace(self.work, clocks=(clock,))
+        _run_planned(self.spark, work, 1, plan, files, sinks, checkpoint)
 
     def close(self) -> None:
         """Let go of everything; others may have the checkpoint."""
