@@ -48,15 +48,15 @@ Parts: TypeAlias = tuple[tuple[FileSplit, ...], ...]
 class LaterResults(Sink):
     """Keeps the moves of results from or to an end behind an instant."""
 
-    def __init__(self, since: Time) -> None:
+    def __init__(self, schema: pa.Schema, since: Time) -> None:
         """Nothing has come."""
         self._since = since
-        self._schema = pa.schema([])
+        self._schema = schema
         self._rows: dict[int, EventBatch] = {}
 
     def open(self, begin: Begin) -> None:
-        """Take note of the columns."""
-        self._schema = begin.schema
+        """There is nothing to get ready."""
+        assert begin.schema.equals(self._schema)
 
     def commit(
         self,
@@ -110,7 +110,7 @@ def replayed_in_tasks(
             break
         batches += 1
         planned.write_json(f"{batches}.json", plain(PlannedBatch(parts=entry, after={})))
-    sink = LaterResults(since)
+    sink = LaterResults(plan.schema, since)
     nothing = f"{home}/nothing/*"
     files = [
         replace(reading.source, path=nothing, ends=False, archive=None)
