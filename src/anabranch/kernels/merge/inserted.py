@@ -60,14 +60,19 @@ def adjusts_what_is_over(node: Ints, elements: Elements, ends: Ints) -> Mask:
         return np.zeros(len(elements), np.bool_)
     over = np.maximum(ends[node, elements.column], elements.start) < elements.promised
     found = np.asarray(adjusts & over)
-    order = np.lexsort((elements.column, node))
-    first = is_first(node[order], elements.column[order])
-    # In every group of an event and input: the last row up to here that inserts or withdraws.
-    marks = np.where(~adjusts[order] | first, np.arange(len(order)), 0)
-    last = order[np.maximum.accumulate(marks)]
-    inserted = elements.end[last] == elements.start[last]
-    gone = ~inserted & (elements.new_end[last] == elements.start[last])
-    found[order] = np.where(gone | inserted, gone & adjusts[order], found[order])
+    withdraws = (elements.end != elements.start) & (elements.new_end == elements.start)
+    if withdraws.any():
+        # Few events are withdrawn, and only with these the order of their rows matters.
+        touched = np.zeros(int(node.max()) + 1, np.bool_)
+        touched[node[withdraws]] = True
+        rows = np.flatnonzero(touched[node])
+        order = rows[np.lexsort((elements.column[rows], node[rows]))]
+        first = is_first(node[order], elements.column[order])
+        # In every group of an event and input: the last row up to here that inserts or withdraws.
+        marks = np.where(~adjusts[order] | first, np.arange(len(order)), 0)
+        last = order[np.maximum.accumulate(marks)]
+        gone, inserted = withdraws[last], elements.end[last] == elements.start[last]
+        found[order] = np.where(gone | inserted, gone & adjusts[order], found[order])
     return found
 
 
