@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from itertools import cycle
+from typing import Any, Final, final
 
 import numpy as np
 from hypothesis import strategies as st
@@ -33,7 +34,13 @@ from anabranch.testing.strategies import batchings, instants
 
 Step = Mapping[str, EventBatch]
 NONE: Final[Names] = np.empty(0, np.uint64)
-TASKS = st.sampled_from([1, 1, 2, 3])
+WAYS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "tasks": st.sampled_from([1, 1, 2, 3]),
+        "patience": st.lists(st.sampled_from([0, 0, 1, 2, 4]), min_size=1, max_size=3),
+    }
+)
+"""How a history may be run; see `run_revised`."""
 
 
 def without_promises(stream: PhysicalStream) -> PhysicalStream:
@@ -133,8 +140,19 @@ def run_revised(
     emit: Emission = "speculative",
     strategy: StrategyChoice = "RW",
     tasks: int = 1,
+    patience: Sequence[int] = (0,),
 ) -> Outcome:
-    """Run a plan over batches whose late rows are revisions, read by so many tasks."""
+    """Run a plan over batches whose late rows are revisions.
+
+    Args:
+        node: The plan.
+        steps: The batches.
+        emit: See `compile_plan`.
+        strategy: What is replayed.
+        tasks: So many tasks read a batch.
+        patience: Where state is exchanged, so many batches come while the past is replayed, for one
+            exchange after the other, again and again.
+    """
     swaps = is_swapped(node)
     cut: frozenset[str] = frozenset() if swaps else names_of(node)
     runner = LocalRunner(compile_plan(node, emit=emit, guarded=swaps, late=cut))
@@ -145,13 +163,19 @@ def run_revised(
     batches: list[EventBatch] = []
     revisions: list[list[Revision]] = []
     stable = BEGINNING
+    waits, left = cycle(patience), 0
     for number, step in enumerate(steps):
         own = {name: batch for name, batch in step.items() if name in sources}
         on_time, late = {}, {}
         for name, batch in own.items():
-            on_time[name], late[name] = judged(batch, promised[name], tasks, NONE, swaps=swaps)
+            held = reviser.held(name) if swaps else NONE
+            on_time[name], late[name] = judged(batch, promised[name], tasks, held, swaps=swaps)
             came[name].append(batch)
-        exchanged, guarded = reviser.exchange(runner, promised, stable)
+        if not reviser.is_replaying:
+            reviser.begin_exchange(runner.plan, promised)
+            left = next(waits)
+        exchanged, guarded = reviser.exchange(runner, promised, stable) if not left else ([], {})
+        left = max(left - 1, 0)
         sent = reviser.take(number, own, late, promised, frozenset(own))
         revisions.append([*exchanged, *reviser.ready(stable)])
         (output,) = runner.step_all(on_time, late=sent, guarded=guarded)
@@ -161,10 +185,14 @@ def run_revised(
         stable = output.stable
         for name, batch in own.items():
             promised[name] = Time(max(promised[name], batch.stable))
-    exchanged, guarded = reviser.exchange(runner, promised, stable)
-    revisions.append([*exchanged, *reviser.ready(stable)])
-    batches += runner.step_all({}, guarded=guarded)
-    revisions[-1] += reviser.below(runner)
+    while True:
+        exchanged, guarded = reviser.exchange(runner, promised, stable)
+        revisions.append([*exchanged, *reviser.ready(stable)])
+        batches += runner.step_all({}, guarded=guarded)
+        stable = batches[-1].stable
+        revisions[-1] += reviser.below(runner)
+        if not swaps or not reviser.waiting:
+            break
     # A late event may open a window below the stable point of the output: what is above the guard
     # tells of it when the window has ended, and promises no more than where the window begins.
     told = [runner.told(index).stable for index in guards(runner.plan)]
@@ -179,9 +207,10 @@ def assert_revised(
     emit: Emission = "speculative",
     strategy: StrategyChoice = "RW",
     tasks: int = 1,
+    patience: Sequence[int] = (0,),
 ) -> Outcome:
     """The output with its revisions is the meaning of the plan over all that came."""
-    found = run_revised(node, steps, emit=emit, strategy=strategy, tasks=tasks)
+    found = run_revised(node, steps, emit=emit, strategy=strategy, tasks=tasks, patience=patience)
     streams = {name: LogicalStream.of_batches(batches) for name, batches in found.came.items()}
     histories = {name: history_of(batches) for name, batches in found.came.items()}
     promises = [int(batch.stable) for batches in found.came.values() for batch in batches]

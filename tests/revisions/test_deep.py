@@ -15,7 +15,7 @@ from tests.kernels.operators import OPERATORS, SHORT
 from tests.kernels.plans import SCHEMA, SOURCE
 from tests.kernels.test_apply_operator import POINTS, nodes
 from tests.revisions.composed import composed
-from tests.revisions.histories import TASKS, assert_revised, broken_promises
+from tests.revisions.histories import WAYS, assert_revised, broken_promises
 from tests.revisions.test_composed import assert_windows_revised
 from tests.revisions.test_in_process import POINTS_ONLY
 
@@ -49,7 +49,12 @@ def test_late_rows_are_revisions_of_an_operator(name: str, data: st.DataObject) 
     stream = drawn(name, insert_only=data.draw(st.booleans()))
     steps = data.draw(broken_promises(S=stream, T=stream))
     emit: Emission = data.draw(st.sampled_from(["speculative", "speculative", "final"]))
-    assert_revised(data.draw(OPERATORS[name]), steps, emit=emit, tasks=data.draw(TASKS))
+    assert_revised(
+        data.draw(OPERATORS[name]),
+        steps,
+        emit=emit,
+        **data.draw(WAYS),
+    )
 
 
 @pytest.mark.deep
@@ -61,7 +66,12 @@ def test_late_rows_are_revisions_of_composed_plans(piece: int, data: st.DataObje
     stream = streams(SCHEMA, longest=6, max_size=8)
     steps = data.draw(broken_promises(S=stream, T=stream))
     emit: Emission = data.draw(st.sampled_from(["speculative", "speculative", "final"]))
-    assert_revised(data.draw(composed()), steps, emit=emit, tasks=data.draw(TASKS))
+    assert_revised(
+        data.draw(composed()),
+        steps,
+        emit=emit,
+        **data.draw(WAYS),
+    )
 
 
 @pytest.mark.deep
@@ -72,4 +82,9 @@ def test_late_rows_are_revisions_of_user_operators(kind: str, data: st.DataObjec
     stream = points(SCHEMA) if kind == "points" else streams(SCHEMA, longest=6, max_size=8)
     node = data.draw(nodes(POINTS if kind == "points" else SOURCE))
     steps = data.draw(broken_promises(S=stream))
-    assert_windows_revised(node, steps, ends=data.draw(st.booleans()), tasks=data.draw(TASKS))
+    assert_windows_revised(
+        node,
+        steps,
+        ends=data.draw(st.booleans()),
+        **data.draw(WAYS),
+    )

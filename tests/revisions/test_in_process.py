@@ -18,7 +18,7 @@ from anabranch.testing.physical import PhysicalStream
 from anabranch.testing.strategies import points, streams
 from tests.kernels.operators import OPERATORS, SHORT
 from tests.kernels.plans import SCHEMA
-from tests.revisions.histories import TASKS, assert_revised, broken_promises
+from tests.revisions.histories import WAYS, assert_revised, broken_promises
 
 POINTS_ONLY = {"time window with bounds", "session window", "count window"}
 
@@ -42,7 +42,7 @@ def test_late_rows_are_revisions(name: str, data: st.DataObject) -> None:
 def test_late_adjusts_and_withdrawals_are_revisions(name: str, data: st.DataObject) -> None:
     stream = drawn(name, insert_only=False)
     steps = data.draw(broken_promises(S=stream, T=stream))
-    assert_revised(data.draw(OPERATORS[name]), steps, tasks=data.draw(TASKS))
+    assert_revised(data.draw(OPERATORS[name]), steps, **data.draw(WAYS))
 
 
 @pytest.mark.parametrize("name", ["aggregate", "distinct", "inner join", "count window"])

@@ -52,6 +52,21 @@ def test_an_adjust_in_time_waits_for_its_late_event(node: Node, to: int, tasks: 
     assert_revised(node, [rows(stable=20), late, rows(stable=40), rows(stable=50)], tasks=tasks)
 
 
+@pytest.mark.parametrize("patience", [0, 1, 2, 3])
+def test_events_that_wait_for_an_exchange_are_moved_meanwhile(patience: int) -> None:
+    """The query runs on while its past is replayed, and does not know [5, 30) yet."""
+    node = ApplyOperator(input=SOURCE, window=Snapshot(), calls=(call(EACH),))
+    steps = [
+        rows(Insert(ROW, 0, 40), stable=20),
+        rows(Insert(ROW, 5, 30), Insert(ROW, 22, 23), stable=20),
+        rows(Adjust(ROW, 5, 30, 25), Insert(ROW, 24, 33), stable=22),
+        rows(Adjust(ROW, 5, 25, 24), Adjust(ROW, 24, 33, 31), Insert(ROW, 7, 35), stable=24),
+        rows(Adjust(ROW, 7, 35, 28), stable=26),
+        rows(stable=50),
+    ]
+    assert_revised(node, steps, patience=[patience])
+
+
 def test_a_late_point_may_open_a_window_that_has_not_ended() -> None:
     node = ApplyOperator(input=POINTS, window=Snapshot(), calls=(call(EACH, 0, POINTS),))
     late = rows(*(Insert(ROW, -7, -6) for _ in range(4)), Insert(ROW, 0, 1), stable=0)

@@ -8,6 +8,9 @@ plan passes a *guard*, a coalesce in a stage of its own that is not exchanged. I
 snapshots only. In the batch of the exchange it gets, beside its rows, how the snapshots of the
 new state differ from those of the old one behind its stable point; what differs before that is a
 revision.
+
+The query runs on while its past is replayed. What it has taken in meanwhile is then taken in by
+both states, the old one and the new one, as it came (`before` of `replayed_state`).
 """
 
 from __future__ import annotations
@@ -40,12 +43,28 @@ def guards(plan: PhysicalPlan) -> list[int]:
 
 
 def replayed_state(
-    plan: PhysicalPlan, past: Mapping[str, EventBatch], promised: Mapping[str, Time]
+    plan: PhysicalPlan,
+    past: Mapping[str, EventBatch],
+    promised: Mapping[str, Time],
+    before: ReplayedState | None = None,
 ) -> ReplayedState:
-    """The state of a plan that has taken in the past of its sources as one batch."""
+    """The state of a plan that has taken in the past of its sources as one batch.
+
+    Args:
+        plan: The plan.
+        past: What came of each source.
+        promised: How far each source has promised with that.
+        before: Where the plan goes on from, if the past is not all that ever came.
+    """
     runner = LocalRunner(plan)
+    if before is not None:
+        runner.resume(before.states)
     runner.step_all({name: rows.with_stable(promised[name]) for name, rows in past.items()})
     told = {index: runner.told(index) for index in guards(plan)}
+    if before is not None:
+        told = {
+            index: EventBatch.concat([before.told[index], rows]) for index, rows in told.items()
+        }
     return ReplayedState(runner.states, told)
 
 

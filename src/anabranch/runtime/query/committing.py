@@ -145,6 +145,8 @@ class Committer:
     def _commit(self, frame: DataFrame, batch: int, now: PlanOfBatches) -> None:
         began = time.perf_counter()
         outputs, reviser, share = now.outputs, now.reviser, now.share
+        if isinstance(reviser, Reviser):
+            reviser.begin(batch)
         results = ShardResult.of_table(self._computed(frame, batch, now))
         reached("collected", batch)
         ran = "tasks" if share is None else share.ran

@@ -1,9 +1,9 @@
-"""The steps of a correction that take time: replay, or a new state, and what comes of them."""
+"""The steps of a correction that take time: replay, and what comes of it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import final
 
@@ -22,7 +22,6 @@ from anabranch.runtime.revisions.records import CorrectionRecord, CorrectionStat
 from anabranch.runtime.revisions.replayer import (
     Reach,
     missing_inputs,
-    refuse_cut,
     refuse_missing,
 )
 from anabranch.runtime.revisions.revised_query import RevisedQuery
@@ -150,55 +149,3 @@ class RevisionComputer:
         past.read = rows_in_reach(query.archives, reach, batch)
         outputs = query.run_large(task)
         return [clipped_changes(snapshot_changes(each), *reach.answers) for each in outputs]
-
-    def swap(
-        self, corrections: Sequence[CorrectionRecord], batch: int, stables: Sequence[Time]
-    ) -> None:
-        """Compute the state after a batch with corrections that are not in it yet."""
-        began = time.perf_counter()
-        query = self._query
-        assert query.swapper is not None
-        with self._book.changed:
-            for each in corrections:
-                self._book.write(replace(each, status="planned"))
-        reached("revision planned", corrections[-1].id)
-        past = query.past(batch)
-        before = self._book.earlier(corrections[0])
-        after = {name: set(batches) for name, batches in before.items()}
-        for each in corrections:
-            after.setdefault(each.source, set()).add(each.batch)
-        try:
-            for source in query.archives:
-                refuse_cut(past, source)
-            exchange = query.swapper.replay(past, batch, stables, before, after)
-        except AnabranchError as problem:
-            with self._book.changed:
-                for each in corrections:
-                    self._book.write(
-                        replace(each, status="quarantined", done=each.bound, reason=str(problem))
-                    )
-            return
-        with self._book.changed:
-            serial, numbers = self._book.next_serial(), self._book.numbers(exchange.settled)
-            query.swapper.write(exchange, query.folder, serial)
-            reached("revision state written", corrections[-1].id)
-            *earlier, last = corrections
-            step = EmittedStep(
-                serial=serial,
-                upto=last.bound,
-                numbers=numbers,
-                rows=tuple(map(len, exchange.settled)),
-                strategy="swap",
-                replayed=past.read,
-                seconds=round(time.perf_counter() - began, 4),
-                together=tuple(each.id for each in earlier),
-            )
-            done = replace(last, status="computed", done=last.bound)
-            # The one record that is written with the step decides about all of them: who reads it
-            # after a crash closes the others (`CorrectionBook`).
-            self._book.add_step(done, step, exchange.settled)
-            reached("revision noted", last.id)
-            self._book.close_together(step)
-            reached("revision computed", last.id)
-            query.control.put(Command(verb=REVISE, value=serial))
-            reached("revision handed in", last.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import final
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from anabranch.errors import EngineError
 from anabranch.model.batch import EventBatch
 from anabranch.model.revision import Revision
+from anabranch.model.time import BEGINNING
 from anabranch.runtime.revisions.records import CorrectionFolder, CorrectionRecord, EmittedStep
 from anabranch.runtime.store.folder import Folder
 
@@ -59,6 +60,7 @@ class CorrectionBook:
     def next_serial(self) -> int:
         """The number of the next step, of whichever correction."""
         serials = [step.serial for each in self._all.values() for step in each.emissions]
+        serials += [serial for each in self._all.values() for serial in each.missed]
         return max(serials, default=0) + 1
 
     def write(self, correction: CorrectionRecord) -> None:
@@ -82,6 +84,34 @@ class CorrectionBook:
             other = self._all[number]
             if other.is_open:
                 self.write(replace(other, status="committed", done=other.bound))
+
+    def drop_missed(self, batch: int, serials: Collection[int]) -> bool:
+        """Forget states that a batch came before, which did not begin with them.
+
+        Their corrections are open again. Those that a step was computed together with are opened
+        first: a crash in between leaves the step, which closes them again.
+        """
+        missed = [
+            (each, step)
+            for each in self.all()
+            for step in each.emissions
+            if step.committed is None
+            and step.after is not None
+            and not (step.serial in serials and step.is_for(batch))
+        ]
+        for each, step in missed:
+            for number in step.together:
+                self.write(replace(self._all[number], status="received", done=BEGINNING))
+            steps = tuple(one for one in each.emissions if one is not step)
+            reopened = replace(each, status="received", done=BEGINNING, emissions=steps)
+            self.write(replace(reopened, missed=(*each.missed, step.serial)))
+        return bool(missed)
+
+    def brought(self, serials: Iterable[int], batch: int) -> list[int]:
+        """Of the steps that commands of a batch name, those that it brings."""
+        steps = [step for each in self.all() for step in each.emissions]
+        found = {step.serial for step in steps if step.is_for(batch)}
+        return [each for each in serials if each in found]
 
     def commit(self, serial: int, batch: int) -> CorrectionRecord:
         """Note that a step is in the output, with a batch."""
@@ -131,6 +161,17 @@ class CorrectionBook:
             if each.id < correction.id and each.is_applied:
                 found.setdefault(each.source, set()).add(each.batch)
         return found
+
+    def outside(self) -> list[CorrectionRecord]:
+        """The corrections whose rows are not in the state of the query, and may never be."""
+        taken = {
+            number
+            for each in self.all()
+            for step in each.emissions
+            if step.committed is not None
+            for number in (each.id, *step.together)
+        }
+        return [each for each in self.all() if each.source and each.id not in taken]
 
     def others(self, correction: CorrectionRecord) -> list[CorrectionRecord]:
         """Corrections whose rows are in the query from their bound on, and before it are not.

@@ -6,9 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
+
+from anabranch.algebra.analysis.spans import EVERYTHING
 from anabranch.kernels.plan.late_rows import LateRows, open_bound
 from anabranch.kernels.plan.local_runner import LocalRunner
-from anabranch.kernels.plan.swap import told_otherwise
+from anabranch.kernels.plan.stage import PhysicalPlan
+from anabranch.kernels.plan.swap import ReplayedState, told_otherwise
 from anabranch.model.batch import EventBatch
 from anabranch.model.lifetimes import lifetimes_of
 from anabranch.model.revision import Revision, clipped_changes
@@ -17,6 +21,7 @@ from anabranch.runtime.revisions.corrections import due, pieces, with_entered
 from anabranch.runtime.revisions.lineage import LineageInMemory
 from anabranch.runtime.revisions.past import PastInMemory
 from anabranch.runtime.revisions.replayer import Replayer
+from anabranch.runtime.sources.event_names import Names, event_names
 
 
 @final
@@ -30,6 +35,17 @@ class CorrectionInProcess:
     bound: int
     earlier: Mapping[str, Collection[int]]
     done: int = BEGINNING
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InProcessReplay:
+    """A query after a batch, as it is and as it would be with the late rows of some batches."""
+
+    old: ReplayedState
+    new: ReplayedState
+    batch: int
+    revised: Mapping[str, frozenset[int]]
 
 
 @final
@@ -48,6 +64,8 @@ class ReviserInProcess:
         self._all: list[CorrectionInProcess] = []
         self._taken: dict[str, frozenset[int]] = {}
         self._late: dict[str, set[int]] = {}
+        self._replaying: InProcessReplay | None = None
+        self._batch = -1
         self._number = 0
 
     @property
@@ -78,6 +96,7 @@ class ReviserInProcess:
             revised: The sources whose late rows become revisions.
         """
         late: dict[str, LateRows] = {}
+        self._batch = batch
         for name, rows in came.items():
             own = withheld.get(name)
             self._past.add(name, batch, rows, own)
@@ -94,10 +113,44 @@ class ReviserInProcess:
                 self._taken[name] = self._taken.get(name, frozenset()) | {batch}
         return late
 
+    @property
+    def is_replaying(self) -> bool:
+        """Whether a replay has begun for an exchange of state."""
+        return self._replaying is not None
+
+    def held(self, source: str) -> Names:
+        """The events of a source that came late and are not in the state of the query."""
+        batches = self._late.get(source, set())
+        withheld = self._past.withheld(source, EVERYTHING)
+        found = [event_names(rows) for batch, rows in withheld if batch in batches]
+        return np.concatenate([np.empty(0, np.uint64), *found])
+
+    def begin_exchange(self, plan: PhysicalPlan, promised: Mapping[str, Time]) -> None:
+        """Replay the past with late rows and without them; the query may run on meanwhile.
+
+        Args:
+            plan: That of the query.
+            promised: How far each source has promised.
+        """
+        if self._replaying is not None or not self._late:
+            return
+        revised = {
+            name: self._taken.get(name, frozenset()) | self._late.get(name, set())
+            for name in plan.sources
+        }
+        self._replaying = InProcessReplay(
+            old=self._replayer.state(self._past, plan, promised, self._taken),
+            new=self._replayer.state(self._past, plan, promised, revised),
+            batch=self._batch,
+            revised={name: frozenset(each) for name, each in revised.items()},
+        )
+
     def exchange(
         self, runner: LocalRunner, promised: Mapping[str, Time], stable: Time
     ) -> tuple[list[Revision], dict[int, EventBatch]]:
         """Give the query the state that it would have, had late rows come in time.
+
+        What has come since the replay began is taken in by both states first, as the query has.
 
         Args:
             runner: The query, between two batches.
@@ -107,16 +160,20 @@ class ReviserInProcess:
         Returns:
             The revision of the output, and what its guard gets with the next batch.
         """
-        if not self._late:
-            return [], {}
         plan = runner.plan
-        revised = {
-            name: self._taken.get(name, frozenset()) | self._late.get(name, set())
-            for name in plan.sources
-        }
-        old = self._replayer.state(self._past, plan, promised, self._taken)
-        new = self._replayer.state(self._past, plan, promised, revised)
-        self._taken, self._late = {name: frozenset(each) for name, each in revised.items()}, {}
+        self.begin_exchange(plan, promised)
+        replay, self._replaying = self._replaying, None
+        if replay is None:
+            return [], {}
+        old, new = replay.old, replay.new
+        if self._batch > replay.batch:
+            old, new = (
+                self._replayer.further_state(each, self._past, plan, promised, replay.batch)
+                for each in (old, new)
+            )
+        self._taken = dict(replay.revised)
+        left = {name: each - replay.revised[name] for name, each in self._late.items()}
+        self._late = {name: each for name, each in left.items() if each}
         (changes,) = told_otherwise(plan, old, new)
         runner.exchange(new.states)
         revision = Revision.of(self._number + 1, clipped_changes(changes, BEGINNING, stable))

@@ -52,6 +52,10 @@ class Past(ABC):
         """
 
     @abstractmethod
+    def rows_behind(self, source: str, batch: int) -> Iterable[EventBatch]:
+        """What came of a source behind a batch, in the order of arrival."""
+
+    @abstractmethod
     def count(self, source: str, span: Span) -> int:
         """How many rows have to be looked at to read a span: about so many, and quickly told."""
 
@@ -117,6 +121,16 @@ class Past(ABC):
             return past_events(named, *EVERYTHING)
         return named.with_stable(BEGINNING)
 
+    def moves_behind(self, source: str, batch: int) -> EventBatch:
+        """What the query has taken in of a source behind a batch, one move per event."""
+        withheld = self.withheld(source, EVERYTHING)
+        rows = [
+            EventBatch.empty(self.schema(source)),
+            *self.rows_behind(source, batch),
+            *(reversed_changes(each) for number, each in withheld if number > batch),
+        ]
+        return net(EventBatch.concat(rows))
+
     def not_believed(self, source: str, span: Span, revised: Collection[int]) -> EventBatch:
         """What to add to the rows of a source to get what the query believes, as moves."""
         withheld = self._withheld_in(source, span, revised)
@@ -140,14 +154,14 @@ class PastInMemory(Past):
 
     def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
         """Nothing has come yet of sources with these columns."""
-        self._rows: dict[str, list[EventBatch]] = {}
+        self._rows: dict[str, list[tuple[int, EventBatch]]] = {}
         self._withheld: dict[str, list[tuple[int, EventBatch]]] = {}
         self._schemas = dict(schemas)
 
     def add(self, source: str, batch: int, rows: EventBatch, withheld: EventBatch | None) -> None:
         """Keep what a batch brought."""
         self._schemas[source] = rows.schema
-        self._rows.setdefault(source, []).append(rows)
+        self._rows.setdefault(source, []).append((batch, rows))
         if withheld is not None and len(withheld):
             self._withheld.setdefault(source, []).append((batch, withheld))
 
@@ -160,11 +174,15 @@ class PastInMemory(Past):
     ) -> Iterable[EventBatch]:
         """All of it with these values: whoever asks picks what touches the span."""
         del span, absent
-        return (having(each, keep) for each in self._rows.get(source, []))
+        return (having(each, keep) for _, each in self._rows.get(source, []))
+
+    def rows_behind(self, source: str, batch: int) -> Iterable[EventBatch]:
+        """What later batches brought."""
+        return (each for number, each in self._rows.get(source, []) if number > batch)
 
     def count(self, source: str, span: Span) -> int:
         """The rows of batches that touch the span."""
-        hulls = ((each, hull(each)) for each in self._rows.get(source, []))
+        hulls = ((each, hull(each)) for _, each in self._rows.get(source, []))
         return sum(len(each) for each, (first, last) in hulls if first < span[1] and last > span[0])
 
     def withheld(self, source: str, span: Span) -> Iterable[tuple[int, EventBatch]]:

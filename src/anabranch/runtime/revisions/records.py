@@ -64,6 +64,7 @@ class EmittedStep:
         restricted: Per source, the columns whose values had to occur in the correction.
         together: Earlier corrections that the step corrects answers for, too: their rows are in the
             state that it brings.
+        after: The batch after which its state is the one to go on with; None where it has none.
     """
 
     serial: int
@@ -79,6 +80,11 @@ class EmittedStep:
     ran: str = field(default="driver", metadata=OMITTED)
     restricted: Mapping[str, tuple[str, ...]] = field(default_factory=dict, metadata=OMITTED)
     together: tuple[int, ...] = field(default=(), metadata=OMITTED)
+    after: int | None = field(default=None, metadata=OMITTED)
+
+    def is_for(self, batch: int) -> bool:
+        """Whether a batch can bring it: its state, if it has one, is that before the batch."""
+        return self.after is None or self.after == batch - 1
 
 
 @final
@@ -102,6 +108,8 @@ class CorrectionRecord:
         estimated: How many answers were estimated.
         error: By how much the estimates are off at most.
         estimates: Those answers; of very many the ones with the widest bounds.
+        missed: The serial numbers of steps whose state no batch could begin with. They are not
+            given again: a command may still name them.
     """
 
     id: int
@@ -119,6 +127,7 @@ class CorrectionRecord:
     estimated: int = field(default=0, metadata=OMITTED)
     error: float = field(default=0.0, metadata=OMITTED)
     estimates: tuple[EstimatedAnswer, ...] = field(default=(), metadata=OMITTED)
+    missed: tuple[int, ...] = field(default=(), metadata=OMITTED)
 
     def is_below(self, batch: int) -> bool:
         """Whether it has no rows of its own, but what an exchange of state led to in a batch."""

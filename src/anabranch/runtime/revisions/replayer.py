@@ -230,6 +230,26 @@ class Replayer:
         believed = {name: past.events(name, revised.get(name, ())) for name in plan.sources}
         return replayed_state(plan, believed, promised)
 
+    def further_state(
+        self,
+        before: ReplayedState,
+        past: Past,
+        plan: PhysicalPlan,
+        promised: Mapping[str, Time],
+        batch: int,
+    ) -> ReplayedState:
+        """What a guarded plan remembers that has also taken in what the query did since.
+
+        Args:
+            before: What it remembers after a batch.
+            past: What came up to a later one.
+            plan: The plan that runs.
+            promised: How far each source has promised with that.
+            batch: The earlier batch.
+        """
+        moves = {name: past.moves_behind(name, batch) for name in plan.sources}
+        return replayed_state(plan, moves, promised, before)
+
 
 def refuse_cut(past: Past, source: str) -> None:
     """Refuse to replay everything where something is gone.

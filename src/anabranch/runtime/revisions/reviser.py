@@ -27,24 +27,21 @@ from anabranch.errors import AnabranchError, EngineError
 from anabranch.kernels.columns.grouped import start_loading
 from anabranch.kernels.contract.command import FEED, REVISE, Command
 from anabranch.model.record import REPORT, plain, record
-from anabranch.model.revision import Revision, snapshot_changes
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.archive.arrived import (
-    ArrivedFolder,
-    ArrivedPart,
-    BelowFolder,
-)
+from anabranch.runtime.archive.arrived import ArrivedFolder, ArrivedPart
 from anabranch.runtime.revisions.computing import RevisionComputer
 from anabranch.runtime.revisions.correction_book import CorrectionBook
 from anabranch.runtime.revisions.corrections import due, pieces
-from anabranch.runtime.revisions.handing_in import put_again
-from anabranch.runtime.revisions.holding import forget_names, hold_back
-from anabranch.runtime.revisions.lineage import Lifetimes
-from anabranch.runtime.revisions.records import (
-    CorrectionRecord,
-    CorrectionStatus,
-    EmittedStep,
+from anabranch.runtime.revisions.exchanging import (
+    CATCH_UP_ROUNDS,
+    PendingExchange,
+    StateExchanger,
 )
+from anabranch.runtime.revisions.handing_in import put_again
+from anabranch.runtime.revisions.holding import EventHolder
+from anabranch.runtime.revisions.lineage import Lifetimes
+from anabranch.runtime.revisions.records import CorrectionRecord, CorrectionStatus
 from anabranch.runtime.revisions.replayer import span_of
 from anabranch.runtime.revisions.revised_query import RevisedQuery
 from anabranch.runtime.revisions.submissions import SubmissionFolder
@@ -82,6 +79,8 @@ class Reviser:
         self._folder = Folder.at(query.folder)
         self._book = CorrectionBook(self._folder)
         self._computer = RevisionComputer(query, self._book)
+        self._exchanger = StateExchanger(query, self._book)
+        self._holder = EventHolder(query)
         self._busy = BusyMark(self._folder)
         self._arrived = ArrivedFolder.of(query.folder)
         self._submissions = SubmissionFolder(query.folder)
@@ -93,6 +92,9 @@ class Reviser:
         self._failure: AnabranchError | None = None
         self._is_closing = False
         self._works = False
+        self._begun = self._batch
+        self._holds = False
+        self._pending: PendingExchange | None = None
         self._put_again()
         self._note()
         self._thread = threading.Thread(target=self._work, name="anabranch-reviser", daemon=True)
@@ -103,9 +105,16 @@ class Reviser:
         """All records, oldest first."""
         return self._book.all()
 
+    def begin(self, batch: int) -> None:
+        """A batch begins: what it may take in is decided, also if it began before and was lost."""
+        with self._changed:
+            self._begun = batch
+            if self._query.swapper is not None:
+                self._holder.hold_open(batch, self._book.outside())
+
     def hold_back(self, batch: int) -> bool:
         """Whether a batch that was computed has to be computed again; see `holding.py`."""
-        return self._query.swapper is not None and hold_back(self._query, batch)
+        return self._query.swapper is not None and self._holder.hold_back(batch)
 
     def revisions(self, batch: int, commands: Sequence[Command]) -> list[list[Revision]]:
         """Per output, the revisions that a batch with these commands brings.
@@ -113,10 +122,16 @@ class Reviser:
         Where state was exchanged, a guard may have been told of something below its stable point:
         that is a revision of the batch, too, behind the others.
         """
-        steps = [self._book.of_serial(serial) for serial in _values(commands, REVISE)]
-        below = self._below(batch)
-        if below is not None:
-            steps.append((below, 0))
+        with self._changed:
+            if self._query.swapper is not None:
+                # Before anything is numbered: what a batch has missed gives its numbers back.
+                missed = self._book.drop_missed(batch, _values(commands, REVISE))
+                self._holds = self._holds or missed
+        steps = [self._book.of_serial(serial) for serial in self._brought(batch, commands)]
+        if self._query.swapper is not None:
+            below = self._exchanger.below(batch, self._now())
+            if below is not None:
+                steps.append((below, 0))
         found: list[list[Revision]] = [[] for _ in self._query.outputs]
         for correction, step in steps:
             brought = self._book.revisions(correction, step, self._query.outputs)
@@ -125,45 +140,10 @@ class Reviser:
                     own.append(revision)
         return found
 
-    def _below(self, batch: int) -> CorrectionRecord | None:
-        """The record of what guards were told of below their stable points in a batch."""
-        query = self._query
-        if query.swapper is None:
-            return None
-        with self._changed:
-            known = [each for each in self._book.all() if each.is_below(batch)]
-            if known:
-                return known[0]
-            folder = BelowFolder.of(query.folder)
-            outputs = [
-                snapshot_changes(folder.read(batch, number, schema))
-                for number, schema in enumerate(query.outputs)
-            ]
-            if not any(map(len, outputs)):
-                return None
-            spans = [span_of(each) for each in outputs if len(each)]
-            step = EmittedStep(
-                serial=self._book.next_serial(),
-                upto=max(int(last) for _, last in spans),
-                numbers=self._book.numbers(outputs),
-                rows=tuple(map(len, outputs)),
-                committed=batch,
-                strategy="swap",
-            )
-            found = CorrectionRecord(
-                id=self._book.next_id(),
-                source="",
-                batch=batch,
-                rows=0,
-                first=min(int(first) for first, _ in spans),
-                last=step.upto,
-                bound=step.upto,
-                done=step.upto,
-                status="committed",
-                known_at=self._now(),
-            )
-            self._book.add_step(found, step, outputs)
-            return self._book[found.id]
+    def _brought(self, batch: int, commands: Sequence[Command]) -> list[int]:
+        """The steps that a batch brings, by serial number."""
+        named = _values(commands, REVISE)
+        return named if self._query.swapper is None else self._book.brought(named, batch)
 
     def committed(
         self,
@@ -188,8 +168,9 @@ class Reviser:
                 raise self._failure
             if self._query.lineage is not None and lifetimes:
                 self._query.lineage.add(batch, lifetimes)
-            for serial in _values(commands, REVISE):
+            for serial in self._brought(batch, commands):
                 correction = self._book.commit(serial, batch)
+                self._pending = None
                 reached("revision committed", correction.id)
             for number in _values(commands, FEED):
                 # Before the archive has them: whoever looks for rows asks it first.
@@ -198,7 +179,7 @@ class Reviser:
             self._take(batch)
             self._batch, self._stable, self._stables = batch, Time(min(stables)), tuple(stables)
             if batch % _CUT_EVERY == 0 and self._query.swapper is not None:
-                forget_names(self._query, batch)
+                self._holder.forget(batch)
             if self._book.open():
                 progress = OutputProgress(batch, int(self._stable), tuple(map(int, stables)))
                 self._folder.write_json(_PROGRESS, plain(progress))
@@ -241,7 +222,7 @@ class Reviser:
     def _note(self) -> None:
         """Keep the mark for the planner true."""
         works = self._failure is None
-        self._busy.set(busy=works and self._is_busy, hold=works and bool(self._to_swap()))
+        self._busy.set(busy=works and self._is_busy, hold=works and self._holds)
 
     def _take_up(self) -> None:
         """Go on from how far outputs were settled when it mattered last."""
@@ -321,8 +302,10 @@ class Reviser:
         return correction.id
 
     def _to_swap(self) -> list[CorrectionRecord]:
-        """The corrections that the state has to be exchanged for."""
-        return [] if self._query.swapper is None else self._open()
+        """The corrections that the state has to be exchanged for, one exchange after the other."""
+        if self._query.swapper is None or self._book.waiting():
+            return []
+        return self._open()
 
     def _open(self) -> list[CorrectionRecord]:
         """The corrections of committed batches that something is still to be computed of.
@@ -348,11 +331,11 @@ class Reviser:
                 if self._is_closing:
                     return
                 todo, swaps = self._due(), self._to_swap()
-                batch, stables = self._batch, self._stables
+                batch = self._batch
                 self._works = True
             try:
                 if swaps:
-                    self._computer.swap(swaps, batch, stables)
+                    self._exchange(swaps, batch)
                 for correction, first, last in todo:
                     for begin, end in pieces(self._book.others(correction), first, last):
                         if not self._goes_on():
@@ -367,6 +350,33 @@ class Reviser:
             except Exception as problem:  # noqa: BLE001 (a thread must not die silently)
                 self._fail(EngineError(f"a revision failed: {problem}", hint=REPORT))
                 return
+
+    def _exchange(self, corrections: Sequence[CorrectionRecord], batch: int) -> None:
+        """Exchange the state for some corrections; the query runs on but for the end of it."""
+        with self._changed:
+            pending = self._pending
+            self._holds = pending is not None and self._holds
+            self._note()
+        if pending is None:
+            pending = self._exchanger.begin(corrections, batch)
+        rounds = 0
+        while pending is not None and self._goes_on():
+            with self._changed:
+                self._pending = pending
+                if rounds == CATCH_UP_ROUNDS or self._batch == pending.batch:
+                    # No batch is planned from here on; one may be under way.
+                    self._holds = True
+                    self._note()
+                    self._changed.wait_for(lambda: self._is_closing or self._begun <= self._batch)
+                if self._is_closing:
+                    return
+                batch, stables = self._batch, self._stables
+                if batch == pending.batch and self._begun <= batch:
+                    self._exchanger.finish(pending, stables)
+                    self._holds = False
+                    return
+            pending = self._exchanger.catch_up(pending, batch)
+            rounds = min(rounds + 1, CATCH_UP_ROUNDS)
 
     def _goes_on(self) -> bool:
         with self._changed:

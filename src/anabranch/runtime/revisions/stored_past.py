@@ -8,7 +8,7 @@ from typing import final
 
 import pyarrow as pa
 
-from anabranch.algebra.analysis.spans import Span
+from anabranch.algebra.analysis.spans import EVERYTHING, Span
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import Time
 from anabranch.runtime.archive.archive import Archive
@@ -63,6 +63,15 @@ class StoredPast(Past):
                 for batch in archive.read_piece(piece, span, columns, keep):
                     self.read += len(batch)
                     yield batch
+
+    def rows_behind(self, source: str, batch: int) -> Iterable[EventBatch]:
+        """What the archive has of later batches."""
+        archive, columns = self._archives[source], self._schemas[source].names
+        for number, piece in archive.pieces(EVERYTHING, self._upto):
+            if number > batch:
+                for rows in archive.read_piece(piece, EVERYTHING, columns):
+                    self.read += len(rows)
+                    yield rows
 
     def absent(
         self, source: str, span: Span, withheld: Sequence[tuple[int, EventBatch]]

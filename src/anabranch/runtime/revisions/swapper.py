@@ -25,11 +25,23 @@ class Exchange:
         state: What the query remembers from then on.
         settled: Per output, what changes before its stable point: a revision.
         behind: Per output, what changes from its stable point on, for its guard.
+        batch: The state is that after this batch: only the next one can begin with it.
     """
 
     state: ReplayedState
     settled: list[EventBatch]
     behind: list[EventBatch]
+    batch: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateReplay:
+    """A query after a batch, as it is and as it would be, had late rows come in time."""
+
+    old: ReplayedState
+    new: ReplayedState
+    batch: int
 
 
 @final
@@ -44,30 +56,47 @@ class Swapper:
         self,
         past: Past,
         batch: int,
-        stables: Sequence[Time],
         before: Mapping[str, Collection[int]],
         after: Mapping[str, Collection[int]],
-    ) -> Exchange:
-        """The state after a batch, and how the answers differ from those of the present state.
+    ) -> StateReplay:
+        """The state after a batch, beside the present one.
 
         Args:
             past: What came up to the batch.
-            batch: The last one that is committed.
-            stables: How far each output is settled.
+            batch: It is committed.
             before: Per source, the batches whose late rows are in the present state.
             after: The same for the state to be.
         """
-        plan = self.job.plan
-        promised = {name: self.job.progress_of(name, batch + 1)[0] for name in plan.sources}
-        old = self.replayer.state(past, plan, promised, before)
-        new = self.replayer.state(past, plan, promised, after)
-        changes = told_otherwise(plan, old, new)
+        plan, promised = self.job.plan, self._promised(batch)
+        return StateReplay(
+            old=self.replayer.state(past, plan, promised, before),
+            new=self.replayer.state(past, plan, promised, after),
+            batch=batch,
+        )
+
+    def caught_up(self, replay: StateReplay, past: Past, batch: int) -> StateReplay:
+        """The same after a later batch: both states take in what the query has since."""
+        plan, promised = self.job.plan, self._promised(batch)
+        old, new = (
+            self.replayer.further_state(each, past, plan, promised, replay.batch)
+            for each in (replay.old, replay.new)
+        )
+        return StateReplay(old=old, new=new, batch=batch)
+
+    def exchange(self, replay: StateReplay, stables: Sequence[Time]) -> Exchange:
+        """What the exchange of the state after a batch comes to, with outputs settled so far."""
+        changes = told_otherwise(self.job.plan, replay.old, replay.new)
         pairs = list(zip(changes, stables, strict=True))
         return Exchange(
-            state=new,
+            state=replay.new,
             settled=[clipped_changes(each, BEGINNING, stable) for each, stable in pairs],
             behind=[clipped_changes(each, stable, FOREVER) for each, stable in pairs],
+            batch=replay.batch,
         )
+
+    def _promised(self, batch: int) -> dict[str, Time]:
+        """How far each source has promised after a batch."""
+        return {name: self.job.progress_of(name, batch + 1)[0] for name in self.job.plan.sources}
 
     def write(self, exchange: Exchange, revisions: str, serial: int) -> None:
         """Leave the state where the batch that is told of it finds it."""
@@ -81,3 +110,4 @@ class Swapper:
         told = dict(zip(plan.outputs, exchange.behind, strict=True))
         for index in guards(plan):
             target.write_guarded(index, told[index])
+        target.write_batch(exchange.batch)

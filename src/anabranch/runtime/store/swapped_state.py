@@ -2,14 +2,15 @@
 
 `swap-<serial>/<stage>/<shard>` has the state of a shard as a version of its own; the batch that is
 told to exchange state begins with it. `swap-<serial>/guard-<stage>.arrow` has what a guard is told
-beside its rows in that batch.
+beside its rows in that batch. `swap-<serial>/after` has the batch that the state is that after: if
+another one came in between, the state is not taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 import pyarrow as pa
 
@@ -19,6 +20,8 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.state_store import ShardStore, arrow_file
+
+_AFTER: Final = "after"
 
 
 @final
@@ -52,6 +55,16 @@ class SwappedState:
             )
             for trace in store.traces(manifest)
         )
+
+    def write_batch(self, batch: int) -> None:
+        """Note after which batch the state is that."""
+        self.folder.write(_AFTER, str(batch).encode())
+
+    def is_for(self, batch: int) -> bool:
+        """Whether a batch begins with it: no other one came in between."""
+        data = self.folder.read(_AFTER)
+        # Without a note no batch was let in between.
+        return data is None or int(data) == batch - 1
 
     def write_guarded(self, stage: int, moves: EventBatch) -> None:
         """Keep what a guard is told."""

@@ -18,11 +18,16 @@ from anabranch.runtime.workers.job import Job
 
 
 def exchanged_state(
-    job: Job, stage_index: int, shard: int, state: StageState, commands: Sequence[Command]
+    job: Job,
+    stage_index: int,
+    shard: int,
+    batch: int,
+    state: StageState,
+    commands: Sequence[Command],
 ) -> StageState:
     """The state that a shard begins a batch with: its own, or the one that takes its place."""
     stage = job.plan.stages[stage_index]
-    serial = _swap(job, commands)
+    serial = _swap(job, batch, commands)
     if serial is None or stage.is_guard or job.past is None:
         return state
     return SwappedState.of(job.past.folder, serial).read(stage.name, shard)
@@ -41,7 +46,7 @@ def guarded_rows(
     """What a guard takes in; what lies below its stable point is left for a revision."""
     stage = job.plan.stages[stage_index]
     assert job.past is not None
-    serial = _swap(job, commands)
+    serial = _swap(job, batch, commands)
     if serial is not None:
         schema = stage.guarded_schema()
         moves = SwappedState.of(job.past.folder, serial).read_guarded(stage_index, schema)
@@ -55,9 +60,10 @@ def guarded_rows(
     return arrived, progress
 
 
-def _swap(job: Job, commands: Sequence[Command]) -> int | None:
-    """The revision whose state a batch begins with; the last one, where there are several."""
+def _swap(job: Job, batch: int, commands: Sequence[Command]) -> int | None:
+    """The revision whose state a batch begins with; one that another batch came before is void."""
     if job.past is None or not job.past.swaps:
         return None
     serials = [each.value for each in commands if each.verb == REVISE and each.value is not None]
-    return serials[-1] if serials else None
+    found = [each for each in serials if SwappedState.of(job.past.folder, each).is_for(batch)]
+    return found[-1] if found else None

@@ -93,7 +93,7 @@ def _step(
     gathered = time.perf_counter()
     commands = commands_in(parcels)
     state = store.traces(before) if before else stage.start()
-    state = exchanged_state(job, stage_index, shard, state, commands)
+    state = exchanged_state(job, stage_index, shard, batch, state, commands)
     if stage.is_guard:
         arrived, progress = guarded_rows(
             job, stage_index, shard, batch, state, arrived, progress, commands
