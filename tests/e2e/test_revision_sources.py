@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +20,17 @@ from anabranch.model.elements import Adjust, Element, Insert, Stable, batch_of, 
 from anabranch.model.files.stream_file import read_batches
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import Time
+from anabranch.runtime.query.run import Run
+from anabranch.runtime.revisions.exchanging import PendingExchange, StateExchanger
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.stream import Stream
 from anabranch.testing import meaning
 from anabranch.testing.oracle import history_of
 
 pytestmark = pytest.mark.spark
+
+PATIENCE = 120
+"""Seconds."""
 
 # Rows (key, value, time) in the order of their files; from the second file on some come too late.
 FILES = (
@@ -144,3 +152,55 @@ def test_an_adjust_in_time_waits_for_the_event_that_another_task_read_late(
     found = LogicalStream.of_batches(LogFolder(str(tmp_path / "log")).read())
     assert not found.difference(wanted, Time(100))
     assert_legal(tmp_path / "log")
+
+
+def test_a_query_runs_on_while_its_past_is_replayed(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came meanwhile, late rows among it, is in the state that it goes on with."""
+    has_begun, may_end = threading.Event(), threading.Event()
+    begin = StateExchanger.begin
+
+    def begin_slowly(self: StateExchanger, *given: Any) -> PendingExchange | None:
+        found = begin(self, *given)
+        has_begun.set()
+        assert may_end.wait(PATIENCE)
+        return found
+
+    monkeypatch.setattr(StateExchanger, "begin", begin_slowly)
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    put(rows, 0, FILES[0])
+    stream = engine.stream(rows, name="S", start="t", delay=10, late="revise")
+    query = stream.rows_window(3, by="k", order_by="v").group_by("k").agg(s="SUM(v)")
+    with query.start(tmp_path / "log", share=False, allow_unbounded=True) as run:
+        run.drain()
+        put(rows, 1, FILES[1])
+        assert has_begun.wait(PATIENCE)
+        for number, late in enumerate(FILES[2:], start=2):
+            put(rows, number, late)
+            # The batch is committed, though the replay has not ended.
+            until(partial(has_read, run, sum(map(len, FILES[: number + 1]))))
+        assert not LogFolder(str(tmp_path / "log")).revisions()
+        may_end.set()
+        run.drain()
+    points = [(row, row[2], row[2] + 1) for file in FILES for row in file]
+    wanted = meaning(query.node, {"S": LogicalStream.of(points)})
+    log = LogFolder(str(tmp_path / "log"))
+    found = LogicalStream.of_batches(log.read())
+    assert not found.difference(wanted, log.stable())
+    assert log.revisions()
+    assert_legal(tmp_path / "log")
+
+
+def has_read(run: Run, rows: int) -> bool:
+    read: int = sum(each["rows_in"] for each in run.metrics())
+    return read >= rows
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that happens in another thread."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it has not happened"
+        time.sleep(0.02)

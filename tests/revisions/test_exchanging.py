@@ -1,0 +1,88 @@
+"""States that no batch could begin with, because another batch came in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anabranch.model.batch import EventBatch
+from anabranch.model.elements import Insert, batch_of
+from anabranch.model.time import BEGINNING
+from anabranch.runtime.revisions.correction_book import CorrectionBook
+from anabranch.runtime.revisions.records import CorrectionRecord, EmittedStep
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.swapped_state import SwappedState
+from tests.kernels.plans import SCHEMA
+
+CHANGES = batch_of([Insert(("a", 1, None), 3, 5)], SCHEMA)
+
+
+def book_with(folder: Path, *, after: int) -> CorrectionBook:
+    """Two corrections of batch 3, for which a state was computed together."""
+    book = CorrectionBook(Folder.at(str(folder)))
+    for number in (1, 2):
+        book.write(
+            CorrectionRecord(id=number, source="S", batch=3, rows=1, first=3, last=5, bound=5)
+        )
+    step = EmittedStep(
+        serial=book.next_serial(),
+        upto=5,
+        numbers=book.numbers([CHANGES]),
+        rows=(1,),
+        together=(1,),
+        after=after,
+    )
+    book.add_step(_done(book[2]), step, [CHANGES])
+    book.close_together(step)
+    return book
+
+
+def _done(record: CorrectionRecord) -> CorrectionRecord:
+    return CorrectionRecord(
+        id=record.id,
+        source=record.source,
+        batch=record.batch,
+        rows=1,
+        first=3,
+        last=5,
+        bound=5,
+        done=5,
+        status="computed",
+    )
+
+
+def test_the_next_batch_brings_a_state(tmp_path: Path) -> None:
+    book = book_with(tmp_path, after=7)
+    assert not book.drop_missed(8, [1])
+    assert book.brought([1], 8) == [1]
+    assert [each.id for each in book.outside()] == [1, 2]
+    book.commit(1, 8)
+    assert book.outside() == []
+    # The batch is repeated after a crash.
+    assert not book.drop_missed(8, [1])
+    assert book.brought([1], 8) == [1]
+
+
+@pytest.mark.parametrize(("batch", "serials"), [(8, []), (9, [1])])
+def test_a_batch_in_between_opens_the_corrections_again(
+    tmp_path: Path, batch: int, serials: list[int]
+) -> None:
+    book = book_with(tmp_path, after=7)
+    assert book.drop_missed(batch, serials)
+    assert book.brought([1], batch + 1) == []
+    for again in (book, CorrectionBook(Folder.at(str(tmp_path)))):
+        assert [each.id for each in again.open()] == [1, 2]
+        assert all(each.done == BEGINNING for each in again.open())
+        assert not again.waiting()
+        # The number of the revision is free, that of the step is not: a command may name it.
+        assert again.numbers([CHANGES]) == (1,)
+        assert again.next_serial() == 2
+        assert again.earlier(again[1]) == {}
+
+
+def test_tasks_take_a_state_for_the_batch_behind_it(tmp_path: Path) -> None:
+    state = SwappedState.of(str(tmp_path), 1)
+    state.write_guarded(0, EventBatch.empty(SCHEMA))
+    state.write_batch(7)
+    assert [state.is_for(batch) for batch in (7, 8, 9)] == [False, True, False]
