@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 from tests.e2e.revised_queries import assert_legal
+from tests.e2e.test_replicas import PATIENCE, SCRIPT, Shop
 
 from anabranch import Engine, LogicalStream
 from anabranch.merging.logs import merge_logs
+from anabranch.model.files.stream_file import read_batches
 from anabranch.runtime.sources.files.log_folder import LogFolder
 
 pytestmark = pytest.mark.spark
@@ -67,3 +70,35 @@ def test_every_revision_of_copies_leaves_once(engine: Engine, tmp_path: Path) ->
     stable = LogFolder(str(merged)).stable()
     assert stable == LogFolder(str(first)).stable()
     assert not meaning(merged).difference(meaning(first), stable)
+
+
+@pytest.mark.slow
+@pytest.mark.commands
+def test_replicated_queries_are_corrected_once(tmp_path: Path) -> None:
+    """Two copies, as processes, and a late bid: each has its revision, their merge has one."""
+    shop = Shop(tmp_path)
+    script = SCRIPT.replace("DELAY 10", "DELAY 10 LATE REVISE")
+    (tmp_path / "highest.sql").write_text(script)
+    logs = [tmp_path / "highest" / name for name in ("merged", "copies/highest-1")]
+    logs.append(tmp_path / "highest/copies/highest-2")
+    last = shop.bid()
+    words = ["--copies", "2", "--to", "highest", "--trigger", "100 milliseconds"]
+    with shop.process("replicate", "highest.sql", *words):
+        shop.await_("highest/merged", last)
+        late = {"item": 1, "price": 1000, "at": 30}
+        (tmp_path / "bids/late.jsonl").write_text(f"{json.dumps(late)}\n")
+        deadline = time.monotonic() + PATIENCE
+        while not all(map(revisions, logs)):
+            assert time.monotonic() < deadline, (tmp_path / "processes.log").read_text()[-3000:]
+            time.sleep(0.1)
+        last = shop.bid()
+        for log in logs:
+            shop.await_(str(log), last)
+    assert revisions(logs[0]) == revisions(logs[1]) == revisions(logs[2]) == [(1, 39, 89)]
+    assert_legal(logs[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        Engine().sql(script).run_local(to=tmp_path / "right.jsonl")
+    right = LogicalStream.of_batches(list(read_batches(tmp_path / "right.jsonl")))
+    stable = LogFolder(str(logs[0])).stable()
+    assert not meaning(logs[0]).difference(right, stable)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from anabranch.kernels.contract.kernel import Trace
+from anabranch.kernels.plan.compile import compile_plan
+from anabranch.kernels.plan.local_runner import LocalRunner
+from anabranch.kernels.plan.swap import shared_anew, shared_out
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Insert, batch_of
 from anabranch.model.time import BEGINNING
@@ -13,6 +19,8 @@ from anabranch.runtime.revisions.correction_book import CorrectionBook
 from anabranch.runtime.revisions.records import CorrectionRecord, EmittedStep
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.swapped_state import SwappedState
+from anabranch.testing.strategies import points
+from tests.kernels.operators import OPERATORS
 from tests.kernels.plans import SCHEMA
 
 CHANGES = batch_of([Insert(("a", 1, None), 3, 5)], SCHEMA)
@@ -86,3 +94,31 @@ def test_tasks_take_a_state_for_the_batch_behind_it(tmp_path: Path) -> None:
     state.write_guarded(0, EventBatch.empty(SCHEMA))
     state.write_batch(7)
     assert [state.is_for(batch) for batch in (7, 8, 9)] == [False, True, False]
+
+
+@pytest.mark.parametrize("name", ["count window", "session window", "aggregate"])
+@given(data=st.data())
+def test_a_state_is_shared_anew_by_another_number_of_shards(name: str, data: st.DataObject) -> None:
+    """A query may be started with another number before a batch has begun with the state."""
+    stream = points(SCHEMA)
+    plan = compile_plan(data.draw(OPERATORS[name]), guarded=True)
+    runner = LocalRunner(plan)
+    runner.step_all({each: data.draw(stream).batches()[0] for each in plan.sources})
+    for stage in plan.stages:
+        state = runner.states[stage.name]
+        for first, then in ((3, 2), (2, 1), (1, 4)):
+            was = [traces for _, traces in shared_out(stage, state, first)]
+            found = dict(shared_anew(stage, was, then))
+            wanted = dict(shared_out(stage, state, then))
+            assert found.keys() == wanted.keys()
+            for shard, traces in wanted.items():
+                assert list(map(contents, found[shard])) == list(map(contents, traces))
+
+
+def contents(trace: Trace) -> dict[str, list[str]]:
+    """The rows of each list of a trace, in any order."""
+    return {
+        name: sorted(repr(row) for run in runs for row in run.rows.to_pylist())
+        for name, runs in trace.runs.items()
+        if any(map(len, runs))
+    }

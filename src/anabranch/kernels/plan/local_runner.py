@@ -163,10 +163,6 @@ class LocalRunner:
         runner._copies = self._copies
         return runner
 
-    def resume(self, states: Mapping[str, StageState]) -> None:
-        """Go on with the states of another run of the plan, for all stages."""
-        self._states = {stage.name: states[stage.name] for stage in self.plan.stages}
-
     def exchange(self, states: Mapping[str, StageState]) -> None:
         """Go on with the states of another run, for all stages but guards."""
         for stage in self.plan.stages:

@@ -15,7 +15,7 @@ both states, the old one and the new one, as it came (`before` of `replayed_stat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -78,21 +78,29 @@ def told_otherwise(plan: PhysicalPlan, old: ReplayedState, new: ReplayedState) -
 
 def shared_out(stage: Stage, state: StageState, shards: int) -> Iterator[tuple[int, StageState]]:
     """The state of a stage as one shard had it, for so many shards."""
+    return shared_anew(stage, [state], shards)
+
+
+def shared_anew(
+    stage: Stage, states: Sequence[StageState], shards: int
+) -> Iterator[tuple[int, StageState]]:
+    """The state of a stage as some shards had it, for another number of shards."""
     kernels = [kernel for kernel in stage.kernels if isinstance(kernel, Stateful)]
     lists: list[list[dict[str, list[SortedRun]]]] = [[{} for _ in range(shards)] for _ in kernels]
-    for number, (kernel, trace) in enumerate(zip(kernels, state, strict=True)):
-        if shards == 1:
-            lists[number][0] = {name: list(runs) for name, runs in trace.runs.items()}
-            continue
-        for name, pieces in repartitioned(kernel, trace, shards, first=True):
-            for shard, rows in enumerate(pieces):
-                if rows is not None:
-                    lists[number][shard].setdefault(name, []).append(SortedRun(rows))
+    for was, state in enumerate(states):
+        for number, (kernel, trace) in enumerate(zip(kernels, state, strict=True)):
+            if shards == len(states) == 1:
+                lists[number][0] = {name: list(runs) for name, runs in trace.runs.items()}
+                continue
+            for name, pieces in repartitioned(kernel, trace, shards, first=was == 0):
+                for shard, rows in enumerate(pieces):
+                    if rows is not None:
+                        lists[number][shard].setdefault(name, []).append(SortedRun(rows))
     for shard in range(shards):
         yield (
             shard,
             tuple(
                 Trace({name: tuple(runs) for name, runs in each[shard].items()}, trace.stable)
-                for each, trace in zip(lists, state, strict=True)
+                for each, trace in zip(lists, states[0], strict=True)
             ),
         )

@@ -21,13 +21,20 @@ from anabranch.runtime.query.switching import NextPlan, Switcher
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.query.work import Work, all_files, file_job_of, job_of, parcels_of
 from anabranch.runtime.revisions.copied_revisions import CopiedRevisions, merged_copies
+from anabranch.runtime.revisions.revised_query import CATCH_UP_ROUNDS
 from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.sinks.sinks import Begin, Sink
 from anabranch.runtime.sources.files.planned_batch import copy_names
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.spark.frame_source import sent_columns
 from anabranch.runtime.spark.job_in_force import can_tell, clear_jobs, store_job
-from anabranch.runtime.spark.session import REPLAY_POOL, driver_limits, in_pool, parallelism
+from anabranch.runtime.spark.session import (
+    REPLAY_POOL,
+    catch_up_rounds,
+    driver_limits,
+    in_pool,
+    parallelism,
+)
 from anabranch.runtime.spark.stages import chain_stages, observed
 from anabranch.runtime.spark.warm_up import WorkerWarmUp
 from anabranch.runtime.store.control import Control, ControlFolder, source_clocks
@@ -260,6 +267,7 @@ class Assembly:
             work.replay,
             run_large,
             work.estimator,
+            rounds=catch_up_rounds(self.spark, CATCH_UP_ROUNDS),
         )
 
     def _copied(

@@ -113,8 +113,14 @@ def start_reviser(
     replay: ReplayChoice,
     run_large: RunLarge | None = None,
     estimator: RevisionEstimator | None = None,
+    *,
+    rounds: int,
 ) -> Reviser:
-    """Begin to correct the past of a query; `run_large` is for replays of many rows."""
+    """Begin to correct the past of a query.
+
+    `run_large` is for replays of many rows; `rounds` says how often one catches up before the query
+    waits for it.
+    """
     past = job.past
     assert past is not None
     if estimator is not None:
@@ -144,6 +150,7 @@ def start_reviser(
         if past.lineage
         else None,
         estimator=estimator,
+        rounds=rounds,
     )
     return Reviser(query)
 

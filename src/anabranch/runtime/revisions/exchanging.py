@@ -2,8 +2,9 @@
 
 A replay takes as long as the past is; meanwhile the query takes in more. So a replay begins after
 some batch and then catches up: it takes in what came since, and again what came while it did that.
-Each round is shorter than the one before. After `CATCH_UP_ROUNDS` of them no batch is planned until
-the last round is done, and the batch behind it begins with the new state.
+Each round is shorter than the one before. After some rounds no batch is planned until the last one
+is done, and the batch behind it begins with the new state. With no rounds at all input waits from
+the moment at which late rows have come.
 
 A batch may have been planned before that. Then it comes in between, and the state is that of a
 query which has not taken it in. So the state is noted with the batch it is that after. Whoever
@@ -16,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, final
+from typing import final
 
 from anabranch.errors import AnabranchError
 from anabranch.kernels.contract.command import REVISE, Command
@@ -29,9 +30,6 @@ from anabranch.runtime.revisions.replayer import refuse_cut, span_of
 from anabranch.runtime.revisions.revised_query import RevisedQuery
 from anabranch.runtime.revisions.swapper import StateReplay
 from anabranch.runtime.store.phases import reached
-
-CATCH_UP_ROUNDS: Final = 3
-"""So often a replay catches up while the query runs on; then the query waits for the last time."""
 
 
 @final

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 import pyarrow as pa
 
@@ -21,6 +21,9 @@ from anabranch.runtime.revisions.stored_past import StoredPast
 from anabranch.runtime.revisions.swapper import Swapper
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.workers.part_log import Response
+
+CATCH_UP_ROUNDS: Final = 3
+"""The rounds, unless somebody sets them."""
 
 
 @final
@@ -42,6 +45,8 @@ class RevisedQuery:
         next_batch: The batch that comes next.
         lineage: From which input its answers came, where that is noted.
         estimator: Estimates corrections whose input is gone, where that was asked for.
+        rounds: How often a replay catches up with what came meanwhile before the query waits for
+            it, where state is exchanged.
     """
 
     folder: str
@@ -57,6 +62,7 @@ class RevisedQuery:
     next_batch: int = 0
     lineage: LineageFolder | None = None
     estimator: RevisionEstimator | None = None
+    rounds: int = CATCH_UP_ROUNDS
 
     def past(self, upto: int) -> StoredPast:
         """What came up to a batch."""

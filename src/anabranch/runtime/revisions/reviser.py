@@ -33,11 +33,7 @@ from anabranch.runtime.archive.arrived import ArrivedFolder, ArrivedPart
 from anabranch.runtime.revisions.computing import RevisionComputer
 from anabranch.runtime.revisions.correction_book import CorrectionBook
 from anabranch.runtime.revisions.corrections import due, pieces
-from anabranch.runtime.revisions.exchanging import (
-    CATCH_UP_ROUNDS,
-    PendingExchange,
-    StateExchanger,
-)
+from anabranch.runtime.revisions.exchanging import PendingExchange, StateExchanger
 from anabranch.runtime.revisions.handing_in import put_again
 from anabranch.runtime.revisions.holding import EventHolder
 from anabranch.runtime.revisions.lineage import Lifetimes
@@ -183,6 +179,7 @@ class Reviser:
             if self._book.open():
                 progress = OutputProgress(batch, int(self._stable), tuple(map(int, stables)))
                 self._folder.write_json(_PROGRESS, plain(progress))
+            self._holds = self._holds or (self._waits and bool(self._to_swap()))
             self._note()
             self._changed.notify_all()
 
@@ -218,6 +215,11 @@ class Reviser:
     @property
     def _is_busy(self) -> bool:
         return self._works or bool(self._due()) or bool(self._to_swap())
+
+    @property
+    def _waits(self) -> bool:
+        """Whether input waits as soon as state has to be exchanged."""
+        return self._query.rounds == 0
 
     def _note(self) -> None:
         """Keep the mark for the planner true."""
@@ -355,7 +357,7 @@ class Reviser:
         """Exchange the state for some corrections; the query runs on but for the end of it."""
         with self._changed:
             pending = self._pending
-            self._holds = pending is not None and self._holds
+            self._holds = self._waits or (pending is not None and self._holds)
             self._note()
         if pending is None:
             pending = self._exchanger.begin(corrections, batch)
@@ -363,7 +365,7 @@ class Reviser:
         while pending is not None and self._goes_on():
             with self._changed:
                 self._pending = pending
-                if rounds == CATCH_UP_ROUNDS or self._batch == pending.batch:
+                if rounds == self._query.rounds or self._batch == pending.batch:
                     # No batch is planned from here on; one may be under way.
                     self._holds = True
                     self._note()
@@ -376,7 +378,7 @@ class Reviser:
                     self._holds = False
                     return
             pending = self._exchanger.catch_up(pending, batch)
-            rounds = min(rounds + 1, CATCH_UP_ROUNDS)
+            rounds = min(rounds + 1, self._query.rounds)
 
     def _goes_on(self) -> bool:
         with self._changed:

@@ -25,6 +25,8 @@ DRIVER_ROWS: Final = "spark.anabranch.driverRows"
 DRIVER_BYTES: Final = "spark.anabranch.driverBytes"
 DRIVER_MS: Final = "spark.anabranch.driverMilliseconds"
 
+CATCH_UP: Final = "spark.anabranch.catchUpRounds"
+
 _LOCAL_SHARE: Final = {DRIVER_ROWS: 2_000_000, DRIVER_BYTES: 512 << 20, DRIVER_MS: 1_000}
 _CLUSTER_SHARE: Final = {DRIVER_ROWS: 50_000, DRIVER_BYTES: 64 << 20, DRIVER_MS: 100}
 """What a driver computes itself at the most: on a cluster it has to stay free for others."""
@@ -116,6 +118,15 @@ def rows_per_task(spark: SparkSession) -> int:
         PlanError: The setting is no positive number.
     """
     return _number(spark, ROWS_PER_TASK, TASK_ROWS, least=1, what="rows")
+
+
+def catch_up_rounds(spark: SparkSession, usual: int) -> int:
+    """How often a replay catches up with a query whose state is exchanged, before that waits.
+
+    Raises:
+        PlanError: The setting is not a number.
+    """
+    return _number(spark, CATCH_UP, usual, least=0, what="rounds")
 
 
 def driver_limits(spark: SparkSession) -> dict[str, int]:

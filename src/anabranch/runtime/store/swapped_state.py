@@ -40,6 +40,10 @@ class SwappedState:
         """Keep the state of a shard."""
         self._store(stage, shard).save(0, None, traces, sources={})
 
+    def shards(self, stage: str) -> int:
+        """How many shards the state of a stage was written for."""
+        return len(self.folder.child(stage).folders())
+
     def read(self, stage: str, shard: int) -> tuple[Trace, ...]:
         """The state of a shard, as runs that are not stored where the query has its own."""
         store = self._store(stage, shard)

@@ -12,6 +12,7 @@ from anabranch.kernels.contract.command import REVISE, Command
 from anabranch.kernels.contract.kernel import Arrived, Progress
 from anabranch.kernels.contract.routing import shard_of
 from anabranch.kernels.plan.stage import StageState
+from anabranch.kernels.plan.swap import shared_anew
 from anabranch.runtime.archive.arrived import BelowFolder
 from anabranch.runtime.store.swapped_state import SwappedState
 from anabranch.runtime.workers.job import Job
@@ -30,7 +31,13 @@ def exchanged_state(
     serial = _swap(job, batch, commands)
     if serial is None or stage.is_guard or job.past is None:
         return state
-    return SwappedState.of(job.past.folder, serial).read(stage.name, shard)
+    stored, shards = SwappedState.of(job.past.folder, serial), job.shards_of(stage)
+    written = stored.shards(stage.name)
+    if written == shards:
+        return stored.read(stage.name, shard)
+    # The query was started again with another number of shards before a batch began with it.
+    states = [stored.read(stage.name, each) for each in range(written)]
+    return dict(shared_anew(stage, states, shards))[shard]
 
 
 def guarded_rows(
