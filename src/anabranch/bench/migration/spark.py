@@ -103,6 +103,8 @@ class Migrated:
         how: By clip or by replay.
         usual: Seconds between two batches before it, the median.
         longest: Seconds between two batches, the longest from its request to its end.
+        longest_after: Seconds from the request to the end of that.
+        in_tasks: How many batches meanwhile did not run in the driver.
         both: Seconds between two batches while both plans ran, the median.
         switched: Seconds from the request to the first batch of the new plan.
         took: Seconds from the request to the last batch of the old one.
@@ -113,6 +115,8 @@ class Migrated:
     how: str
     usual: float
     longest: float
+    longest_after: float
+    in_tasks: int
     both: float
     switched: float
     took: float
@@ -137,6 +141,8 @@ def on_spark(report: Report, size: SparkMigrationSize, root: Path) -> None:
             how=each.how,
             usual_s=round(each.usual, 3),
             longest_s=round(each.longest, 3),
+            longest_after_s=round(each.longest_after, 3),
+            in_tasks=each.in_tasks,
             both_s=round(each.both, 3),
             switched_s=round(each.switched, 3),
             took_s=round(each.took, 3),
@@ -196,7 +202,7 @@ def _migrate(
     log = work / "log" / "_log"
     with run:
         _wait(run, lambda: len(_times(log)) >= before)
-        stable, asked = run.stable, time.time()
+        stable, asked, first = run.stable, time.time(), len(run.metrics())
         migration = run.migrate(engine.sql(_NEW.format(**words)), how=how)
         _wait(run, lambda: migration.state != "requested")
         switched = time.time()
@@ -206,17 +212,21 @@ def _migrate(
         # Some batches more, to see the new plan alone.
         last = len(_times(log)) + _AFTER
         _wait(run, lambda: len(_times(log)) >= min(last, ticks.count))
+        in_tasks = sum(each["ran"] == "tasks" for each in run.metrics()[first:])
     times = _times(log)
     gaps = [(end, end - start) for start, end in pairwise(times)]
     # The first batches wait for processes to start.
     usual = [gap for end, gap in gaps[2:] if end <= asked] or [gaps[0][1]]
     during = [gap for end, gap in gaps if end > asked and end - gap < ended]
+    longest, at = max((gap, end) for end, gap in gaps if end > asked and end - gap < ended)
     while_both = [gap for end, gap in gaps if end > switched and end <= ended] or during
     answer = compare_with_duckdb(work / "log", ticks.folder, window=window, slide=ticks.seconds)
     return Migrated(
         how=how,
         usual=statistics.median(usual),
-        longest=max(during),
+        longest=longest,
+        longest_after=at - asked,
+        in_tasks=in_tasks,
         both=statistics.median(while_both),
         switched=switched - asked,
         took=ended - asked,
