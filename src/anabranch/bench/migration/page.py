@@ -89,7 +89,8 @@ def _targets(figures: Mapping[str, float]) -> Iterator[str]:
 def _on_spark(size: Line) -> str:
     pace = "batches are as fast as they go"
     if size["trigger"]:
-        pace = f"there is one every {size['trigger']:g} seconds of the clock"
+        every = "second" if size["trigger"] == 1 else f"{size['trigger']:g} seconds"
+        pace = f"there is one every {every} of the clock"
     return _SPARK.format(**size, pace=pace)
 
 
