@@ -52,7 +52,7 @@ _README: Final = """\
 ```text
 anabranch run query.sql --engine local --to answer.jsonl   in this process, without Spark
 anabranch show answer.jsonl --at '2026-11-15 09:00'        the answer at an instant
-anabranch run query.sql --to answer --checkpoint state     on Spark, until it is stopped
+anabranch run query.sql --to answer                        on Spark; --follow waits for more rows
 pytest                                                     the test of the query
 ```
 
