@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from anabranch.runtime.query.driver_share import JOB_MS, ShareCosts, ShareLimits, entry_of
+from anabranch.runtime.query.driver_share import (
+    COLD_JOB_MS,
+    JOB_MS,
+    ShareCosts,
+    ShareLimits,
+    entry_of,
+)
 
 WIDE = ShareLimits(rows=10_000_000, bytes=1 << 40, milliseconds=10_000)
 
@@ -74,3 +80,16 @@ def test_tasks_that_were_never_measured_are_no_faster_than_their_cores() -> None
     assert not costs.prefers_driver(2_500_000, WIDE)
     costs.learn("tasks", 1_000_000, JOB_MS + 50.0)
     assert (costs.cores, round(costs.tasks, 6)) == (0, 0.00005)
+
+
+def test_workers_are_started_once_the_driver_has_lost_what_that_costs() -> None:
+    costs = ShareCosts(driver=0.0003, cores=2)
+    # 300 ms in the driver, 270 ms in tasks: it takes a while until that comes to something.
+    assert not costs.prefers_driver(1_000_000, WIDE)
+    batches = 0
+    while not costs.is_worth_a_start(1_000_000):
+        batches += 1
+    assert abs(batches * 30.0 - COLD_JOB_MS) <= 30.0
+    assert costs.is_worth_a_start(10)
+    costs.learn("tasks", 1_000_000, JOB_MS + 150.0)
+    assert costs.regret == 0.0

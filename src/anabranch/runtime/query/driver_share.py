@@ -43,6 +43,9 @@ JOB_MS: Final = 120.0
 DRIVER_MS_PER_ROW: Final = 0.0001
 """The first guess of what a row costs in the driver: a count per key and window, measured."""
 
+COLD_JOB_MS: Final = 3_000.0
+"""What the first job costs more, in which processes start and code is compiled: measured."""
+
 _LEARN: Final = 0.2
 """How much of an estimate the newest batch makes up."""
 
@@ -90,6 +93,7 @@ class ShareCosts:
     tasks: float = 0.0
     cold: int = _WARM_UP
     cores: int = 0
+    regret: float = 0.0
 
     def learn(self, ran: RanIn, rows: int, milliseconds: float) -> None:
         """Take in what a batch has cost."""
@@ -101,6 +105,7 @@ class ShareCosts:
         if ran == "driver":
             self.driver += _LEARN * (milliseconds / rows - self.driver)
             return
+        self.regret = 0.0
         if self.cores:
             self.tasks, self.cores = self.driver / self.cores, 0
         work = max(0.0, milliseconds - JOB_MS)
@@ -110,8 +115,21 @@ class ShareCosts:
 
     def prefers_driver(self, rows: int, limits: ShareLimits) -> bool:
         """Whether the driver is estimated to be faster, within its limits."""
+        return self.is_possible(rows, limits) and self._loss(rows) <= 0
+
+    def is_worth_a_start(self, rows: int) -> bool:
+        """Whether it pays by now to start workers for batches that tasks would do faster.
+
+        As with skis that are rented until the rent has come to their price: once the driver has
+        lost as much time as a first job costs. So it is never much more than twice the least.
+        """
+        self.regret += max(0.0, self._loss(rows))
+        return self.regret >= COLD_JOB_MS
+
+    def _loss(self, rows: int) -> float:
+        """The milliseconds that the driver takes longer than tasks that have their workers."""
         tasks = self.driver / self.cores if self.cores else self.tasks
-        return self.is_possible(rows, limits) and rows * self.driver <= JOB_MS + rows * tasks
+        return rows * self.driver - (JOB_MS + rows * tasks)
 
     def is_possible(self, rows: int, limits: ShareLimits) -> bool:
         """Whether the driver is estimated to be done within its limits."""
@@ -188,8 +206,10 @@ class DriverShare:
         """Whether the driver does one more batch, because tasks would wait for their workers."""
         if self.workers is None or self.workers.is_ready:
             return False
-        self.workers.begin()
-        return self.costs.is_possible(rows, self.limits)
+        is_possible = self.costs.is_possible(rows, self.limits)
+        if not is_possible or self.costs.is_worth_a_start(rows):
+            self.workers.begin()
+        return is_possible
 
     def _planned(self, batch: int) -> tuple[int, int] | None:
         """The entries of the plan that a batch has: after the first, up to the second."""
