@@ -57,6 +57,7 @@ THRESHOLDS: Final[tuple[str, ...]] = (
     "runtime.workers.source_task.PREPARE_FROM_ROWS",
     "runtime.store.state_store.MOST_OPEN_RUNS",
     "runtime.query.tables.BROADCAST_UP_TO_BYTES",
+    "runtime.query.asking.answers.HERE_UP_TO_BYTES",
     "runtime.revisions.large_replay.REPLAY_ON_SPARK_FROM_ROWS",
     "runtime.revisions.lineage.FILES_PER_LEVEL",
     "runtime.archive.cut_summary.MERGE_FROM_FILES",

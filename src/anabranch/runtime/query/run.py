@@ -483,6 +483,8 @@ class Run(Answers, ExplainsItself):
         """
         from anabranch.runtime.spark.snapshots import snapshot_of
 
+        if self._is_small(known):
+            return self._execution.spark.createDataFrame(self._at(at, known).to_arrow())
         return snapshot_of(self._elements(known), self._schema, self._clock.instant(at))
 
     def elements(self, *, known: int | None = None) -> DataFrame:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,9 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.query.asking.plot import plot_events
 from anabranch.runtime.query.asking.run_text import RunFacts
 from anabranch.runtime.sinks.sinks import LogSink, Sink, known_parts
+
+HERE_UP_TO_BYTES: Final = 1 << 25
+"""Logs up to this size are added up in this process; Spark takes seconds for the smallest."""
 
 
 class Answers(ABC):
@@ -179,6 +183,19 @@ class Answers(ABC):
                 yield replace(part, changes=clipped_changes(part.changes, since, FOREVER))
             else:
                 yield part
+
+    def _is_small(self, known: int | None) -> bool:
+        """Whether the answers are best added up here, not by Spark."""
+        if not isinstance(self._sink, LogSink):
+            return True
+        log = self._sink.log
+        changes = (f"{log.path}/{each.file.name}" for each in log.revisions(known))
+        try:
+            size = sum(Path(file).stat().st_size for file in (*log.files(), *changes))
+        except OSError:
+            # It is not on a disk of this machine.
+            return False
+        return size <= HERE_UP_TO_BYTES
 
     def _since(self) -> Time:
         about = self._sink.log.record() if isinstance(self._sink, LogSink) else None
