@@ -1,4 +1,8 @@
-"""A query whose answers are revised, as a process that can be killed: `python it.py FOLDER WAY`."""
+"""A query whose answers are revised, as a process that can be killed: `python it.py FOLDER WAY`.
+
+Corrections enter the query (`direct`), or change its state while input waits (`swap`, with two
+sources `pair`) or runs on (`running`).
+"""
 
 from __future__ import annotations
 
@@ -59,7 +63,9 @@ def query(engine: Engine, folder: Path, way: str) -> Stream:
 
 
 def main(folder: Path, way: str) -> None:
-    with Engine(shards=2) as engine:
+    # Else it depends on how fast a replay is which corrections are exchanged together.
+    settings = {} if way == "running" else {"spark.anabranch.catchUpRounds": "0"}
+    with Engine(shards=2, settings=settings) as engine:
         query(engine, folder, way).start(
             folder / "log",
             checkpoint=folder / "checkpoint",

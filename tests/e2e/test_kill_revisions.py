@@ -60,6 +60,10 @@ def campaign() -> Iterator[tuple[str, Moments]]:
         for phases in (PHASES, (*PHASES[3:], *PHASES[:3])):
             yield way, [(phase, number) for number, phase in enumerate(phases[:6], 2)]
             yield way, [(phases[6], 4)]
+    # Where the query runs on, it depends on how fast a replay is what comes in between.
+    for step in REVISING:
+        yield "running", [(step, 1)]
+    yield "running", [("revision state written", 1), ("manifest written", 4), ("committed", 6)]
 
 
 def name_of(way: str, moments: Moments) -> str:

@@ -113,13 +113,13 @@ class CorrectionBook:
         found = {step.serial for step in steps if step.is_for(batch)}
         return [each for each in serials if each in found]
 
-    def commit(self, serial: int, batch: int) -> CorrectionRecord:
-        """Note that a step is in the output, with a batch."""
+    def commit(self, serial: int, batch: int) -> tuple[int, ...]:
+        """Note that a step is in the output, with a batch; the numbers of its corrections."""
         correction, step = self.of_serial(serial)
         steps = list(correction.emissions)
         steps[step] = replace(steps[step], committed=batch)
         self.write(_settled(replace(correction, emissions=tuple(steps))))
-        return correction
+        return (*steps[step].together, correction.id)
 
     def of_serial(self, serial: int) -> tuple[CorrectionRecord, int]:
         """The correction that has a step, and which of its steps that is.

@@ -72,7 +72,7 @@ class StateExchanger:
         with self._book.changed:
             for each in corrections:
                 self._book.write(replace(each, status="planned"))
-        reached("revision planned", corrections[-1].id)
+        _reached("revision planned", [each.id for each in corrections])
         past = query.past(batch)
         before = self._book.earlier(corrections[0])
         after = {name: set(batches) for name, batches in before.items()}
@@ -108,7 +108,7 @@ class StateExchanger:
             serial, numbers = self._book.next_serial(), self._book.numbers(exchange.settled)
             last = self._book[pending.corrections[-1]]
             query.swapper.write(exchange, query.folder, serial)
-            reached("revision state written", last.id)
+            _reached("revision state written", pending.corrections)
             step = EmittedStep(
                 serial=serial,
                 upto=last.bound,
@@ -124,11 +124,11 @@ class StateExchanger:
             # The one record that is written with the step decides about all of them: who reads it
             # after a crash closes the others (`CorrectionBook`).
             self._book.add_step(done, step, exchange.settled)
-            reached("revision noted", last.id)
+            _reached("revision noted", pending.corrections)
             self._book.close_together(step)
-            reached("revision computed", last.id)
+            _reached("revision computed", pending.corrections)
             query.control.put(Command(verb=REVISE, value=serial))
-            reached("revision handed in", last.id)
+            _reached("revision handed in", pending.corrections)
 
     def below(self, batch: int, known_at: int) -> CorrectionRecord | None:
         """The record of what guards were told of below their stable points in a batch."""
@@ -167,3 +167,9 @@ class StateExchanger:
             )
             self._book.add_step(found, step, outputs)
             return self._book[found.id]
+
+
+def _reached(phase: str, corrections: Sequence[int]) -> None:
+    """Note that a step is done for corrections that go together."""
+    for number in corrections:
+        reached(phase, number)

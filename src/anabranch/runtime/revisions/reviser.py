@@ -165,9 +165,9 @@ class Reviser:
             if self._query.lineage is not None and lifetimes:
                 self._query.lineage.add(batch, lifetimes)
             for serial in self._brought(batch, commands):
-                correction = self._book.commit(serial, batch)
+                for number in self._book.commit(serial, batch):
+                    reached("revision committed", number)
                 self._pending = None
-                reached("revision committed", correction.id)
             for number in _values(commands, FEED):
                 # Before the archive has them: whoever looks for rows asks it first.
                 self._submissions.committed(number, batch)
