@@ -124,7 +124,7 @@ class Migrator:
         self._folder = MigrationFolder.of(execution.checkpoint)
         self._current: Migration | None = None
         self._begun: threading.Event | None = None
-        self.replays = Replays(execution, self.compile)
+        self.replays: Replays = Replays(execution, self.compile)
         execution.assembly.switcher.watch = self._watch
         self._resume()
 
