@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 import uuid
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,10 @@ from anabranch.stream import Stream
 
 CHECKPOINT: Final = "_checkpoint"
 _TRIES: Final = 5
+_LOOK: Final = 0.1
+_COMMITS_AFTER: Final = 10.0
+"""Seconds in which a batch that is in the log is finished, or its query is not running."""
+
 # Spark notes a batch before it runs and again when it is done; the other way round nothing fits.
 _FIRST: Final = ("spark/commits", "spark/offsets", "planned", "state")
 _NOT: Final = ("lock", "control")
@@ -86,6 +91,8 @@ def jumpstart(
         return _prepared(query, origin, new, target)
     found, _ = find_checkpoint(str(checkpoint or log))
     _refuse_several(found)
+    if origin.entries():
+        _await_commit(Path(found))
     last = _copied(Path(found), target)
     schema, clock = about.payload, about.clock
     stable, events = _alive(origin, last)
@@ -188,6 +195,14 @@ def _newest_revision(log: LogFolder, last: int) -> int:
     entries = [entry for entry in log.entries() if entry.batch <= last]
     numbers = [revision.number for entry in entries for revision in entry.revisions]
     return max(numbers, default=0 if about is None else about.revised)
+
+
+def _await_commit(source: Path) -> None:
+    """Wait a moment for Spark to note a batch that the log has already."""
+    deadline = time.monotonic() + _COMMITS_AFTER
+    commits = source / "spark" / "commits"
+    while not any(commits.glob("[0-9]*")) and time.monotonic() < deadline:
+        time.sleep(_LOOK)
 
 
 def _copied(source: Path, target: Path) -> int:
