@@ -30,7 +30,7 @@ def feedback_on_spark(lab: MergeLab) -> None:
         shutil.rmtree(root, ignore_errors=True)
     told, alone = found["with"], found["without"]
     lab.report.measured("feedback_spark", **found)
-    lab.report.figure("feedback_spark", alone["seconds"] / told["seconds"])
+    lab.report.figure("feedback_spark", alone["seconds"] / max(told["seconds"], 1e-3))
     lab.report.figure("feedback_spark_skipped", told["skipped"] / max(1, told["rows"]))
     lab.report.figure("feedback_spark_diverged", found["diverged"])
 
