@@ -46,6 +46,9 @@ DRIVER_MS_PER_ROW: Final = 0.0001
 COLD_JOB_MS: Final = 3_000.0
 """What the first job costs more, in which processes start and code is compiled: measured."""
 
+_WAITING: Final = 4.0
+"""A batch that took up to so many times its time of a core has waited for one: tasks would, too."""
+
 _LEARN: Final = 0.2
 """How much of an estimate the newest batch makes up."""
 
@@ -162,10 +165,11 @@ class DriverShare:
     ran: RanIn = "tasks"
     _rows: int = 0
     _began: float = 0.0
+    _began_cpu: float = 0.0
 
     def run(self, batch: int) -> pa.Table | None:
         """The results of a batch that is small enough; None for one that tasks shall run."""
-        self._began = time.perf_counter()
+        self._began, self._began_cpu = time.perf_counter(), time.process_time()
         self.ran, self._rows = "tasks", 0
         found = self._planned(batch)
         if found is None:
@@ -198,6 +202,9 @@ class DriverShare:
     def learn(self) -> None:
         """Note what the batch has cost, which has just been computed."""
         milliseconds = (time.perf_counter() - self._began) * 1000
+        if self.ran == "driver":
+            busy = (time.process_time() - self._began_cpu) * 1000
+            milliseconds = min(milliseconds, max(busy, milliseconds / _WAITING))
         if self.ran == "tasks" and self.workers is not None:
             self.workers.used()
         self.costs.learn(self.ran, self._rows, milliseconds)
