@@ -24,6 +24,7 @@ from anabranch.runtime.option import Option, word
 from anabranch.runtime.query.options import RUN_OPTIONS
 from anabranch.runtime.query.run import Execution, Run
 from anabranch.runtime.sinks.choice import choose_sink
+from anabranch.runtime.sources.location import full_path
 from anabranch.runtime.store.migrations import How, MigrationRecord
 
 if TYPE_CHECKING:
@@ -47,6 +48,14 @@ def let_change(
     members = list(runs)
     measurements = execution.assembly.measurements
     assert measurements is not None
+    ready = Event()
+    found: list[RunningGroup] = []
+
+    def regroup(record: MigrationRecord) -> None:
+        # A request may wait since before the start.
+        ready.wait()
+        found[0].take(record)
+
     migrator = Migrator(
         execution,
         asked,
@@ -55,10 +64,13 @@ def let_change(
         allow_unbounded=allow_unbounded,
         when_switched=lambda output: host.runs.withdraw(members[output]),
         bind=partial(_bound, host, measurements),
+        regroup=regroup,
     )
     group = RunningGroup(host, execution, migrator, members, measurements)
     for run in runs:
         group.take_in(run)
+    found.append(group)
+    ready.set()
     if host.reoptimize is not None:
         watched = _Watched(migrator, execution, measurements, plan_all, members)
         measurements.watch = Reoptimizer(watched, host.reoptimize).after_batch
@@ -117,6 +129,11 @@ class RunningGroup:
         self._measurements = measurements
         self._membership = Membership(execution, migrator)
 
+    @property
+    def members(self) -> Sequence[Run]:
+        """Those that run together now, in the order of the outputs."""
+        return tuple(self._members)
+
     def take_in(self, run: Run) -> None:
         """Let a run of the group be changed."""
         run.group = self
@@ -131,8 +148,9 @@ class RunningGroup:
         name: str | None = None,
         how: How = "auto",
         at: Any = None,
+        record: MigrationRecord | None = None,
     ) -> Run:
-        """Let a query join; see `Run.add`."""
+        """Let a query join; see `Run.add`. `record` is the request of another process."""
         _HOW.checked(how, where="add(...)")
         RUN_OPTIONS["to"].checked(to, where="add(...)")
         RUN_OPTIONS["foreach"].checked(foreach, where="add(...)")
@@ -147,7 +165,13 @@ class RunningGroup:
 
         wanted = name or getattr(query, "name", None)
         migration, begun = self._membership.join(
-            asked, make_sink, joined, how=how, at=at, what=wanted or "a query that joins"
+            asked,
+            make_sink,
+            joined,
+            how=how,
+            at=at,
+            what=wanted or "a query that joins",
+            record=record,
         )
         self._await(migration, begun)
         [run] = found
@@ -159,15 +183,53 @@ class RunningGroup:
         self.take_in(run)
         return run
 
-    def leave(self, run: Run, *, force: bool = False) -> None:
-        """Let a query leave; see `Run.leave`."""
+    def take(self, record: MigrationRecord) -> None:
+        """Let a query join or leave, as another process has asked.
+
+        Raises:
+            PlanError: It cannot.
+        """
+        if record.verb == "drop":
+            self.leave(self._named(record.what), force=record.force, record=record)
+            return
+        assert record.text is not None
+        queries = self._host.read_apart(record.text, record.script)
+        if not queries:
+            where = record.script or "the query that joins"
+            raise PlanError("the script has no query", where=where, hint="end it with a SELECT")
+        self.add(
+            queries[-1],
+            record.to,
+            name=record.what or None,
+            how=record.how,
+            at=record.not_before,
+            record=record,
+        )
+
+    def _named(self, name: str) -> Run:
+        """The query of the group that has a name, or writes to a folder."""
+        for run in self._members:
+            path = None if run.log_folder is None else full_path(run.log_folder)
+            if name == run.name or (path is not None and full_path(name) == path):
+                return run
+        raise PlanError(
+            f"no query '{name}' runs here",
+            where=self._execution.checkpoint,
+            hint=f"queries that run: {', '.join(run.name for run in self._members)}; name one of "
+            "them, or its output folder",
+        )
+
+    def leave(
+        self, run: Run, *, force: bool = False, record: MigrationRecord | None = None
+    ) -> None:
+        """Let a query leave; see `Run.leave`. `record` is the request of another process."""
         readers = [] if force else self._host.runs.readers_of(run)
         if readers:
             raise PlanError(
                 f"other queries read the results of '{run.name}': {', '.join(readers)}",
                 where=str(run.log_folder),
-                hint="stop them first, or let it leave nevertheless with leave(force=True): they "
-                "get no more of it",
+                hint="stop them first, or let it leave nevertheless with leave(force=True), "
+                "anabranch drop --force: they get no more of it",
             )
 
         def left() -> None:
@@ -176,7 +238,7 @@ class RunningGroup:
             run.has_left = True
 
         output = self._members.index(run)
-        self._await(*self._membership.leave(output, left, what=run.name))
+        self._await(*self._membership.leave(output, left, what=run.name, record=record))
 
     def _await(self, migration: Migration, begun: Event) -> None:
         """Wait until the plan of a change runs.

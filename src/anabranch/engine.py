@@ -21,12 +21,14 @@ from anabranch.host import Host
 from anabranch.kernels.plan.compile import Emission
 from anabranch.kernels.plan.explain import explain_stages
 from anabranch.language.text.statements import (
+    AddQuery,
     AlterQuery,
     CreateDerived,
     CreateFunction,
     CreateSource,
     Describe,
     Drop,
+    DropQuery,
     Explain,
     Select,
     Show,
@@ -257,6 +259,15 @@ class Engine(Declares):
                 run = self._host.runs.named(statement.name, statement.script, statement.span)
                 changed = self._planned(self._plan(statement), statement.name)
                 return run.migrate(changed).await_switched().table()
+            case AddQuery():
+                beside = self._host.runs.only_group(statement.script, statement.span)
+                joins = self._planned(self._plan(statement), statement.name)
+                added = beside.add(joins, statement.to, name=statement.name)
+                return added.joined.table()
+            case DropQuery():
+                return self._host.runs.named(
+                    statement.name, statement.script, statement.span
+                ).leave()
             case Show(what="QUERIES"):
                 return self._host.runs.shown()
             case Show():
@@ -269,7 +280,9 @@ class Engine(Declares):
             case Select():
                 return self._planned(self._plan(statement), self._host.runs.next_name())
 
-    def _plan(self, statement: CreateDerived | Explain | Select | AlterQuery) -> BoundQuery:
+    def _plan(
+        self, statement: CreateDerived | Explain | Select | AlterQuery | AddQuery
+    ) -> BoundQuery:
         start, end = statement.span
         text = statement.script.text[start:end]
         return self._registry.plan(statement.query, statement.script, text, self._types)

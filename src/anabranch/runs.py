@@ -79,6 +79,26 @@ class Runs:
             raise script.wrong(f"there is no running query '{name}'", span, hint)
         return running[name]
 
+    def only_group(self, script: Script, span: tuple[int, int]) -> Run:
+        """A running query that others can join: all that run must run together.
+
+        Raises:
+            QueryError: None runs, or several run each for itself.
+        """
+        running = [run for run in self.each if run.status == "running"]
+        if not running:
+            raise script.wrong(
+                "no query is running that another one could join", span, "start one first"
+            )
+        if any(run.execution is not running[0].execution for run in running):
+            names = ", ".join(run.name for run in running)
+            raise script.wrong(
+                "which queries shall it join? Several run, each for itself",
+                span,
+                f"running queries: {names}; in Python: run.add(query, to)",
+            )
+        return running[0]
+
     def withdraw(self, run: Run) -> None:
         """What a run publishes is no longer the answer of the plan that it began with."""
         self._published = [(each, what) for each, what in self._published if each is not run]

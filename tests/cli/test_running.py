@@ -36,6 +36,8 @@ class Run:
     name = "query_1"
     stable = 12
     log_folder = "/out/highest"
+    group = None
+    has_left = False
     reads = frozenset()
     change = MigrationRecord(number=2, state="switched", how="clip", at=70)
     def __init__(self, busy):

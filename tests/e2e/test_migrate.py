@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
+from typing import Any
 
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.e2e.changed_queries import (
     DECLARED,
@@ -16,9 +21,12 @@ from tests.e2e.changed_queries import (
     instants,
     snapshot,
 )
+from tests.e2e.module_query import query as windows_by
+from tests.e2e.module_query import write_input
 from tests.e2e.revised_queries import assert_legal
 from typer.testing import CliRunner
 
+import anabranch as ab
 from anabranch.cli.app import app
 from anabranch.engine import Engine
 from anabranch.migrate import large_replay
@@ -136,3 +144,104 @@ def test_a_dataframe_is_read_again_from_its_archive(engine: Engine, tmp_path: Pa
         size = 1500 if instant < migration.at else 400
         assert snapshot(run, instant) == answers(tmp_path, instant, size), instant
     assert_legal(tmp_path / "out")
+
+
+@ab.uda(name="counted", version=2)
+class MeanAdded:
+    """The next version of `counted`: its states have names, and it says the mean."""
+
+    def initial(self) -> dict[str, int]:
+        return {"rows": 0, "total": 0}
+
+    def add(self, state: dict[str, int], v: int) -> dict[str, int]:
+        return {"rows": state["rows"] + 1, "total": state["total"] + v}
+
+    def remove(self, state: dict[str, int], v: int) -> dict[str, int]:
+        return {"rows": state["rows"] - 1, "total": state["total"] - v}
+
+    def compute(self, state: dict[str, int]) -> str:
+        return f"mean {state['total'] // state['rows']}"
+
+    def migrate(self, state: list[int], version: int) -> dict[str, int]:
+        assert version == 1
+        return {"rows": state[0], "total": state[1]}
+
+
+def told_of_windows(folder: Path, at: int, *, mean: bool) -> list[tuple[Any, ...]]:
+    """Windows of 40 every 20 around an instant, as `counted` of version 1 or 2 tells of them."""
+    said = "'mean ' || sum(v) // count(*)" if mean else "count(*) || ' rows, ' || sum(v)"
+    found = (
+        duckdb.connect()
+        .execute(
+            f"SELECT k, w, w + 40, {said} FROM '{folder}/in/*.parquet', "
+            f"(SELECT unnest(range({at // 20 * 20 - 20}, {at} + 1, 20)) AS w) "
+            "WHERE t >= w AND t < w + 40 GROUP BY k, w ORDER BY k, w"
+        )
+        .fetchall()
+    )
+    return [tuple(row) for row in found]
+
+
+def test_another_version_of_a_user_operator_goes_on_with_its_state(
+    engine: Engine, tmp_path: Path
+) -> None:
+    write_input(tmp_path / "in", 6)
+    run = windows_by(engine, tmp_path / "in").start(tmp_path / "out")
+    run.drain()
+    stable = int(run.stable)
+    migration = run.migrate(windows_by(engine, tmp_path / "in", MeanAdded)).await_switched(PATIENCE)
+    assert migration.how == "state"
+    # Windows that were settled are over at the promise of the source, not later.
+    assert migration.at is not None
+    assert stable <= migration.at <= 59 - 18
+    write_input(tmp_path / "in", 12)
+    run.drain()
+    migration.await_finished(PATIENCE)
+    run.stop()
+    for instant in range(int(run.stable)):
+        wanted = told_of_windows(tmp_path, instant, mean=instant >= migration.at)
+        assert snapshot(run, instant) == wanted, instant
+    assert_legal(tmp_path / "out")
+
+
+def test_corrections_are_answered_by_the_query_of_their_time(
+    engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    engine.sql(f"{DECLARED.format(folder=tmp_path)} LATE REVISE")
+    run = counting(engine, 1500).start(tmp_path / "out")
+    feed(run, tmp_path, range(4), rows=2_000)
+    migration = run.migrate(counting(engine, 400)).await_switched(PATIENCE)
+    assert migration.how == "clip"
+    assert migration.at is not None
+    # While both plans run: corrections of what only the old one has seen.
+    write_late(tmp_path, 100, since=300, until=3 * SPAN_OF_FILE)
+    run.drain()
+    feed(run, tmp_path, range(4, 9), rows=2_000)
+    migration.await_finished(PATIENCE)
+    # Long after the change: on both sides of T.
+    write_late(tmp_path, 101, since=300, until=8 * SPAN_OF_FILE)
+    run.drain()
+    feed(run, tmp_path, range(9, 10), rows=2_000)
+    run.stop()
+    corrected = [each for each in run.revisions() if each["state"] == "committed"]
+    assert corrected
+    at = migration.at
+    for instant in instants(int(run.stable), at, 1_000, 2_000, 4_000):
+        old, new = answers(tmp_path, instant, 1500), answers(tmp_path, instant, 400)
+        assert snapshot(run, instant) == (old if instant < at else new), instant
+    assert_legal(tmp_path / "out")
+
+
+def write_late(folder: Path, number: int, *, since: int, until: int) -> None:
+    """A file with rows that come much too late."""
+    chance = random.Random(number)
+    table = pa.table(
+        {
+            "item": pa.array([chance.randrange(20) for _ in range(40)], pa.int32()),
+            "price": pa.array([chance.randrange(1000) for _ in range(40)], pa.int32()),
+            "t": pa.array([chance.randrange(since, until) for _ in range(40)], pa.int64()),
+        }
+    )
+    pq.write_table(table, folder / f"tmp-{number}")
+    (folder / f"tmp-{number}").rename(folder / "in" / f"late-{number}.parquet")

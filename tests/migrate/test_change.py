@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.algebra.clip import Clip
 from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
@@ -20,9 +19,13 @@ from anabranch.migrate.change import (
     PlannedChange,
     RunningPlan,
     clip_instant,
+    meant_at_all_times,
     planned_change,
+    state_instant,
+    taken_over,
 )
-from anabranch.migrate.handover import closing_moves, opening_moves
+from anabranch.migrate.handover import closing_moves, opening_moves, reopened_states
+from anabranch.migrate.operators import revised_plan
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time
@@ -41,6 +44,8 @@ class Changing:
 
     def __init__(self, old: Node, new: Node, emit: Emission) -> None:
         self.old, self.new, self.emit = old, new, emit
+        # What the output means before the change, at all times.
+        self.meant = old
         self.runner = LocalRunner(self.compiled(old))
         self.change: PlannedChange | None = None
         self.is_over = False
@@ -79,16 +84,17 @@ class Changing:
         histories = {name: history_of(each) for name, each in self.arrived.items()}
         events = self.state.events.items()
         got = LogicalStream.of(event for event, count in events for _ in range(count))
-        old = meaning(self.old, means, histories)
-        wanted = old
+        # How far time had come before it ended: so far empty windows are told of.
+        promised = [
+            max([int(BEGINNING), *(b.stable for b in each if b.stable < FOREVER)])
+            for each in self.arrived.values()
+        ]
+        finite = min(promised, default=int(BEGINNING))
+        node = self.meant
         if self.change is not None:
-            new = meaning(self.new, means, histories)
-            at = self.change.at
-            wanted = new
-            if at > BEGINNING:
-                before = Clip(input=self.old, end=at).denote(old)
-                wanted = before.union(Clip(input=self.new, start=at).denote(new))
-        late = any(each.holds_back for node in (self.old, self.new) for each in node.walk())
+            node = meant_at_all_times(self.meant, self.new, self.change.at)
+        wanted = meaning(node, means, histories, finite)
+        late = any(each.holds_back for each in node.walk())
         before_ = FOREVER if self.emit == "speculative" and not late else self.stable
         difference = got.difference(wanted, before_)
         assert not difference, f"{difference}\n{self.story()}"
@@ -111,6 +117,7 @@ class Changing:
             stables=(self.stable,),
             tables=(),
             compile=self.compiled,
+            states=lambda name: [(0, self.runner.states[name])],
         )
 
     def switch(self) -> bool:
@@ -142,6 +149,41 @@ class Changing:
             self.moves = EventBatch.concat([closing, self.moves])
         return True
 
+    def take_over(self) -> bool:
+        """Change by the state of user operators; whether that can be done now."""
+        if self.stable == FOREVER:
+            return False
+        revised = revised_plan(self.new, [self.old], where="test")
+        running = self.running()
+        operators, why = taken_over(running, revised.before)
+        at, unclippable = state_instant(running, 0, revised.node, operators)
+        if why is not None or unclippable is not None or at == FOREVER:
+            return False
+        self.change = planned_change(
+            running, 0, revised.node, at, at_once=at <= self.stable, operators=operators
+        )
+        assert self.change.reopened
+        self.is_over = self.change.both is self.change.then
+        closing = closing_moves(self.left, at)
+        moves = EventBatch.empty(self.new.schema) if closing is None else closing
+        handover = reopened_states(self.change, running, moves)
+        self.runner = self.runner.changed(self.change.both)
+        states = self.runner.states
+        for stage in self.change.both.stages:
+            if stage.name in self.change.reopened:
+                ((_, states[stage.name]),) = handover.shards(stage, self.change.both, 1)
+        self.runner.exchange(states)
+        self.moves = moves
+        return True
+
+    def become_old(self, new: Node) -> None:
+        """The change is over: what it led to is the old plan of the next one."""
+        assert self.change is not None
+        assert self.is_over
+        self.meant = meant_at_all_times(self.meant, self.new, self.change.at)
+        (self.old,), self.new = self.change.then_nodes, new
+        self.change, self.is_over = None, False
+
     def story(self) -> str:
         lines = ["old:", explain_tree(self.old), "new:", explain_tree(self.new)]
         lines += [
@@ -165,7 +207,7 @@ def changed_at_any_batch(
     waiting: dict[str, list[EventBatch]] = {}
     for number, step in enumerate(steps):
         if number >= at and query.change is None:
-            query.switch() if how == "clip" else query.replay()
+            {"clip": query.switch, "replay": query.replay, "state": query.take_over}[how]()
         for name, batch in step.items():
             waiting.setdefault(name, []).append(batch)
         # A source that only the new plan reads is read from its beginning, after the change.
@@ -247,3 +289,44 @@ def test_another_query_by_replay(data: st.DataObject, old: Node, new: Node, emit
         return
     at = data.draw(st.integers(0, len(steps)))
     changed_at_any_batch(old, new, steps, at, emit, "replay")
+
+
+@given(st.data(), plans(steps=3), plans(steps=3), plans(steps=3), EMISSIONS)
+def test_a_query_changes_twice(
+    data: st.DataObject, first: Node, second: Node, third: Node, emit: Emission
+) -> None:
+    every = (first, second, third)
+    if not can_be_compiled(*every) or len({str(each.schema) for each in every}) > 1:
+        return
+    steps = data.draw(cases(Union(inputs=(first, second)), third))
+    if not all(runs_alone(each, steps) for each in every):
+        return
+    ways = data.draw(st.lists(st.sampled_from(["clip", "replay"]), min_size=2, max_size=2))
+    changed_twice(every, steps, ways, emit)
+
+
+def changed_twice(
+    every: tuple[Node, Node, Node],
+    steps: Sequence[Mapping[str, EventBatch]],
+    ways: Sequence[str],
+    emit: Emission,
+) -> Changing:
+    """Change as soon as that can be done, and again as soon as that is over."""
+    query = Changing(every[0], every[1], emit)
+    query.arrived |= {each.name: [] for each in sources_of(every[2])}
+    waiting: dict[str, list[EventBatch]] = {}
+    left = list(ways)
+    for step in steps:
+        again = {each.name for each in sources_of(every[2])} - query.runner.plan.sources.keys()
+        # What only a plan that is gone has read cannot be read by another one.
+        is_known = not any(query.arrived[name] for name in again)
+        if query.change is not None and query.is_over and left and is_known:
+            query.become_old(every[2])
+        if query.change is None and left:
+            has_begun = query.switch() if left[0] == "clip" else query.replay()
+            left = left[1:] if has_begun else left
+        for name, batch in step.items():
+            waiting.setdefault(name, []).append(batch)
+        names = [name for name in waiting if name in query.runner.plan.sources]
+        query.step({name: EventBatch.concat(waiting.pop(name)) for name in names})
+    return query

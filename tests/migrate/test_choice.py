@@ -7,15 +7,23 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from anabranch.algebra.clip import Clip
+from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.algebra.union import Union
 from anabranch.engine import Engine
 from anabranch.errors import PlanError, QueryError
+from anabranch.kernels.plan.compile import compile_plan
 from anabranch.migrate.change import with_columns_of
 from anabranch.migrate.choice import chosen
 from anabranch.migrate.effort import SHORT_CLIP_SECONDS, Effort, effort_of
+from anabranch.migrate.in_force import properties_of, with_moves
 from anabranch.model.clock import INTEGERS, MICROSECONDS
-from anabranch.model.time import BEGINNING, FOREVER, Time
+from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 from anabranch.runtime.query.batch_times import BatchTimes
+from anabranch.runtime.query.work import Work
+from anabranch.runtime.sources.files.log_records import LogProperties
 
 USUAL: dict[str, Any] = {
     "clip_at": Time(100),
@@ -99,9 +107,44 @@ def test_columns_are_mapped_by_name() -> None:
         with_columns_of(typed, old, where="q")
 
 
+def test_a_log_promises_no_more_than_both_plans() -> None:
+    schema = pa.schema([("a", pa.int64())])
+    plain = Source(name="S", schema=schema, insert_only=True, only_points=True)
+    grouped = Distinct(input=TimeWindow(input=plain, size=Duration(5)))
+    work = Work(
+        plan=compile_plan(plain),
+        nodes=(plain,),
+        properties=(LogProperties.of(plain, "speculative"),),
+    )
+    assert work.properties[0] is not None
+    assert work.properties[0].insert_only
+    both = Union(inputs=(Clip(input=plain, end=Time(7)), Clip(input=grouped, start=Time(7))))
+    (known,) = properties_of(work, [both], "speculative")
+    assert known is not None
+    assert not known.insert_only
+    assert not known.only_points
+    # What is handed over ends events that have left.
+    (handed,) = with_moves(work, 0).properties
+    assert handed is not None
+    assert (handed.insert_only, handed.keyed, handed.order) == (False, False, "none")
+    assert handed.no_duplicates == work.properties[0].no_duplicates
+
+
 def test_alter_query_names_a_running_query() -> None:
     engine = Engine()
     with pytest.raises(QueryError, match="no running query 'highest'"):
         engine.sql("ALTER QUERY highest AS SELECT 1 AS a")
     with pytest.raises(QueryError, match="the query is missing"):
         engine.sql("ALTER QUERY highest AS")
+
+
+def test_add_query_and_drop_query_need_queries_that_run() -> None:
+    engine = Engine()
+    with pytest.raises(QueryError, match="no query is running that another one could join"):
+        engine.sql("ADD QUERY dear TO 'dear/' AS SELECT 1 AS a")
+    with pytest.raises(QueryError, match="no running query 'dear'"):
+        engine.sql("DROP QUERY dear")
+    with pytest.raises(QueryError, match="the query is missing"):
+        engine.sql("ADD QUERY dear AS")
+    with pytest.raises(QueryError, match="where its results go"):
+        engine.sql("ADD QUERY dear TO dear AS SELECT 1 AS a")

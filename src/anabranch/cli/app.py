@@ -30,6 +30,7 @@ from anabranch.cli.queries.control import control
 from anabranch.cli.queries.migrate import migrate
 from anabranch.cli.queries.migrations import migrations
 from anabranch.cli.queries.ps import ps
+from anabranch.cli.queries.regroup import add, drop
 from anabranch.cli.queries.revise import revise
 from anabranch.cli.queries.revisions import revisions
 from anabranch.cli.queries.running import end_with_input
@@ -52,6 +53,8 @@ _WITHOUT_SPARK: Final = (
     "revisions",
     "migrate",
     "migrations",
+    "add",
+    "drop",
     "check",
     "show",
     "diff",
@@ -146,7 +149,7 @@ def anabranch(
 app.callback(help=help_of(anabranch))(anabranch)
 _WORK: Final = (demo, new, run, explain, shell, ps, top, stop, state, archive, control)
 _REVISIONS: Final = (revise, revisions)
-_CHANGES: Final = (migrate, migrations)
+_CHANGES: Final = (migrate, migrations, add, drop)
 for _command in (
     *_WORK,
     *_REVISIONS,

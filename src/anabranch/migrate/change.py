@@ -5,8 +5,8 @@ Nothing here runs or writes anything: the same functions serve queries on Spark 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import final
 
 from anabranch.algebra.analysis.read_history import ReadHistory
@@ -16,6 +16,8 @@ from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
+from anabranch.kernels.modules.apply_operator import ApplyOperatorKernel
+from anabranch.kernels.modules.reopening import unreopenable
 from anabranch.kernels.plan.combining_plans import (
     OutputChange,
     after_change,
@@ -25,11 +27,14 @@ from anabranch.kernels.plan.combining_plans import (
     same_stages,
     state_fingerprints,
 )
-from anabranch.kernels.plan.stage import PhysicalPlan
+from anabranch.kernels.plan.stage import PhysicalPlan, StageState
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 Compile = Callable[[Node], PhysicalPlan]
 """Compiles a plan as the plans of the running query were compiled."""
+
+ReadStates = Callable[[str], Iterable[tuple[int, StageState]]]
+"""Reads what a stage of the running query remembers, shard by shard."""
 
 
 @final
@@ -44,6 +49,8 @@ class RunningPlan:
         stables: How far each output is settled.
         tables: The relations that are looked up in.
         compile: How its plans are compiled.
+        states: What a stage remembers, shard by shard.
+        revised: The sources whose past may be corrected.
     """
 
     plan: PhysicalPlan
@@ -52,6 +59,12 @@ class RunningPlan:
     stables: tuple[Time, ...]
     tables: Collection[str]
     compile: Compile
+    states: ReadStates = lambda _: ()
+    revised: Collection[str] = frozenset()
+
+    def history(self, kept: Collection[Node], reopened: Mapping[Node, Time]) -> ReadHistory:
+        """What it has read, for a plan that takes over some of its operators."""
+        return ReadHistory(self.ends, kept, self.tables, reopened, self.revised)
 
 
 @final
@@ -67,6 +80,7 @@ class PlannedChange:
         then_nodes: What that means.
         kept: The stages of the new answer that go on with state of the running query.
         added: The stages that begin.
+        reopened: Of those, stages that take over the state of one of the running query, by name.
     """
 
     at: Time
@@ -76,6 +90,7 @@ class PlannedChange:
     then_nodes: tuple[Node, ...]
     kept: tuple[str, ...]
     added: tuple[str, ...]
+    reopened: Mapping[str, str]
 
 
 def kept_operators(running: RunningPlan, new: Node) -> frozenset[Node]:
@@ -99,9 +114,65 @@ def kept_operators(running: RunningPlan, new: Node) -> frozenset[Node]:
     return frozenset(each for each in common if is_kept(each))
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """User operators with other code that go on with the state of the code before.
+
+    Attributes:
+        stages: For the state of each the stage of the running query that has it: by fingerprint.
+        ends: When the answers are over that their state does not know any more.
+    """
+
+    stages: Mapping[str, str] = field(default_factory=dict)
+    ends: Mapping[Node, Time] = field(default_factory=dict)
+
+
+def taken_over(running: RunningPlan, before: Mapping[Node, Node]) -> tuple[TakenOver, str | None]:
+    """The operators whose state other code can go on with; or why one cannot (then none).
+
+    Args:
+        running: What the query computes at present.
+        before: For each operator with other code the one that runs.
+    """
+    there = {fingerprint: name for name, fingerprint in state_fingerprints(running.plan).items()}
+    stages: dict[str, str] = {}
+    ends: dict[Node, Time] = {}
+    for now, was in before.items():
+        old, new = running.compile(was), running.compile(now)
+        (at,) = old.outputs
+        stage = there.get(state_fingerprints(old)[old.stages[at].name])
+        own = new.stages[at]
+        last = own.kernels[-1] if own.kernels else None
+        if stage is None or not isinstance(last, ApplyOperatorKernel):
+            return TakenOver(), f"the state of '{was.label}' is not kept by itself"
+        why = unreopenable(last)
+        if why is not None:
+            return TakenOver(), why
+        stages[state_fingerprints(new)[own.name]] = stage
+        ends[now] = Time(
+            max((int(state[-1].stable) for _, state in running.states(stage)), default=BEGINNING)
+        )
+    if not ends:
+        return TakenOver(), "no user operator of the query has got other code"
+    return TakenOver(stages, ends), None
+
+
+def state_instant(
+    running: RunningPlan, output: int, new: Node, operators: TakenOver
+) -> tuple[Time, str | None]:
+    """The least T where user operators go on with their state, and why there is none."""
+    kept = kept_operators(running, new)
+    history = running.history(kept, operators.ends)
+    why = history.unclippable(new)
+    if why is not None:
+        return FOREVER, why
+    return Time(max(history.end(new), running.stables[output])), None
+
+
 def clip_instant(running: RunningPlan, output: int | None, new: Node) -> tuple[Time, str | None]:
     """The least T for a change by clip, and why there is none (then T is FOREVER)."""
-    history = ReadHistory(running.ends, kept_operators(running, new), running.tables)
+    history = running.history(kept_operators(running, new), {})
     why = history.unclippable(new)
     if why is not None:
         return FOREVER, why
@@ -109,7 +180,7 @@ def clip_instant(running: RunningPlan, output: int | None, new: Node) -> tuple[T
     if output is not None:
         old = running.nodes[output]
         everything = frozenset(each for each in old.walk() if each.remembers)
-        before = ReadHistory(running.ends, everything, running.tables)
+        before = running.history(everything, {})
         at = Time(max(at, before.end(old), running.stables[output]))
         if at == FOREVER:
             return FOREVER, "results of the old query hold for ever"
@@ -124,6 +195,7 @@ def planned_change(
     *,
     seeded: bool = False,
     at_once: bool = False,
+    operators: TakenOver | None = None,
 ) -> PlannedChange:
     """The plans of a change to a new plan at an instant.
 
@@ -134,10 +206,16 @@ def planned_change(
         at: T. What the new plan says before does not count.
         seeded: The new plan begins with the state of all that was read, and not with nothing.
         at_once: Nothing before T can change any more: the old plan is not needed.
+        operators: User operators that go on with the state of other code.
     """
     kept = kept_operators(running, new)
-    history = ReadHistory(running.ends, kept, running.tables)
+    operators = operators or TakenOver()
+    history = running.history(kept, operators.ends)
     begun = new if seeded else history.clipped(new)
+    since = history.end(new)
+    if running.revised and not seeded and since > BEGINNING and history.tells_of_earlier(new):
+        # Late rows are coalesced below what holds results back, which no operator of the plan says.
+        begun = Clip(input=begun, start=since)
     compiled = running.compile(begun)
     # The new plan may read any stage of those that run, before what these do behind it.
     changing = range(len(running.nodes))
@@ -162,7 +240,9 @@ def planned_change(
     during = then if is_short else in_change(both, answers)
     before = same_stages(running.plan, during)
     own = state_fingerprints(compiled)
-    of_new = {name for name, each in state_fingerprints(during).items() if each in own.values()}
+    now = state_fingerprints(during)
+    of_new = {name for name, each in now.items() if each in own.values()}
+    added = tuple(stage.name for stage in during.stages if stage.name not in before)
     return PlannedChange(
         at=at,
         both=during,
@@ -170,8 +250,21 @@ def planned_change(
         then=then,
         then_nodes=tuple(then_nodes),
         kept=tuple(sorted(of_new & before.keys())),
-        added=tuple(stage.name for stage in during.stages if stage.name not in before),
+        added=added,
+        reopened={
+            name: operators.stages[now[name]] for name in added if now[name] in operators.stages
+        },
     )
+
+
+def meant_at_all_times(before: Node, new: Node, at: Time) -> Node:
+    """What an output means that has changed: the old answer before T, the new one from T on.
+
+    Corrections of the past are answered by this, also long after the change.
+    """
+    if at == BEGINNING:
+        return new
+    return Union(inputs=(Clip(input=before, end=at), Clip(input=new, start=at)))
 
 
 def plan_without(running: RunningPlan, output: int) -> PhysicalPlan:

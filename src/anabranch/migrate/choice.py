@@ -1,4 +1,4 @@
-"""How a query changes: by clip or by replay, and why."""
+"""How a query changes: by clip, by replay or by its state, and why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Choice:
     """T, the way, and why."""
 
     at: Time
-    how: Literal["clip", "replay"]
+    how: Literal["clip", "replay", "state"]
     reason: str
 
 
@@ -33,8 +33,10 @@ def chosen(
     clock: Clock,
     where: str,
     effort: Effort | None = None,
+    state_at: Time = FOREVER,
+    no_state: str | None = "no user operator of the query has got other code",
 ) -> Choice:
-    """Choose between clip and replay.
+    """Choose between clip, replay and the state of user operators.
 
     Args:
         how: What was asked for.
@@ -46,6 +48,8 @@ def chosen(
         clock: How the output counts time.
         where: What messages call the query.
         effort: What both ways would take; None: that does not matter.
+        state_at: The least T where user operators with other code go on with their state.
+        no_state: Why they cannot.
 
     Raises:
         PlanError: There is no way, or not the one that was asked for.
@@ -57,6 +61,12 @@ def chosen(
             hint="start the new query with a checkpoint of its own",
         )
     own = "start the new query with a checkpoint of its own"
+    if how == "state" and no_state is not None:
+        hint = "use how='auto' (--how auto)" if no_clip is None or no_replay is None else own
+        raise PlanError(f"the query cannot change by its state: {no_state}", where=where, hint=hint)
+    if how in ("auto", "state") and no_state is None:
+        at = Time(max(state_at, not_before))
+        return Choice(at=at, how="state", reason="its user operators go on with their state")
     if how == "clip" and no_clip is not None:
         hint = "use how='replay' (--how replay)" if no_replay is None else own
         raise PlanError(f"the query cannot change by clip: {no_clip}", where=where, hint=hint)

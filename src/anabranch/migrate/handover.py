@@ -1,20 +1,24 @@
-"""A change by replay: the state of the new plan, and what its output takes over."""
+"""The state that a new plan begins with, and what its output takes over from the old one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.node import Node
-from anabranch.kernels.contract.kernel import Stateful
+from anabranch.kernels.contract.kernel import SortedRun, Stateful
+from anabranch.kernels.modules.apply_operator import ApplyOperatorKernel
+from anabranch.kernels.modules.reopening import reopened
 from anabranch.kernels.plan.combining_plans import same_stages
 from anabranch.kernels.plan.stage import PhysicalPlan, Stage, StageState
 from anabranch.kernels.plan.swap import shared_out
 from anabranch.kernels.stateless.retime import RetimeKernel
+from anabranch.migrate.change import PlannedChange, RunningPlan
 from anabranch.model.batch import EventBatch
 from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, Time
@@ -35,6 +39,12 @@ def closing_moves(batches: Iterable[EventBatch], at: Time) -> EventBatch | None:
     return live.with_ends(live.new_end, np.maximum(live.start, np.int64(at)))
 
 
+def ended_moves(sink: Sink, node: Node, at: Time) -> EventBatch:
+    """How all events that have left through a sink are cut at T."""
+    closing = None if sink.delivery == "nothing" else closing_moves(sink.batches(), at)
+    return EventBatch.empty(node.schema) if closing is None else closing
+
+
 def opening_moves(out: EventBatch, node: Node, at: Time) -> EventBatch:
     """What the new plan says of T and later, from all that was read."""
     if at == BEGINNING:
@@ -47,10 +57,17 @@ def is_readable(sink: Sink) -> bool:
     return sink.delivery == "nothing" or type(sink).parts is not Sink.parts
 
 
+def unreadable(sink: Sink) -> str | None:
+    """Why what has left cannot be ended; None where it can."""
+    if is_readable(sink):
+        return None
+    return "its output cannot be read back, so its open results cannot be ended"
+
+
 def unreplayable_plan(plan: PhysicalPlan, sink: Sink, shards: int) -> str | None:
     """Why a query cannot change to a plan by replay, whatever it reads; None where it can."""
-    if not is_readable(sink):
-        return "its output cannot be read back, so its open results cannot be ended"
+    if (why := unreadable(sink)) is not None:
+        return why
     if shards > 1:
         for stage in plan.stages:
             for kernel in stage.kernels:
@@ -59,9 +76,80 @@ def unreplayable_plan(plan: PhysicalPlan, sink: Sink, shards: int) -> str | None
     return None
 
 
+class Handover(ABC):
+    """What a new plan begins with: the state of its stages, and moves of its output."""
+
+    __slots__ = ()
+
+    moves: EventBatch
+
+    @abstractmethod
+    def shards(
+        self, stage: Stage, within: PhysicalPlan, shards: int
+    ) -> Iterable[tuple[int, StageState]]:
+        """The state of a stage of a combined plan, shard by shard; nothing for one without."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class Handover:
+class ReopenedStates(Handover):
+    """Stages whose user operators have got other code go on with the state that there is.
+
+    Attributes:
+        states: For each such stage what it begins with, shard by shard.
+        moves: What ends in the output.
+    """
+
+    states: Mapping[str, Sequence[tuple[int, StageState]]]
+    moves: EventBatch
+
+    def shards(
+        self, stage: Stage, within: PhysicalPlan, shards: int
+    ) -> Iterable[tuple[int, StageState]]:
+        """What was taken over; nothing for stages above."""
+        del within
+        own = self.states.get(stage.name)
+        return [(shard, stage.start()) for shard in range(shards)] if own is None else own
+
+
+def reopened_states(
+    change: PlannedChange, running: RunningPlan, moves: EventBatch
+) -> ReopenedStates:
+    """Take over the state of user operators with other code, converted.
+
+    Raises:
+        OperatorError: A new version cannot read the states.
+    """
+    stages = {stage.name: stage for stage in change.both.stages}
+    return ReopenedStates(
+        {
+            name: [(shard, _reopened(stages[name], state)) for shard, state in running.states(was)]
+            for name, was in change.reopened.items()
+        },
+        moves,
+    )
+
+
+def _reopened(stage: Stage, state: StageState) -> StageState:
+    """What a stage begins with whose last operator has got other code, in files of its own."""
+    *_, last = (kernel for kernel in stage.kernels if isinstance(kernel, Stateful))
+    assert isinstance(last, ApplyOperatorKernel)
+    traces = (*state[:-1], reopened(last, state[-1]))
+    return tuple(
+        replace(
+            trace,
+            runs={
+                name: tuple(SortedRun(run.rows) for run in runs)
+                for name, runs in trace.runs.items()
+            },
+        )
+        for trace in traces
+    )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ReplayedStates(Handover):
     """What a plan that was replayed brings: the state of its stages, and moves of its output."""
 
     plan: PhysicalPlan

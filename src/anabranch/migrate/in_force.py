@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
+from anabranch.algebra.node import Node
 from anabranch.errors import AnabranchError, PlanError
 from anabranch.kernels.contract.packed_events import pack_events
 from anabranch.kernels.plan.stage import PhysicalPlan, StageState
+from anabranch.migrate.change import ReadStates
 from anabranch.migrate.handover import Handover
 from anabranch.model.time import BEGINNING
 from anabranch.planning import PlannedQueries
 from anabranch.runtime.sinks.sinks import Sink
+from anabranch.runtime.sources.files.log_records import LogProperties
 from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import StateLayout, migrated_layout
@@ -20,7 +23,7 @@ from anabranch.runtime.store.migrations import MigrationFolder, PlanInForce
 from anabranch.runtime.store.phases import reached
 from anabranch.runtime.store.query_record import read_query_record
 from anabranch.runtime.store.seeding import QueryProgress, progress_before, seed_stage
-from anabranch.runtime.store.state_store import arrow_file
+from anabranch.runtime.store.state_store import ShardStore, arrow_file
 from anabranch.runtime.workers.job import HandedOver
 
 if TYPE_CHECKING:
@@ -71,6 +74,42 @@ def progress_of(assembly: Assembly, batch: int) -> QueryProgress:
     return progress_before(
         assembly.work.plan, opened.layout, Folder.at(opened.state), batch, shards
     )
+
+
+def properties_of(
+    before: Work, nodes: Sequence[Node], emit: str
+) -> tuple[LogProperties | None, ...]:
+    """What is known of each output from the plans that are in force; a log notes what is weaker."""
+    return tuple(LogProperties.of(node, emit) for node in nodes) if before.properties else ()
+
+
+def with_moves(work: Work, output: int) -> Work:
+    """The same where an output takes over events of another plan: it ends them by adjusts."""
+    known = [
+        None
+        if each is None
+        else each.meet(replace(each, insert_only=False, keyed=False, order="none"))
+        if number == output
+        else each
+        for number, each in enumerate(work.properties)
+    ]
+    return replace(work, properties=tuple(known))
+
+
+def states_of(assembly: Assembly, batch: int) -> ReadStates:
+    """Reads what stages of a running query remember before a batch."""
+    opened, plan = assembly.opened, assembly.work.plan
+    stages = {stage.name: stage for stage in plan.stages}
+
+    def read(name: str) -> Iterator[tuple[int, StageState]]:
+        home = opened.layout.stages[name]
+        folder = Folder.at(opened.state).child(home.folder)
+        for shard in range(assembly.job.shards_of(stages[name])):
+            store = ShardStore(folder=folder.child(str(shard)), since=home.since)
+            manifest = store.newest_before(batch)
+            yield shard, stages[name].start() if manifest is None else store.traces(manifest)
+
+    return read
 
 
 def put_in_force(assembly: Assembly, step: PlanExchange) -> NextPlan:
@@ -161,7 +200,7 @@ def _seed(assembly: Assembly, plan: PhysicalPlan, layout: StateLayout, step: Pla
         if home.since != step.batch:
             continue
         shards = assembly.job.shards_of(stage)
-        states: Iterator[tuple[int, StageState]]
+        states: Iterable[tuple[int, StageState]]
         if step.handover is None:
             states = ((shard, stage.start()) for shard in range(shards))
         else:
@@ -175,11 +214,10 @@ def refuse_other_sources(assembly: Assembly, planned: PlannedQueries, where: str
     """Refuse a change to queries whose sources a running query cannot read.
 
     Raises:
-        PlanError: A source is revised, or is read or declared in another way; or it was read until
-            the last query left that did.
+        PlanError: A source is read or declared in another way; or it was read until the last query
+            left that did.
     """
     work, stored = assembly.work, read_query_record(assembly.opened.path)
-    refuse_revised((*work.promises.values(), *planned.promises), where)
     now = {each.name: each.frame for each in work.frames}
     for name, new in planned.frames.items():
         if name not in now or not now[name].sameSemantics(new.frame):
@@ -207,8 +245,60 @@ def refuse_other_sources(assembly: Assembly, planned: PlannedQueries, where: str
             )
 
 
+def revised_sources(work: Work, planned: PlannedQueries) -> frozenset[str]:
+    """The sources whose past may be corrected."""
+    promises = (*work.promises.values(), *planned.promises)
+    return frozenset(each.source for each in promises if each.late == "revise")
+
+
+def refuse_unrevisable(assembly: Assembly, planned: PlannedQueries, where: str) -> None:
+    """Refuse a change after which the past could not be corrected any more.
+
+    Raises:
+        PlanError: Corrections exchange the state of a plan, are estimated or found by lineage; or
+            a plan does without a source or a column that the other one reads.
+    """
+    work = assembly.work
+    if not revised_sources(work, planned):
+        return
+    now, then = work.plan.sources.keys(), planned.physical.sources.keys()
+    columns = {
+        name
+        for name in now & then
+        if set(assembly.job.columns(name)) != _columns_read(planned.physical, name)
+    }
+    reasons = {
+        "corrections of rows that windows count, or of sessions, exchange the state of its plan": (
+            work.swaps or planned.swaps
+        ),
+        "corrections are estimated": work.estimator is not None,
+        "corrections are found by lineage (replay='RM')": work.replay == "RM",
+        f"the changed query reads other sources: {', '.join(sorted(now ^ then))}": now != then,
+        f"the changed query reads other columns of {', '.join(sorted(columns))}": bool(columns),
+    }
+    why = next((each for each, holds in reasons.items() if holds), None)
+    if why is not None:
+        raise PlanError(
+            f"a query with LATE REVISE cannot change in this way while it runs: {why}",
+            where=where,
+            hint="its past is corrected by the old plan before T and by the new one from T on; "
+            "start the new query with a checkpoint of its own",
+        )
+
+
+def _columns_read(plan: PhysicalPlan, source: str) -> set[str]:
+    edges = [
+        edge
+        for stage in plan.stages
+        for edge in stage.edges
+        if edge.upstream.is_source and edge.upstream.name == source
+    ]
+    every = plan.sources[source].schema.names
+    return {name for edge in edges for name in (every if edge.columns is None else edge.columns)}
+
+
 def refuse_revised(promises: Iterable[Promise], where: str) -> None:
-    """Refuse to change queries over sources that are revised.
+    """Refuse to let queries join and leave over sources that are revised.
 
     Raises:
         PlanError: There is one.
@@ -216,8 +306,8 @@ def refuse_revised(promises: Iterable[Promise], where: str) -> None:
     for promise in promises:
         if promise.late == "revise":
             raise PlanError(
-                f"a query over '{promise.source}' cannot change while it runs: with LATE "
-                "REVISE its past is corrected by the plan of now",
+                f"queries over '{promise.source}' cannot join others or leave them while they run: "
+                "with LATE REVISE their past is corrected together",
                 where=where,
                 hint="declare LATE DROP or LATE ADJUST, or start the new query with a "
                 "checkpoint of its own",

@@ -27,6 +27,7 @@ from anabranch.migrate.in_force import (
 )
 from anabranch.migrate.migration import Migration
 from anabranch.migrate.migrator import Migrator
+from anabranch.migrate.operators import revised_plan
 from anabranch.migrate.preparing import PreparedReplay
 from anabranch.model.time import BEGINNING, Time
 from anabranch.planning import AskedQuery, PlannedQueries
@@ -52,6 +53,7 @@ class JoiningQuery:
     Attributes:
         asked: All queries as they will be; it is the last of them.
         planned: The same, planned as a user would start them.
+        node: Its plan.
         how: By clip or by replay.
         not_before: The earliest T.
         make_sink: What makes its sink.
@@ -61,16 +63,12 @@ class JoiningQuery:
 
     asked: Sequence[AskedQuery]
     planned: PlannedQueries
+    node: Node
     how: Literal["clip", "replay"]
     not_before: Time
     make_sink: Callable[[Folder], Sink]
     joined: Callable[[Output], None]
     prepared: PreparedReplay | None = None
-
-    @property
-    def node(self) -> Node:
-        """Its plan."""
-        return self.planned.workers[-1]
 
 
 @final
@@ -91,6 +89,7 @@ class Membership:
         how: How = "auto",
         at: Any = None,
         what: str = "",
+        record: MigrationRecord | None = None,
     ) -> tuple[Migration, threading.Event]:
         """Add a query; the next batch that begins does it.
 
@@ -101,6 +100,7 @@ class Membership:
             how: By clip, by replay, or by clip where that is possible.
             at: By clip, T is not before this instant.
             what: What messages call it.
+            record: The request of another process.
 
         Returns:
             The change, and what is set when a batch has begun with the new plan.
@@ -112,10 +112,11 @@ class Membership:
         migrator.refuse_second()
         asked = [*migrator.asked, query]
         planned = migrator.planned_with(asked)
+        refuse_revised((*self._execution.assembly.work.promises.values(), *planned.promises), what)
         refuse_other_sources(self._execution.assembly, planned, what)
-        new = planned.workers[-1]
-        not_before = BEGINNING if at is None else clock_of(new).instant(at)
         running = migrator.running(migrator.next_batch)
+        new = revised_plan(planned.workers[-1], running.nodes, where=what).node
+        not_before = BEGINNING if at is None else clock_of(new).instant(at)
         way = self._way(running, new, planned, how, what)
         if way == "replay" and at is not None:
             raise PlanError(
@@ -123,9 +124,9 @@ class Membership:
                 where=what,
                 hint="leave `at` out, or use how='clip' where that is possible",
             )
-        record = MigrationRecord(
-            number=0,
-            requested_at=time.time(),
+        wanted = record or MigrationRecord(number=0, requested_at=time.time(), verb="add")
+        wanted = replace(
+            wanted,
             how=way,
             output=None,
             not_before=None if at is None else int(not_before),
@@ -134,20 +135,26 @@ class Membership:
         joining = JoiningQuery(
             asked=asked,
             planned=planned,
+            node=new,
             how=way,
             not_before=not_before,
             make_sink=make_sink,
             joined=joined,
             prepared=self._prepared(new, planned) if way == "replay" else None,
         )
-        migration = migrator.noted(record, clock_of(new))
+        migration = migrator.noted(wanted, clock_of(new))
         begun = migrator.begin(
             lambda batch: self._begins(joining, migration, batch), migration.number
         )
         return migration, begun
 
     def leave(
-        self, output: int, left: Callable[[], None], *, what: str = ""
+        self,
+        output: int,
+        left: Callable[[], None],
+        *,
+        what: str = "",
+        record: MigrationRecord | None = None,
     ) -> tuple[Migration, threading.Event]:
         """Drop a query; the next batch that begins is the first without it.
 
@@ -155,6 +162,7 @@ class Membership:
             output: The number of its output.
             left: Called once it is gone.
             what: What messages call it.
+            record: The request of another process.
 
         Raises:
             PlanError: It cannot leave, or another change is not over.
@@ -182,10 +190,9 @@ class Membership:
                 hint="let it run on, or stop all queries and start the others with a new "
                 "checkpoint",
             )
-        record = MigrationRecord(
-            number=0, requested_at=time.time(), how="clip", output=None, what=what
-        )
-        migration = migrator.noted(record, work.clocks[output])
+        wanted = record or MigrationRecord(number=0, requested_at=time.time(), verb="drop")
+        wanted = replace(wanted, how="clip", output=None, what=what)
+        migration = migrator.noted(wanted, work.clocks[output])
 
         def decide(batch: int) -> NextPlan | None:
             kept = [number for number in range(len(work.nodes)) if number != output]
@@ -215,6 +222,12 @@ class Membership:
         _, no_clip = clip_instant(running, None, new)
         no_replay = self._migrator.replays.unreplayable(new, planned, None)
         own = "start the query by itself, with a checkpoint of its own"
+        if how == "state":
+            raise PlanError(
+                "a query that joins has no state to go on with",
+                where=where,
+                hint="use how='clip', 'replay' or 'auto'",
+            )
         if how == "clip" and no_clip is not None:
             hint = "use how='replay'" if no_replay is None else own
             raise PlanError(f"the query cannot join by clip: {no_clip}", where=where, hint=hint)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from anabranch.algebra.node import Node, clock_of
@@ -19,12 +19,27 @@ from anabranch.migrate.change import (
     PlannedChange,
     RunningPlan,
     clip_instant,
+    meant_at_all_times,
     planned_change,
+    state_instant,
+    taken_over,
     with_columns_of,
 )
 from anabranch.migrate.choice import Choice, chosen
-from anabranch.migrate.in_force import PlanExchange, progress_of, put_in_force, refuse_other_sources
+from anabranch.migrate.handover import Handover, ended_moves, reopened_states, unreadable
+from anabranch.migrate.in_force import (
+    PlanExchange,
+    progress_of,
+    properties_of,
+    put_in_force,
+    refuse_other_sources,
+    refuse_unrevisable,
+    revised_sources,
+    states_of,
+    with_moves,
+)
 from anabranch.migrate.migration import Migration
+from anabranch.migrate.operators import revised_plan, without_migrate
 from anabranch.migrate.preparing import PreparedReplay
 from anabranch.migrate.replays import Replays
 from anabranch.model.clock import Clock
@@ -63,6 +78,9 @@ Bind = Callable[
 ]
 """What another process has asked for: the output, the query, and what to plan it by."""
 
+Regroup = Callable[[MigrationRecord], None]
+"""Lets a query join or leave, as another process has asked; returns when that is over."""
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +93,7 @@ class Request:
         new: The new logical plan, with the columns of the output.
         planned: All queries as they will be, planned as a user would start them.
         not_before: The earliest T.
+        before: For user operators with other code the one that runs.
         reason: Why this way was chosen.
         prepared: By replay: the new plan after what has been read by now.
     """
@@ -84,6 +103,7 @@ class Request:
     new: Node
     planned: PlannedQueries
     not_before: Time
+    before: Mapping[Node, Node] = field(default_factory=dict)
     reason: str = ""
     prepared: PreparedReplay | None = None
 
@@ -102,6 +122,7 @@ class Migrator:
         allow_unbounded: bool = False,
         when_switched: Callable[[int], None] = lambda _: None,
         bind: Bind | None = None,
+        regroup: Regroup | None = None,
     ) -> None:
         """Take up a change that was interrupted, if there is one.
 
@@ -113,6 +134,7 @@ class Migrator:
             allow_unbounded: Accept state without bounds.
             when_switched: Called with the number of an output whose query has become another.
             bind: Reads what another process has asked for.
+            regroup: Lets queries join and leave, as another process has asked.
         """
         self._execution = execution
         self._asked = list(asked)
@@ -121,6 +143,7 @@ class Migrator:
         self._allow_unbounded = allow_unbounded
         self._when_switched = when_switched
         self._bind = bind
+        self._regroup = regroup
         self._folder = MigrationFolder.of(execution.checkpoint)
         self._current: Migration | None = None
         self._begun: threading.Event | None = None
@@ -173,7 +196,9 @@ class Migrator:
         old = running.nodes[output]
         where = what or f"output {output} of {self._execution.checkpoint}"
         refuse_other_sources(self._execution.assembly, planned, where)
-        new = with_columns_of(planned.workers[output], old, where=where)
+        refuse_unrevisable(self._execution.assembly, planned, where)
+        revised = revised_plan(planned.workers[output], running.nodes, where=where)
+        new = with_columns_of(revised.node, old, where=where)
         not_before = BEGINNING if at is None else clock_of(old).instant(at)
         wanted = record or MigrationRecord(number=0, requested_at=time.time())
         request = Request(
@@ -189,6 +214,7 @@ class Migrator:
             new=new,
             planned=planned,
             not_before=not_before,
+            before=revised.before,
         )
         choice = self._chosen(running, request)
         request = replace(request, record=replace(request.record, how=choice.how))
@@ -248,7 +274,8 @@ class Migrator:
 
     def noted(self, record: MigrationRecord, clock: Clock) -> Migration:
         """Write down a change that was asked for; no other one begins before it is over."""
-        migration = Migration(self._folder.add(record), clock)
+        write = self._folder.write if record.number else self._folder.add
+        migration = Migration(write(record), clock)
         self._current = migration
         return migration
 
@@ -268,6 +295,10 @@ class Migrator:
     def _take(self, record: MigrationRecord) -> None:
         assert self._bind is not None
         try:
+            if record.verb != "change":
+                assert self._regroup is not None
+                self._regroup(record)
+                return
             output, query, statistics = self._bind(record, self.asked)
             self.migrate(
                 output,
@@ -281,7 +312,9 @@ class Migrator:
         except AnabranchError as problem:
             _LOG.warning("change %d was refused: %s", record.number, problem)
             why = f"{problem.what}; {problem.hint}" if problem.hint else problem.what
-            self._folder.write(replace(record, state="refused", reason=why))
+            now = self._folder.read(record.number)
+            if now is not None and now.state == "requested":
+                self._folder.write(replace(now, state="refused", reason=why))
 
     def refuse_second(self) -> None:
         """Refuse a change while another one is not over.
@@ -306,9 +339,17 @@ class Migrator:
         no_replay = None
         if request.prepared is None and (how != "clip" or no_clip is not None):
             no_replay = self.replays.unreplayable(request.new, request.planned, output)
+        if running.revised:
+            no_replay = "a source is corrected (LATE REVISE), and its late rows are not read again"
         effort = None
         if how == "auto" and no_clip is None and no_replay is None:
             effort = self.replays.effort(request.new, request.planned, output, clip_at)
+        sink = self._execution.assembly.outputs[output].sink
+        operators, no_state = taken_over(running, request.before)
+        no_state = no_state or unreadable(sink) or without_migrate(request.before)
+        if running.revised:
+            no_state = no_state or "a source is corrected (LATE REVISE)"
+        state_at, why = state_instant(running, output, request.new, operators)
         return chosen(
             how,
             clip_at=clip_at,
@@ -319,6 +360,8 @@ class Migrator:
             clock=clock_of(running.nodes[output]),
             where=request.record.what,
             effort=effort,
+            state_at=state_at,
+            no_state=no_state or why,
         )
 
     @property
@@ -341,12 +384,15 @@ class Migrator:
             stables=stables,
             tables=tables,
             compile=self.compile,
+            states=states_of(assembly, batch),
+            revised=revised_sources(work, self._planned),
         )
 
     def compile(self, node: Node) -> PhysicalPlan:
         """Compile a plan as those of the running queries were."""
         tables = frozenset(self._execution.assembly.work.tables) | frozenset(self._planned.tables)
-        return compile_plan(node, emit=self._planned.emit, tables=tables)
+        late = revised_sources(self._execution.assembly.work, self._planned)
+        return compile_plan(node, emit=self._planned.emit, tables=tables, late=late)
 
     def begin(self, decide: Callable[[int], NextPlan | None], number: int) -> threading.Event:
         """Let the next batch decide, and see to it that there is one.
@@ -366,19 +412,28 @@ class Migrator:
             running = self.running(batch)
             choice = self._chosen(running, request)
             at, seeded = choice.at, choice.how == "replay"
+            by_state = choice.how == "state"
             change = planned_change(
                 running,
                 request.output,
                 request.new,
                 at,
                 seeded=seeded,
-                at_once=seeded and at <= running.stables[request.output],
+                at_once=(seeded or by_state) and at <= running.stables[request.output],
+                operators=taken_over(running, request.before)[0] if by_state else None,
             )
-            both, then = self.works(request, change)
-            handover = None
-            if seeded:
+            both, then = self.works(request, change, running)
+            handover: Handover | None = None
+            if by_state:
+                sink = self._execution.assembly.outputs[request.output].sink
+                moves = ended_moves(sink, request.new, at)
+                handover = reopened_states(change, running, moves)
+            elif seeded:
                 assert request.prepared is not None
                 handover = self.replays.handed_over(request.prepared, at, batch)
+            if handover is not None:
+                both = with_moves(both, request.output)
+                then = with_moves(then, request.output)
         except AnabranchError as problem:
             _LOG.warning("%s", problem)
             self.note(migration, state="refused", reason=problem.what)
@@ -415,12 +470,20 @@ class Migrator:
         reached("migration switched", batch)
         return next_plan
 
-    def works(self, request: Request, change: PlannedChange) -> tuple[Work, Work]:
+    def works(
+        self, request: Request, change: PlannedChange, running: RunningPlan
+    ) -> tuple[Work, Work]:
         """What is computed during the change, and behind it."""
-        planned = request.planned
+        planned, before = request.planned, self._execution.assembly.work
+        meant: tuple[Node, ...] = ()
+        if running.revised:
+            known = list(before.meant or before.nodes)
+            old = known[request.output]
+            known[request.output] = meant_at_all_times(old, request.new, change.at)
+            meant = tuple(known)
         return (
-            self.work_of(planned, change.both, change.both_nodes),
-            self.work_of(planned, change.then, change.then_nodes),
+            replace(self.work_of(planned, change.both, change.both_nodes), meant=meant),
+            replace(self.work_of(planned, change.then, change.then_nodes), meant=meant),
         )
 
     def work_of(self, planned: PlannedQueries, plan: PhysicalPlan, nodes: tuple[Node, ...]) -> Work:
@@ -436,6 +499,7 @@ class Migrator:
             tables=tables,
             older=None,
             handed_over=(),
+            properties=properties_of(work, nodes, planned.emit),
         )
 
     def _prints(self) -> tuple[str, ...]:
@@ -491,7 +555,7 @@ class Migrator:
             state = record.state
             if is_last and in_force is not None:
                 state = "switched" if in_force.then else "finished"
-            elif record.state == "requested" and record.text is None and not record.reoptimize:
+            elif record.state == "requested" and _needs_its_process(record):
                 record = replace(
                     record, reason="the process ended before the change began: ask for it again"
                 )
@@ -503,3 +567,9 @@ class Migrator:
                 clock = self._execution.assembly.work.clocks[record.output]
                 self._current = Migration(record, clock)
         self.take_requests()
+
+
+def _needs_its_process(record: MigrationRecord) -> bool:
+    """Whether a change was asked for in Python: nobody else can begin it."""
+    from_outside = record.reoptimize or (record.verb == "drop" and record.script is not None)
+    return record.text is None and not from_outside

@@ -15,7 +15,7 @@ import numpy as np
 
 from anabranch.algebra.node import Node
 from anabranch.kernels.plan.stage import PhysicalPlan
-from anabranch.migrate.handover import Handover, closing_moves, opening_moves
+from anabranch.migrate.handover import Handover, ReplayedStates, closing_moves, opening_moves
 from anabranch.migrate.replay import ReplayedPlan
 from anabranch.migrate.rereading import ReadSoFar
 from anabranch.model.batch import EventBatch
@@ -108,4 +108,4 @@ class PreparedReplay:
         closing = self._open.closing(at)
         if closing is not None:
             moves = EventBatch.concat([closing, moves])
-        return Handover(self._plan, states, moves)
+        return ReplayedStates(self._plan, states, moves)

@@ -9,7 +9,7 @@ plan without reading anything again (spec: GenMig with T above every end).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 from anabranch.algebra.analysis.node_reach import keeps_instants, reached
@@ -32,11 +32,16 @@ class ReadHistory:
             not known. A source that is not in it has not been read.
         kept: Operators with state that stay, with what they remember.
         tables: Relations that are looked up in files: nothing of them has to be remembered.
+        reopened: Operators that begin with all that others remember, and tell it anew; each with
+            the instant at which answers are over that were forgotten before.
+        revised: Sources whose earlier events may be corrected, insert-only or not.
     """
 
     ends: Mapping[str, Time]
     kept: Collection[Node] = frozenset()
     tables: Collection[str] = frozenset()
+    reopened: Mapping[Node, Time] = field(default_factory=dict)
+    revised: Collection[str] = frozenset()
 
     def end(self, node: Node) -> Time:
         """From this instant on, rows from before do not matter to the answers of a plan.
@@ -50,6 +55,8 @@ class ReadHistory:
         if id(node) not in found:
             if isinstance(node, Source):
                 found[id(node)] = self._source_end(node)
+            elif node in self.reopened:
+                found[id(node)] = self.reopened[node]
             else:
                 inputs = [self._end(each, found) for each in node.inputs]
                 found[id(node)] = _end_of(node, inputs, is_kept=node in self.kept)
@@ -63,14 +70,14 @@ class ReadHistory:
     def unclippable(self, node: Node) -> str | None:
         """Why a plan cannot begin in the middle of its sources; None where it can."""
         for each in node.walk():
-            if each in self.kept:
+            if each in self.kept or each in self.reopened:
                 continue
             if isinstance(each, Source):
                 continue
             copied = [i for i in each.inputs if isinstance(i, Source) and i.copies]
             if copied:
                 return f"'{each.label}' compares the copies of '{copied[0].name}' event by event"
-            told = [i for i in each.inputs if each.remembers and self._tells_of_earlier(i)]
+            told = [i for i in each.inputs if each.remembers and self.tells_of_earlier(i)]
             if told and not keeps_instants(each) and self.end(each) > BEGINNING:
                 return f"'{each.label}' looks at whole events, and earlier ones may be adjusted"
             endless = [found for i in told if (found := self._first_endless(i)) is not None]
@@ -99,27 +106,29 @@ class ReadHistory:
         return self._clipped(node, {})
 
     def _clipped(self, node: Node, done: dict[int, Node]) -> Node:
-        if isinstance(node, Source) or node in self.kept:
+        if isinstance(node, Source) or node in self.kept or node in self.reopened:
             return node
         if id(node) not in done:
             inputs = []
             for each in node.inputs:
                 below = self._clipped(each, done)
                 at = self.end(each)
-                if node.remembers and at > BEGINNING and self._tells_of_earlier(each):
+                if node.remembers and at > BEGINNING and self.tells_of_earlier(each):
                     below = Clip(input=below, start=at)
                 inputs.append(below)
             changed = any(a is not b for a, b in zip(inputs, node.inputs, strict=True))
             done[id(node)] = node.with_inputs(*inputs) if changed else node
         return done[id(node)]
 
-    def _tells_of_earlier(self, node: Node) -> bool:
+    def tells_of_earlier(self, node: Node) -> bool:
         """Whether moves of events may come that began before the plan did."""
         if isinstance(node, Source):
-            return node.name not in self.tables and not node.properties.insert_only
-        if node in self.kept:
-            return not node.properties.insert_only
-        return not node.remembers and any(self._tells_of_earlier(each) for each in node.inputs)
+            is_final = node.properties.insert_only and node.name not in self.revised
+            return node.name not in self.tables and not is_final
+        if node in self.kept or node in self.reopened:
+            read = {each.name for each in node.walk() if isinstance(each, Source)}
+            return not node.properties.insert_only or not read.isdisjoint(self.revised)
+        return not node.remembers and any(self.tells_of_earlier(each) for each in node.inputs)
 
 
 def _endless(node: Node) -> str:

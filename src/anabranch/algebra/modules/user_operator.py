@@ -139,6 +139,8 @@ class UserOperator:
         do
             not show such windows. None: it has none.
         version: Of the state it keeps.
+        revision: How often its code was exchanged while the query ran: another one is another
+            operator, unlike code that is exchanged between two runs.
         code: What it does.
     """
 
@@ -156,6 +158,7 @@ class UserOperator:
             "frame",
             "parameters",
             "on_empty",
+            "revision",
         ),
         ignored={
             "properties": "promises of the author, who may add to them",
@@ -177,6 +180,7 @@ class UserOperator:
     properties: frozenset[Property] = frozenset({"deterministic", "group_filter"})
     on_empty: Row | None = None
     version: int = field(default=1, compare=False)
+    revision: int = 0
     code: Code = field(compare=False, repr=False)
 
     @property

@@ -8,9 +8,9 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, final
 from urllib.parse import quote
@@ -61,6 +61,7 @@ class RunningQuery:
         log: The log folder that it writes, if it does.
         reads: The paths of its sources, among them logs of other queries.
         change: The change of the query that is in progress, in words; empty if there is none.
+        queries: Those that share its process and checkpoint, by name, with their log folders.
     """
 
     name: str
@@ -86,6 +87,7 @@ class RunningQuery:
     log: str | None = None
     reads: tuple[str, ...] = ()
     change: str = ""
+    queries: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def here(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -29,7 +30,9 @@ def migrate(
     script: Annotated[
         str | None, typer.Argument(metavar="NEW.SQL", help="The changed script; '-' is stdin.")
     ] = None,
-    how: Annotated[str, typer.Option(help="clip, replay, or auto: what is sooner done.")] = "auto",
+    how: Annotated[
+        str, typer.Option(help="clip, replay, state, or auto: what is sooner done.")
+    ] = "auto",
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="The new answer counts not before this.")
     ] = None,
@@ -55,39 +58,49 @@ def migrate(
     $ anabranch migrate out.jsonl highest-2.sql
     change 1: by clip from 1080 on: all that was read before is over by then
     """
-    from anabranch.kernels.contract.command import MIGRATE, Command
     from anabranch.model.record import plain
-    from anabranch.runtime.query.state_view import find_checkpoint
-    from anabranch.runtime.store.control import ControlFolder, instant_of
-    from anabranch.runtime.store.folder import Folder
-    from anabranch.runtime.store.migrations import MigrationFolder, MigrationRecord
+    from anabranch.runtime.store.migrations import MigrationRecord
 
     _check(script, how, reoptimize=reoptimize)
-    path, facts = find_checkpoint(checkpoint)
     text, name = (None, None) if script is None else read_text(script)
-    folder = MigrationFolder.of(path)
     wanted = MigrationRecord(
         number=0,
         how=how,  # type: ignore[arg-type]
         text=text,
         script=name,
-        not_before=None if at is None else instant_of(facts.clocks, "", at),
         reoptimize=reoptimize,
         what=name or "",
         requested_at=time.time(),
     )
-    record = folder.add(wanted)
+    record, clock = handed_in(checkpoint, wanted, at, wait)
+    if as_json:
+        typer.echo(json.dumps(plain(record), ensure_ascii=False))
+    else:
+        typer.echo(told(record, clock), err=True)
+    if record.state == "refused":
+        raise typer.Exit(1)
+
+
+def handed_in(
+    checkpoint: str, wanted: MigrationRecord, at: str | None, wait: float
+) -> tuple[MigrationRecord, Clock]:
+    """Ask the process of a checkpoint for a change, and wait until it has begun or is refused."""
+    from anabranch.kernels.contract.command import MIGRATE, Command
+    from anabranch.runtime.query.state_view import find_checkpoint
+    from anabranch.runtime.store.control import ControlFolder, instant_of
+    from anabranch.runtime.store.folder import Folder
+    from anabranch.runtime.store.migrations import MigrationFolder
+
+    path, facts = find_checkpoint(checkpoint)
+    folder = MigrationFolder.of(path)
+    not_before = None if at is None else instant_of(facts.clocks, "", at)
+    record = folder.add(replace(wanted, not_before=not_before))
     ControlFolder(Folder.at(f"{path}/control")).put(Command(verb=MIGRATE, value=record.number))
     deadline = time.monotonic() + wait
     while record.state == "requested" and _is_running(path) and time.monotonic() < deadline:
         time.sleep(_LOOK)
         record = folder.read(record.number) or record
-    if as_json:
-        typer.echo(json.dumps(plain(record), ensure_ascii=False))
-    else:
-        typer.echo(told(record, facts.clock), err=True)
-    if record.state == "refused":
-        raise typer.Exit(1)
+    return record, facts.clock
 
 
 def told(record: MigrationRecord, clock: Clock) -> str:
@@ -102,9 +115,11 @@ def told(record: MigrationRecord, clock: Clock) -> str:
 
 
 def _check(script: str | None, how: str, *, reoptimize: bool) -> None:
-    if how not in ("auto", "clip", "replay"):
+    if how not in ("auto", "clip", "replay", "state"):
         raise PlanError(
-            f"'{how}' is not a way to change a query", where="--how", hint="auto, clip or replay"
+            f"'{how}' is not a way to change a query",
+            where="--how",
+            hint="auto, clip, replay or state",
         )
     if (script is None) != reoptimize:
         raise PlanError(

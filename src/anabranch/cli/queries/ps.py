@@ -55,6 +55,8 @@ def _show(entries: list[RunningQuery]) -> None:
         "output": [entry.to for entry in entries],
         "pid": [str(entry.pid) for entry in entries],
     }
+    if any(len(entry.queries) > 1 for entry in entries):
+        columns["queries"] = [", ".join(entry.queries) for entry in entries]
     if any(entry.change for entry in entries):
         columns["change"] = [entry.change for entry in entries]
     show_table(list(columns), list(columns.values()), {3, 4, 5, 6, 9})

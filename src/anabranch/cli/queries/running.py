@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -98,14 +98,25 @@ class Announcement:
         """What the query is called on this machine."""
         return self._entry.name
 
+    @property
+    def run(self) -> Run:
+        """The run; once it has left the others, one of those that go on."""
+        if self._run.has_left:
+            self._run = next(iter(members_of(self._run)), self._run)
+        return self._run
+
     def refresh(self, status: str = "running") -> None:
         """Tell how far the run is."""
         if self._entries is None:
             return
-        self._totals.look(self._run)
+        run, members = self.run, members_of(self.run)
+        self._totals.look(run)
         self._entry = replace(
             self._entry,
             status=status,
+            log=run.log_folder,
+            reads=tuple(sorted({path for each in members for path in each.reads})),
+            queries={each.name: each.log_folder or "" for each in members},
             batch=self._totals.batch,
             batch_at=self._totals.batch_at,
             stable=self._stable(),
@@ -139,11 +150,11 @@ class Announcement:
         from anabranch.model.elements import time_json
         from anabranch.model.time import BEGINNING
 
-        stable = self._run.stable
+        stable = self.run.stable
         return None if stable == BEGINNING else time_json(stable, clock=self._clock)
 
     def _change(self) -> str:
-        change = self._run.change
+        change = self.run.change
         return "" if change is None else change.in_words(self._clock)
 
     def _give_up(self, problem: OSError) -> None:
@@ -171,7 +182,13 @@ def wait_for(run: Run, announcement: Announcement) -> int:
         AnabranchError: The query has failed.
     """
     with noted_signals(*_SIGNALS) as noted, ProgressLine() as line:
-        while not run.await_end(_LOOK):
+        while True:
+            run = announcement.run
+            if run.await_end(_LOOK):
+                if run.has_left and announcement.run is not run:
+                    # Dropped while it ran; the others go on.
+                    continue
+                break
             if noted:
                 code, why = 128 + noted[0], f"{signal.Signals(noted[0]).name} received"
             elif announcement.is_asked():
@@ -187,6 +204,11 @@ def wait_for(run: Run, announcement: Announcement) -> int:
             typer.echo(f"{announcement.name} has stopped", err=True)
             return code
     return 0
+
+
+def members_of(run: Run) -> Sequence[Run]:
+    """The queries that share the process and the checkpoint with a run."""
+    return (run,) if run.group is None else run.group.members
 
 
 def end_with_input() -> None:

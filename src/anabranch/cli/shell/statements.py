@@ -14,12 +14,14 @@ from anabranch.display.text_table import cells, numeric
 from anabranch.language.text.read_statements import read_script
 from anabranch.language.text.script import Script
 from anabranch.language.text.statements import (
+    AddQuery,
     AlterQuery,
     CreateDerived,
     CreateFunction,
     CreateSource,
     Describe,
     Drop,
+    DropQuery,
     Explain,
     Include,
     Select,
@@ -52,7 +54,9 @@ def run_statement(session: ShellSession, text: str, name: str | None) -> None:
                 typer.echo(f"created function {made}", err=True)
             case Drop(kind=kind, name=dropped):
                 typer.echo(f"dropped {kind.lower()} {dropped}", err=True)
-            case Show() | Describe() | AlterQuery():
+            case DropQuery(name=left):
+                typer.echo(f"query {left} has left", err=True)
+            case Show() | Describe() | AlterQuery() | AddQuery():
                 _show(result)
             case Explain():
                 typer.echo(result["plan"][0].as_py().rstrip())

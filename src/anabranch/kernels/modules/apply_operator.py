@@ -254,13 +254,16 @@ class ApplyOperatorKernel(Stateful):
     def _ready(self, runs: Runs, frontier: Frontier) -> pa.RecordBatch:
         """The windows that wait and can be told of now."""
         bag, runs_before = self.layout.windows, runs.get(WAITING, ())
+        line = self._settled_line(runs, frontier)
 
         def is_due(rows: pa.RecordBatch) -> Mask:
             # What was settled before is over, though a run that was not merged since still has it:
             # the row that takes it away may have been dropped for the same reason.
             ends = self._shown_from(numbers(rows, WEND))
             times = numbers(rows, TIME) if self._shows_open else ends
-            return np.asarray((times <= frontier.seen[1]) & (ends > frontier.stable[0]))
+            due = (times <= frontier.seen[1]) | (numbers(rows, TIME) < line)
+            settled = np.maximum(ends, numbers(rows, END)) <= frontier.stable[0]
+            return np.asarray(due & ~settled)
 
         rows = bag.where(runs_before, is_due)
         return rows.take(pa.array(np.flatnonzero(numbers(rows, COUNT) > 0)))
@@ -272,11 +275,14 @@ class ApplyOperatorKernel(Stateful):
         """
         times = windows.start if self._shows_open else self._shown_from(windows.end)
         shown = np.asarray(times <= frontier.seen[1])
-        if self._ends_settle:
-            runs_before, before = runs.get(WINDOWS, ()), frontier.stable[0]
-            line = min(int(before), self._open_since(runs_before, before))
-            shown |= windows.start < line
-        return shown
+        return shown | (windows.start < self._settled_line(runs, frontier))
+
+    def _settled_line(self, runs: Runs, frontier: Frontier) -> int:
+        """What begins before this is settled in part, though its end may still move away."""
+        if not self._ends_settle:
+            return int(BEGINNING)
+        runs_before, before = runs.get(WINDOWS, ()), frontier.stable[0]
+        return min(int(before), self._open_since(runs_before, before))
 
     def _next_trace(
         self,

@@ -148,7 +148,7 @@ def read_state(operator: UserOperator, data: bytes | None) -> Any:
     """
     if data is None:
         # A copy: user operators may give out the same object every time, and change it.
-        return decode_state(_written(operator, called(operator, operator.code.initial)))[0]
+        return decode_state(written_state(operator, called(operator, operator.code.initial)))[0]
     check_version(operator, data)
     state, version = decode_state(data)
     return (
@@ -175,7 +175,12 @@ def check_version(operator: UserOperator, data: bytes) -> None:
         )
 
 
-def _written(operator: UserOperator, state: Any) -> bytes:
+def written_state(operator: UserOperator, state: Any) -> bytes:
+    """A state of this version of its user operator as bytes.
+
+    Raises:
+        OperatorCallError: It is none that can be stored.
+    """
     try:
         return encode_state(state, operator.version)
     except (TypeError, ValueError, RecursionError) as problem:
@@ -243,7 +248,7 @@ def _moved(
             for _ in range(abs(count)):
                 state = called(operator, change, state, values, since, until)
             done += 1
-        return _written(operator, state), None
+        return written_state(operator, state), None
     except OperatorCallError as problem:
         problem.event = first + done if done < len(moves) else None
         return None, problem

@@ -12,11 +12,13 @@ from anabranch.language.text.foreign import CREATED, STATEMENTS, refuse_watermar
 from anabranch.language.text.read_source import read_create_source
 from anabranch.language.text.script import Script
 from anabranch.language.text.statements import (
+    AddQuery,
     AlterQuery,
     CreateDerived,
     CreateFunction,
     Describe,
     Drop,
+    DropQuery,
     EntryKind,
     Explain,
     Include,
@@ -137,11 +139,18 @@ def _written(words: Words, tokens: list[Token]) -> str:
 
 
 def _read_drop(words: Words) -> Statement:
-    hint = "write DROP STREAM name, DROP TABLE name, DROP VIEW name or DROP FUNCTION name"
+    hint = (
+        "write DROP STREAM name, DROP TABLE name, DROP VIEW name, DROP FUNCTION name or DROP QUERY "
+        "name"
+    )
+    if words.take("QUERY"):
+        left = words.name("the name of a running query", hint)
+        words.end(hint)
+        return DropQuery(script=words.script, span=words.span, name=left)
     kinds: tuple[EntryKind, ...] = ("STREAM", "TABLE", "VIEW", "FUNCTION")
     kind = next((each for each in kinds if words.take(each)), None)
     if kind is None:
-        raise words.wrong("DROP what? Name a STREAM, TABLE, VIEW or FUNCTION", hint)
+        raise words.wrong("DROP what? Name a STREAM, TABLE, VIEW, FUNCTION or QUERY", hint)
     if_exists = words.take("IF", "EXISTS")
     name = words.name("the name", hint)
     words.end(hint)
@@ -157,6 +166,18 @@ def _read_alter(words: Words) -> Statement:
         raise words.wrong("the query is missing", hint)
     query = parse_query(words.script, words.rest())
     return AlterQuery(script=words.script, span=words.span, name=name, query=query)
+
+
+def _read_add(words: Words) -> Statement:
+    hint = "write ADD QUERY name TO 'folder' AS SELECT ..."
+    words.demand("QUERY", hint)
+    name = words.name("a name for the query", hint)
+    to = words.text("where its results go", hint) if words.take("TO") else None
+    words.demand("AS", hint)
+    if words.done:
+        raise words.wrong("the query is missing", hint)
+    query = parse_query(words.script, words.rest())
+    return AddQuery(script=words.script, span=words.span, name=name, to=to, query=query)
 
 
 def _read_show(words: Words) -> Statement:
@@ -195,6 +216,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "CREATE": _read_create,
     "DROP": _read_drop,
     "ALTER": _read_alter,
+    "ADD": _read_add,
     "SHOW": _read_show,
     "DESCRIBE": _read_describe,
     "DESC": _read_describe,

@@ -137,6 +137,28 @@ class AlterQuery:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AddQuery:
+    """`ADD QUERY name [TO 'target'] AS query`: a query joins those that run."""
+
+    script: Script
+    span: Span
+    name: str
+    to: str | None
+    query: exp.Query
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropQuery:
+    """`DROP QUERY name`: one of several queries that run together leaves."""
+
+    script: Script
+    span: Span
+    name: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
     """`SHOW STREAMS`, `SHOW TABLES`, `SHOW FUNCTIONS` or `SHOW QUERIES`."""
 
@@ -192,6 +214,8 @@ Statement: TypeAlias = (
     | CreateFunction
     | Drop
     | AlterQuery
+    | AddQuery
+    | DropQuery
     | Show
     | Describe
     | Explain

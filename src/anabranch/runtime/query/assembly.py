@@ -262,7 +262,7 @@ class Assembly:
             opened,
             job,
             archives,
-            work.nodes,
+            work.meant or work.nodes,
             planned.tables,
             work.replay,
             run_large,

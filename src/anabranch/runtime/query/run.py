@@ -61,6 +61,10 @@ class Changer(Protocol):
 class QueryGroup(Protocol):
     """Who lets queries join those that run, and leave them."""
 
+    @property
+    def members(self) -> Sequence[Run]:
+        """Those that run together now."""
+
     def add(self, query: Any, to: Any, *, foreach: Any, name: str | None, how: How, at: Any) -> Run:
         """Let a query join; see `Run.add`."""
 

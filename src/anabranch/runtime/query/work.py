@@ -49,6 +49,8 @@ class Work:
         priced: How its sources were expected to be when the plan was chosen.
         properties: What is known of each output; nothing where there are none.
         handed_over: What outputs take over from another plan, in one batch.
+        meant: What each output means at all times, where that is more than the plan computes now:
+            the past of a query that has changed is corrected by it.
     """
 
     plan: PhysicalPlan
@@ -68,6 +70,7 @@ class Work:
     priced: PlanStatistics = UNKNOWN
     properties: tuple[LogProperties | None, ...] = ()
     handed_over: tuple[HandedOver, ...] = ()
+    meant: tuple[Node, ...] = ()
 
     @property
     def promises(self) -> dict[str, Promise]:

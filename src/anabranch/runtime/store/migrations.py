@@ -17,8 +17,11 @@ from anabranch.model.record import OMITTED, plain, record
 from anabranch.model.time import Time
 from anabranch.runtime.store.folder import Folder
 
-How: TypeAlias = Literal["auto", "clip", "replay"]
-"""How a query changes: by clip, by replay, or by the one of the two that is sooner done."""
+How: TypeAlias = Literal["auto", "clip", "replay", "state"]
+"""How a query changes: by clip, by replay, by the state of its user operators, or what is best."""
+
+MigrationVerb: TypeAlias = Literal["change", "add", "drop"]
+"""What happens to a query: it becomes another one, it joins those that run, or it leaves them."""
 
 MigrationState: TypeAlias = Literal["requested", "switched", "finished", "refused"]
 
@@ -34,7 +37,7 @@ class MigrationRecord:
         number: Counts the changes of a checkpoint, from 1.
         state: `requested`: nothing has changed yet; `switched`: both plans run; `finished`: only
             the new one does; `refused`: the query stays as it was.
-        how: By clip or by replay; `auto` until that is decided.
+        how: By clip, by replay or by its state; `auto` until that is decided.
         output: The number of the output that changes; None: queries were added or dropped.
         text: The changed query as SQL, where it was handed in so.
         script: Where that text comes from.
@@ -48,6 +51,9 @@ class MigrationRecord:
         kept: Stages that go on with their state.
         added: Stages that begin.
         requested_at: When it was asked for, in seconds since 1970.
+        verb: Whether a query changes, joins (`add`) or leaves (`drop`); `what` names it.
+        to: Where the results of a query that joins go.
+        force: A query leaves although others read its log.
     """
 
     number: int
@@ -66,6 +72,9 @@ class MigrationRecord:
     kept: tuple[str, ...] = field(default=(), metadata=OMITTED)
     added: tuple[str, ...] = field(default=(), metadata=OMITTED)
     requested_at: float = 0.0
+    verb: MigrationVerb = field(default="change", metadata=OMITTED)
+    to: str | None = field(default=None, metadata=OMITTED)
+    force: bool = field(default=False, metadata=OMITTED)
 
     def in_words(self, clock: Clock) -> str:
         """A change that is not finished yet, as `ps` and `explain` show it.
@@ -75,7 +84,8 @@ class MigrationRecord:
         'change 2 by clip: the old answer before 70, the new one from there on'
         """
         if self.state == "requested":
-            return f"change {self.number}: begins with the next batch"
+            begins = {"add": f"'{self.what}' joins", "drop": f"'{self.what}' leaves"}
+            return f"change {self.number}: {begins.get(self.verb, 'begins')} with the next batch"
         at = "the next instant" if self.at is None else clock.format(Time(self.at))
         return (
             f"change {self.number} by {self.how}: the old answer before {at}, the new one from "
