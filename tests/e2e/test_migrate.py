@@ -29,6 +29,7 @@ from typer.testing import CliRunner
 import anabranch as ab
 from anabranch.cli.app import app
 from anabranch.engine import Engine
+from anabranch.errors import PlanError
 from anabranch.migrate import large_replay
 from anabranch.runtime.spark.session import DRIVER_ROWS
 
@@ -47,6 +48,8 @@ def test_a_running_query_becomes_another_one(engine: Engine, tmp_path: Path) -> 
     # Above all ends of windows that rows had by then.
     assert migration.at is not None
     assert 4 * SPAN_OF_FILE + 1400 < migration.at < 4 * SPAN_OF_FILE + 1600
+    with pytest.raises(PlanError, match="change 1 of this query is not over: switched"):
+        run.migrate(counting(engine, 300))
     feed(run, tmp_path, range(4, 8))
     assert run.status == "running"
     migration.await_finished(PATIENCE)
