@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.node import Node
+from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
@@ -212,3 +213,12 @@ def test_earlier_events_that_are_adjusted_do_not_reach_what_holds_results_back()
     first = batch_of([Insert(row, 24, 28), Insert(row, 30, 33)], SCHEMA)
     second = batch_of([Insert(row, 30, 32), Adjust(row, 24, 28, 27)], SCHEMA)
     revised_and_changed(old, new, [{"S": first}, {"S": second}], 1, "final")
+
+
+def test_a_plan_that_stays_as_it_is_goes_on_with_its_state() -> None:
+    left, right = (Source(name=name, schema=SCHEMA) for name in "ST")
+    node = SetOperation(kind="max-union", left=left, right=right)
+    row = ("a", None, 0.5)
+    first = batch_of([Insert(row, 0, 1), Insert(row, 0, 2)], SCHEMA)
+    second = batch_of([Insert(row, 0, 1), Adjust(row, 0, 2, 1)], SCHEMA)
+    revised_and_changed(node, node, [{"T": first}, {"T": second}], 1, "final")

@@ -213,7 +213,8 @@ def planned_change(
     history = running.history(kept, operators.ends)
     begun = new if seeded else history.clipped(new)
     since = history.end(new)
-    if running.revised and not seeded and since > BEGINNING and history.tells_of_earlier(new):
+    is_new = not seeded and new not in kept
+    if running.revised and is_new and since > BEGINNING and history.tells_of_earlier(new):
         # Late rows are coalesced below what holds results back, which no operator of the plan says.
         begun = Clip(input=begun, start=since)
     compiled = running.compile(begun)
