@@ -58,7 +58,7 @@ class Started:
         self.plans: list[PhysicalPlan] = []
         monkeypatch.setattr("anabranch.runtime.query.start.start_query", self._start)
         monkeypatch.setattr("anabranch.runtime.query.start.stream_rows", self._frame)
-        monkeypatch.setattr("anabranch.launch.let_change", lambda *_, **__: None)
+        monkeypatch.setattr("anabranch.changing.let_change", lambda *_, **__: None)
         monkeypatch.setattr("anabranch.stream.run_locally", self._locally)
         for name in ("parallelism", "rows_per_task"):
             monkeypatch.setattr(f"anabranch.runtime.spark.session.{name}", lambda _: 2)
