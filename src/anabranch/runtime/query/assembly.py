@@ -129,6 +129,7 @@ class Assembly:
     work: Work
     job: Job
     _frame: FrameShape
+    _can_tell: bool
 
     def __init__(
         self,
@@ -174,6 +175,8 @@ class Assembly:
         self._frame = FrameShape.of(planned.work, planned.job, planned.file_job)
         self._compute_by(planned)
         clear_jobs(opened.path)
+        # Spark's query keeps the settings that it starts with.
+        self._can_tell = can_tell(self.spark)
         job = planned.job
         results = parcels_of(self.spark, planned.work, planned.file_job, job, opened)
         if self._frame.widths:
@@ -192,7 +195,7 @@ class Assembly:
         """
         planned = self._planned(new.work, new.outputs)
         shape = FrameShape.of(planned.work, planned.job, planned.file_job)
-        if not self._frame.serves(shape) or not can_tell(self.spark):
+        if not self._frame.serves(shape) or not self._can_tell:
             return False
         self._close_before(new)
         now = self._committer.now

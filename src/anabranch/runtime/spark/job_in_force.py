@@ -53,9 +53,14 @@ def clear_jobs(home: str, *, keep: Collection[str] = ()) -> None:
 
 
 def can_tell(spark: SparkSession) -> bool:
-    """Whether tasks can be told of another job; not by a session in another process."""
+    """Whether tasks of a query that starts now can be told of another job.
+
+    Not by a session in another process; nor where Spark plans adaptively: then it starts some of
+    the tasks of a batch from threads of its own, which do not know what this thread was told.
+    """
     try:
-        return spark.sparkContext is not None
+        adaptive = spark.conf.get("spark.sql.adaptive.enabled", "true")
+        return spark.sparkContext is not None and adaptive == "false"
     except (AttributeError, NotImplementedError):
         return False
 
