@@ -59,8 +59,9 @@ def can_tell(spark: SparkSession) -> bool:
     the tasks of a batch from threads of its own, which do not know what this thread was told.
     """
     try:
+        context: Any = spark.sparkContext
         adaptive = spark.conf.get("spark.sql.adaptive.enabled", "true")
-        return spark.sparkContext is not None and adaptive == "false"
+        return context is not None and adaptive == "false"
     except (AttributeError, NotImplementedError):
         return False
 
