@@ -32,6 +32,11 @@ LONG = (
 EVERY_ROW = "-Dspark.anabranch.rowsPerTask=1 -Dspark.anabranch.driverRows=0"
 os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {EVERY_ROW}".strip()
 
+# Workers of Spark import what tests define, whatever folder a test was in when they started.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
 # A shared machine stalls now and then, so the time of one example says nothing.
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fast", PATIENT, max_examples=3)
