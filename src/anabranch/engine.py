@@ -136,7 +136,7 @@ class Engine(Declares):
         return self._host.spark
 
     def _start_spark(self) -> Any:
-        """A session of our own."""
+        """A session of our own, or the one that this process has."""
         from anabranch.runtime.spark.session import local_session
 
         return local_session(self._cores, self._settings)

@@ -30,7 +30,8 @@ class Host:
     """The inside of an engine, as its streams and runs see it.
 
     Attributes:
-        start_spark: Starts a session of our own; called once, when Spark is first needed.
+        start_spark: Starts a session, or takes the one of this process; called once, when Spark is
+            first needed.
         session: The Spark session, once there is one; its owner sets it to one that was given.
         shards: The number of shards that was set; None: one per core.
         versions: How many versions of its state a query keeps.
@@ -58,8 +59,10 @@ class Host:
     def spark(self) -> Any:
         """The Spark session; it is started when it is first asked for."""
         if self.session is None:
+            from anabranch.runtime.spark.session import is_running
+
+            self._own = not is_running()
             self.session = self.start_spark()
-            self._own = True
         return self.session
 
     @property
@@ -72,7 +75,7 @@ class Host:
         return parallelism(self.spark)
 
     def stop(self) -> None:
-        """Stop all runs, close what is to be closed, and stop a Spark session of our own."""
+        """Stop all runs, close what is to be closed, and stop the Spark that was started here."""
         self.runs.stop()
         for close in self.closing:
             close()

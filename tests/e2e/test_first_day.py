@@ -121,3 +121,9 @@ def test_answers_of_a_run_on_spark(
     assert sorted(row["top"] for row in run.snapshot(SEVEN).collect()) == [15.0, 95.0]
     again = spark.createDataFrame(run.events().to_pandas()[["item", "top"]])
     assert again.count() == 4
+
+
+def test_an_engine_stops_only_a_spark_that_it_has_started(spark: SparkSession) -> None:
+    with Engine() as other:
+        assert other.spark is spark
+    assert spark.range(3).count() == 3

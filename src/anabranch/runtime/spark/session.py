@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyspark
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from anabranch.errors import PlanError
@@ -82,6 +83,11 @@ def local_session(
         builder = builder.config(name, value)
     with quiet_start():
         return builder.getOrCreate()
+
+
+def is_running() -> bool:
+    """Whether this process has a Spark already, which `local_session` would take."""
+    return SparkContext._active_spark_context is not None
 
 
 @contextmanager
