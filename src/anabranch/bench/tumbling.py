@@ -100,15 +100,18 @@ def _measure(engine: Engine, root: Path, size: TumblingSize, report: Report) -> 
     def own(work: Path) -> list[dict[str, float]]:
         return _anabranch(engine, rows, work / "own", size, ordered=True)
 
-    for name, run in (("spark", native), ("anabranch", own)):
+    def tasks(work: Path) -> list[dict[str, float]]:
+        with without_driver(engine.spark):
+            return own(work / "tasks")
+
+    for name, run in (("spark", native), ("anabranch", own), ("tasks", tasks)):
         for count, rate in enumerate(_warm(run, root / f"warm-{name}", size.warm_ups)):
             report.measured(name, warm_up=count, rows_per_s=round(rate))
     for repeat in range(size.repeats):
         work = root / f"repeat-{repeat}"
         note("spark", repeat, native(work))
         note("anabranch", repeat, own(work))
-        with without_driver(engine.spark):
-            note("tasks", repeat, own(work / "tasks"))
+        note("tasks", repeat, tasks(work))
         note("elements", repeat, _anabranch(engine, plain, work / "plain", size, ordered=False))
         note("corrected", repeat, _anabranch(engine, corrected, work / "10%", size, ordered=False))
     state = peers.python_state_tumbling(
