@@ -41,6 +41,9 @@ DATES = [date(1970, 1, 1), date(1969, 12, 31), date(2026, 11, 15), date(2024, 2,
 TIMES = [time(), time(23, 59, 59, 999999), time(10, 30, 5), time(12, 0, 0, 1), time(1, 2, 3, 120)]
 CLOCKS = [datetime.combine(day, time) for day, time in zip(DATES, itertools.cycle(TIMES))]
 
+ZONES = ["Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "UTC", "GMT",
+         "Z", "+05:30", "-03:30", "+2", "-18:00", "+9:00", "Pacific/Apia"]  # fmt: skip
+
 
 def _integers(bits: int) -> list[int]:
     most = 2 ** (bits - 1)
@@ -83,6 +86,7 @@ COLUMNS: Final[dict[str, tuple[pa.DataType, list[Any]]]] = {
     "ll": (pa.list_(pa.list_(pa.int32())), [[], [[1, 2], [3]], [[1], None], [[], [None, 5]]]),
     "m": (pa.map_(pa.string(), pa.int32()), [[], [("a", 1), ("b", None)], [("", 0), ("é", -1)]]),
     "p": (pa.struct([("x", pa.int32()), ("Name", pa.string())]), [{"x": 1, "Name": "é"}, {}]),
+    "zn": (pa.string(), ZONES),
 }
 
 
@@ -129,6 +133,16 @@ ARGUMENTS: Final = {
     "string constant": ["'a'", "','"],
     "int constant": ["1", "0", "2", "-1"],
 }
+
+ZONED: Final = (
+    "from_utc_timestamp(ts, zn)",
+    "from_utc_timestamp(nt, coalesce(zn, 'Asia/Tokyo'))",
+    "from_utc_timestamp(ts, t)",
+    "from_utc_timestamp(ts, '-03:30')",
+    "date(from_utc_timestamp(ts, zn))",
+    "convert_timezone('UTC', zn, nt)",
+)
+"""Instants in the time zone that each row names."""
 
 
 def written() -> list[str]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pickle
 import re
+from datetime import datetime, timezone
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.algebra.function_arguments import rows, written
 
-from anabranch.errors import PlanError, QueryError
+from anabranch.errors import PlanError, QueryError, StreamError
 from anabranch.expressions.evaluation import numbered, select
 from anabranch.expressions.expression import Expression, evaluate_all
 from anabranch.expressions.functions.every import FUNCTIONS, GROUPS
@@ -191,6 +195,35 @@ def test_a_day_in_a_time_zone_follows_its_summer_time() -> None:
     rows = pa.RecordBatch.from_arrays([at], schema=schema)
     (found,) = evaluate_all([Expression.parse(text, schema)], rows, 3)
     assert found.to_pylist() == ["2026-03-28", "2026-03-29", "2026-03-29"]
+
+
+INSTANTS = st.datetimes(datetime(1970, 1, 1), datetime(2037, 12, 31))
+NAMES = st.sampled_from(
+    ["Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"]
+)
+
+
+@given(st.lists(st.tuples(INSTANTS, NAMES | st.none()), min_size=1, max_size=40))
+def test_every_row_may_name_its_time_zone(drawn: list[tuple[datetime, str | None]]) -> None:
+    schema = pa.schema([("at", pa.timestamp("us")), ("zone", pa.string())])
+    rows = pa.RecordBatch.from_pylist([{"at": at, "zone": zone} for at, zone in drawn], schema)
+    text = "convert_timezone('UTC', zone, at)"
+    (found,) = evaluate_all([Expression.parse(text, schema)], rows, len(drawn))
+    assert found.to_pylist() == [
+        zone and at.replace(tzinfo=timezone.utc).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+        for at, zone in drawn
+    ]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berln", "PST", "", "+19:00"])
+def test_a_row_with_a_time_zone_that_does_not_exist_fails(zone: str) -> None:
+    schema = pa.schema([("at", pa.timestamp("us")), ("zone", pa.string())])
+    rows = pa.RecordBatch.from_pylist([{"at": datetime(2026, 1, 1), "zone": zone}], schema)
+    parsed = Expression.parse("from_utc_timestamp(at, zone)", schema)
+    assert parsed.may_fail
+    with pytest.raises(StreamError, match="cannot evaluate FROM_UTC_TIMESTAMP") as caught:
+        evaluate_all([parsed], rows, 1)
+    assert zone in str(caught.value)
 
 
 def test_a_time_zone_that_does_not_exist_is_refused_with_names_that_are_near() -> None:

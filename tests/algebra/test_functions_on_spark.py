@@ -15,6 +15,7 @@ from tests.algebra.agreement import admitted, compare, failing_arguments, is_rou
 from tests.algebra.function_arguments import (
     COLUMNS,
     SOME,
+    ZONED,
     calls,
     casts,
     operations,
@@ -52,8 +53,9 @@ def interpreted(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator
 
 @pytest.mark.parametrize("_", ["interpreted", pytest.param("compiled", marks=pytest.mark.slow)])
 def test_expressions_written_by_hand(spark: SparkSession, _: str) -> None:
-    expressions = admitted(written(), ROWS.schema)
+    expressions = admitted([*written(), *ZONED], ROWS.schema)
     assert len(expressions) > 500
+    assert expressions.keys() >= {*ZONED}
     assert compare(spark, expressions, ROWS) == []
 
 
