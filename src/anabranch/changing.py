@@ -21,8 +21,9 @@ from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
 from anabranch.runtime.measure.measurements import Measurements
 from anabranch.runtime.option import Option, word
+from anabranch.runtime.query.execution import Execution
 from anabranch.runtime.query.options import RUN_OPTIONS
-from anabranch.runtime.query.run import Execution, Run
+from anabranch.runtime.query.run import Run
 from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.sources.location import full_path
 from anabranch.runtime.store.migrations import How, MigrationRecord

@@ -39,7 +39,7 @@ from anabranch.runtime.store.phases import reached
 
 if TYPE_CHECKING:
     from anabranch.runtime.query.committing import Output
-    from anabranch.runtime.query.run import Execution
+    from anabranch.runtime.query.execution import Execution
     from anabranch.runtime.query.switching import NextPlan
 
 _LOG: Final = logging.getLogger("anabranch")

@@ -57,7 +57,7 @@ from anabranch.runtime.store.phases import reached
 from anabranch.runtime.store.query_record import read_query_record
 
 if TYPE_CHECKING:
-    from anabranch.runtime.query.run import Execution
+    from anabranch.runtime.query.execution import Execution
     from anabranch.runtime.query.switching import NextPlan
     from anabranch.runtime.query.work import Work
 

@@ -22,7 +22,7 @@ from anabranch.runtime.sources.files.planned_batch import last_entry, positions_
 from anabranch.runtime.store.folder import Folder
 
 if TYPE_CHECKING:
-    from anabranch.runtime.query.run import Execution
+    from anabranch.runtime.query.execution import Execution
 
 _REPLAY: Final = "replay"
 """The folder of a query that reads again, beside the records of changes."""

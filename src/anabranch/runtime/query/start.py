@@ -15,8 +15,9 @@ from anabranch.kernels.plan.stage import with_one_promise
 from anabranch.runtime.elements.elements import element_schema
 from anabranch.runtime.query.assembly import Assembly
 from anabranch.runtime.query.checkpoint import Checkpoint
+from anabranch.runtime.query.execution import Execution
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
-from anabranch.runtime.query.run import Execution, Run
+from anabranch.runtime.query.run import Run
 from anabranch.runtime.query.switching import work_in_force
 from anabranch.runtime.query.tables import store_tables
 from anabranch.runtime.query.work import Work, all_files, file_job_of, job_of, parcels_of

@@ -11,7 +11,7 @@ from anabranch.runtime.store.migrations import MigrationFolder, MigrationRecord
 from anabranch.runtime.store.query_statistics import QueryStatistics
 
 if TYPE_CHECKING:
-    from anabranch.runtime.query.run import Execution
+    from anabranch.runtime.query.execution import Execution
 
 
 class ExplainsItself(ABC):
