@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +23,7 @@ from anabranch.expressions.expression import Expression
 from anabranch.kernels.stateless import weighted_window
 from anabranch.kernels.stateless.weighted_window import WeightedWindowKernel
 from anabranch.model.logical import LogicalStream
+from anabranch.model.payload import freeze
 from anabranch.model.time import FOREVER, Duration
 from anabranch.testing import (
     LocalRunner,
@@ -65,8 +69,14 @@ def plans(draw: st.DrawFn) -> Node:
     return aggregate(held, by, *draw(some), *draw(more))
 
 
+SHORT = st.sampled_from([1, 2, 15]).flatmap(
+    lambda longest: streams(SCHEMA, longest=longest, odd_floats=False)
+)
+"""Lifetimes of which some batches have only points, which have lines of their own."""
+
+
 @settings(max_examples=60)
-@given(plans(), streams(SCHEMA, longest=15, odd_floats=False), st.integers(1, 6))
+@given(plans(), SHORT, st.integers(1, 6))
 def test_aggregates_over_weights_are_those_over_copies(
     plan: Node, stream: PhysicalStream, batch: int
 ) -> None:
@@ -103,6 +113,51 @@ def test_weights_add_up_to_multiplicities(
         parts = [LogicalStream.of_steps({row[:-1]: steps}) for row, steps in copies.items()]
         assert LogicalStream().union(*parts) == wanted
         assert not powers or all(row[-1].bit_count() == 1 for row in copies)
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(1, 14),
+    st.sampled_from([(2, 1), (5, 1), (1, 3), (3, 5), (4, 6)]),
+    st.booleans(),
+    SHORT,
+)
+def test_an_adjust_touches_nothing_before_the_ends_it_moves(
+    size: int, grid: tuple[int, int], powers: bool, stream: PhysicalStream
+) -> None:
+    node = WeightedWindow(
+        input=SOURCE,
+        size=Duration(size),
+        slide=Duration(grid[0]),
+        granule=Duration(grid[1]),
+        weight="n",
+        powers=powers,
+    )
+    for batch in stream.in_batches_of(1):
+        out = WeightedWindowKernel(node).apply(batch)
+        if len(out):
+            assert np.minimum(out.end, out.new_end).min() >= min(batch.end[0], batch.new_end[0])
+            assert (out.end != out.new_end).all()
+
+
+@settings(max_examples=60)
+@given(st.sampled_from([(3, 2), (10, 10), (4, 3)]), SHORT)
+def test_an_event_is_there_before_it_is_adjusted(
+    grid: tuple[int, int], stream: PhysicalStream
+) -> None:
+    """A row may be written, cut and withdrawn in one batch, and go to readers one by one."""
+    size, slide = map(Duration, grid)
+    node = WeightedWindow(
+        input=SOURCE, size=size, slide=slide, granule=Duration(1), weight="n", powers=True
+    )
+    out = WeightedWindowKernel(node).apply(stream.batches()[0])
+    there: Counter[tuple[object, ...]] = Counter()
+    payloads = [freeze(tuple(row.values())) for row in out.payload.to_pylist()]
+    for event, old, new in zip(zip(payloads, out.start, strict=True), out.end, out.new_end):
+        if old != event[1]:
+            there[(*event, old)] -= 1
+            assert there[(*event, old)] >= 0
+        there[(*event, new)] += 1
 
 
 @pytest.mark.parametrize(

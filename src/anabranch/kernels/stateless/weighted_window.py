@@ -16,7 +16,6 @@ from anabranch.kernels.contract.kernel import Stateless
 from anabranch.kernels.stateless.time_window import MOST_LAYERS
 from anabranch.model.batch import EventBatch
 from anabranch.model.identity import Identity
-from anabranch.model.netting import net
 from anabranch.model.time import BEGINNING, FOREVER, Time, TimeArray, add_saturating
 
 
@@ -46,6 +45,8 @@ class WeightedWindowKernel(Stateless):
 
     A move of an end withdraws the old rows and inserts the new ones; what is equal cancels out. As
     n(c) does not depend on the end before c reaches it, nothing before the moved end is touched.
+    Only the rows of one adjust are compared with each other: hashing and sorting the payloads of
+    all rows, to find equal ones in the whole batch, took longer than all the rest.
     """
 
     identity: ClassVar[Identity] = Identity("WeightedWindowKernel", ("node",))
@@ -75,17 +76,17 @@ class WeightedWindowKernel(Stateless):
         return Time(max(end - back, BEGINNING))
 
     def apply(self, batch: EventBatch) -> EventBatch:
-        """Old rows go, new ones come."""
-        batch = batch.where(batch.end != batch.new_end)
-        gone = self._weighed(batch, batch.end, batch.end > batch.start)
-        come = self._weighed(batch, batch.new_end, batch.new_end > batch.start)
-        moves = EventBatch.concat(
-            [
-                self._rows(batch, gone, gone.end, gone.begin),
-                self._rows(batch, come, come.begin, come.end),
-            ]
-        ).with_stable(batch.stable)
-        return net(moves) if len(gone.row) else moves
+        """Inserts first, then what adjusts change."""
+        moved = batch.end != batch.new_end
+        fresh = batch.end == batch.start
+        come = self._weighed(batch, batch.new_end, moved & fresh)
+        inserts = self._rows(batch, come, come.begin, come.end)
+        if not (adjusts := moved & ~fresh).any():
+            return inserts
+        gone = self._weighed(batch, batch.end, adjusts)
+        come = self._weighed(batch, batch.new_end, adjusts & (batch.new_end > batch.start))
+        both, old, new = _paired(gone, come)
+        return EventBatch.concat([inserts, self._rows(batch, both, old, new)])
 
     def _rows(
         self, batch: EventBatch, weighed: _Weighed, old: TimeArray, new: TimeArray
@@ -107,10 +108,16 @@ class WeightedWindowKernel(Stateless):
         endless = (end == FOREVER) | (size == FOREVER)
         length = np.where(end == FOREVER, np.int64(FOREVER), length)
         shorter, longer = np.minimum(length, size), np.maximum(length, size)
-        # The numbers of the grid instants at which it appears, is full, falls, and is gone.
-        first, full = self._number(start), self._number(add_saturating(start, shorter - 1))
         until = np.where(endless, np.int64(FOREVER), add_saturating(start, longer))
-        falls, gone = self._number(until), self._number(add_saturating(until, shorter - 1))
+        # The numbers of the grid instants at which it appears, is full, falls, and is gone.
+        first, falls = self._number(start), self._number(until)
+        if len(row) and shorter.max() == 1:
+            # Points: what appears is full, what falls is gone.
+            kept = np.flatnonzero(falls > first)
+            begin, after = self._instant(first[kept]), self._instant(falls[kept])
+            return _stretches(row[kept], begin, after, shorter[kept])
+        full = self._number(add_saturating(start, shorter - 1))
+        gone = self._number(add_saturating(until, shorter - 1))
         self._refuse_too_many([full - first, gone - falls])
         none = np.zeros(len(row), np.int64)
         risen, rising = positions_of(none, full - first)
@@ -124,19 +131,17 @@ class WeightedWindowKernel(Stateless):
         upper = np.minimum(add_saturating(counted, 1), end[piece])
         weight = upper - np.maximum(_before(counted, size), start[piece])
         weight[len(up) : len(up) + len(flat)] = shorter[flat]
-        found = _Weighed(row[piece], self._instant(begin), self._instant(after), weight)
-        keep = (found.begin < found.end) & (found.weight > 0)
-        found = _Weighed(*(each[keep] for each in found))
+        found = _stretches(row[piece], self._instant(begin), self._instant(after), weight)
         return _digits(found) if self.node.powers else found
 
     def _number(self, times: TimeArray) -> TimeArray:
         """The number of the first grid instant that counts a time, or comes after it."""
         slide, granule = np.int64(self.node.slide), np.int64(self.node.granule)
-        up = times if slide == 1 else add_saturating(times, (slide - 1) - np.mod(times, slide))
-        step = granule if granule > 1 else slide
-        number = np.floor_divide(up, step)
         # The multiples of a granule, but the last chronons of slides: k g, and k a - 1.
-        return number + (np.mod(up, step) > 0) if granule > 1 else number + 1
+        if granule == 1:
+            return np.floor_divide(times, slide) + 1
+        up = times if slide == 1 else add_saturating(times, (slide - 1) - np.mod(times, slide))
+        return np.floor_divide(up, granule) + (np.mod(up, granule) > 0)
 
     def _instant(self, numbers: TimeArray) -> TimeArray:
         """The grid instant with a number; FOREVER where time ends before it."""
@@ -162,6 +167,39 @@ class WeightedWindowKernel(Stateless):
                 where=self.label,
                 hint="use a longer SLIDE or a coarser GRANULARITY",
             )
+
+
+def _stretches(row: Ints, begin: TimeArray, end: TimeArray, weight: Ints) -> _Weighed:
+    """Those that last, and weigh something."""
+    found = _Weighed(row, begin, end, weight)
+    keep = (begin < end) & (weight > 0)
+    return found if keep.all() else _Weighed(*(each[keep] for each in found))
+
+
+def _paired(gone: _Weighed, come: _Weighed) -> tuple[_Weighed, TimeArray, TimeArray]:
+    """Stretches that adjusts end or begin, and from where to where each end moves.
+
+    A stretch of `gone` and one of `come` with the same row, begin and weight are one whose end
+    moves; within `gone`, and within `come`, no two are equal in these. Where the end stays, too,
+    there is nothing to say.
+    """
+    both = _Weighed(*(np.concatenate(each) for each in zip(gone, come, strict=True)))
+    is_come = np.arange(len(both.row)) >= len(gone.row)
+    old, new = np.where(is_come, both.begin, both.end), np.where(is_come, both.end, both.begin)
+    if not len(come.row):
+        return both, old, new
+    # A stable sort puts what goes before what comes.
+    order = np.lexsort((both.weight, both.begin, both.row))
+    both = _Weighed(*(each[order] for each in both))
+    old, new, is_come = old[order], new[order], is_come[order]
+    again = np.zeros(len(order), np.bool_)
+    again[1:] = is_come[1:] & ~is_come[:-1]
+    for each in (both.row, both.begin, both.weight):
+        again[1:] &= each[1:] == each[:-1]
+    second = np.flatnonzero(again)
+    new[second - 1] = new[second]
+    keep = np.flatnonzero(~again & (old != new))
+    return _Weighed(*(each[keep] for each in both)), old[keep], new[keep]
 
 
 def _before(counted: TimeArray, size: np.int64) -> TimeArray:
