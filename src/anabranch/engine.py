@@ -14,6 +14,7 @@ from anabranch.adapt.decision import Reoptimize
 from anabranch.algebra.modules.user_operator import Template
 from anabranch.as_of import OtherTime
 from anabranch.declaring import Declares
+from anabranch.display.option_hints import explains_options
 from anabranch.errors import PlanError
 from anabranch.expressions.scalar_function import ScalarFunction
 from anabranch.grouped import GroupedStream
@@ -66,6 +67,7 @@ NAME_OF_FUNCTION: Final = Option(name="name", kind=NAME, nullable=False)
 FUNCTION_OF_USER: Final = Option(name="function", kind=FUNCTION, nullable=False)
 
 
+@explains_options
 class Engine(Declares):
     """Makes streams from files and DataFrames, and runs queries over them on Spark.
 

@@ -42,6 +42,10 @@ class PlanError(AnabranchError):
     """The builder of the plan has to act."""
 
 
+class OptionError(PlanError, TypeError):
+    """A call has an option that its method does not have; it is a `TypeError`, as in Python."""
+
+
 class StreamError(AnabranchError):
     """The owner of the source has to act."""
 

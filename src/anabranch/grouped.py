@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar, final
 
 from anabranch.algebra.modules.apply_operator import ApplyOperator
+from anabranch.display.option_hints import explains_options
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
 from anabranch.frames.attributes import GROUPED_INSTEAD, missing_attribute
@@ -22,6 +23,7 @@ AggregateLike: TypeAlias = "str | OperatorCall | Any"
 """SQL text, what `ab.call` makes, or a `Column` of Spark."""
 
 
+@explains_options
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupedStream(Generic[G]):

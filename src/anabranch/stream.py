@@ -11,6 +11,7 @@ from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.algebra.modules.user_operator import Template
 from anabranch.algebra.node import Node, clock_of
+from anabranch.display.option_hints import explains_options
 from anabranch.display.plan_text import PlanText
 from anabranch.display.result_table import SHOWN, ResultTable
 from anabranch.errors import PlanError
@@ -45,6 +46,7 @@ _ENDED_WINDOWS: Final = (
 )
 
 
+@explains_options
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Stream(FrameMethods):

@@ -24,6 +24,7 @@ from anabranch.algebra.modules.results import Clip, Errors, Timestamps
 from anabranch.algebra.modules.user_operator import Template, UserOperator
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.window_columns import Columns
+from anabranch.display.option_hints import explains_options
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
 from anabranch.frames.column_like import ColumnLike, listed, text_of, texts_of
@@ -166,6 +167,7 @@ def call(module: Template | type | str, *arguments: Any, **parameters: Any) -> O
     return OperatorCall(module, arguments, tuple(parameters.items()))
 
 
+@explains_options
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WindowedStream(Generic[W]):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, final
 import pyarrow as pa
 
 from anabranch.display.aligned import aligned, counted
+from anabranch.display.option_hints import explains_options
 from anabranch.display.text_table import cells, html_table, numeric
 from anabranch.errors import PlanError
 
@@ -16,6 +17,7 @@ SHOWN: Final = 20
 """Rows that are shown unless somebody asks for more."""
 
 
+@explains_options
 @final
 class ResultTable:
     """Rows of an answer, such as a snapshot or all events.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from anabranch.display.option_hints import explained
 from anabranch.errors import PlanError, StreamError
 from anabranch.kernels.contract.command import Command
 from anabranch.model.time import Time
@@ -19,6 +20,7 @@ from anabranch.runtime.store.folder import Folder
 _LOOK: Final = 0.2
 
 
+@explained("ab.cutover")
 def cutover(
     merged: str | Path,
     old: str | Path,

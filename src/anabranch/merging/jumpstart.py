@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from anabranch.algebra.node import clock_of
 from anabranch.algebra.union import columns_of
+from anabranch.display.option_hints import explained
 from anabranch.errors import PlanError, StreamError
 from anabranch.kernels.contract.command import Command
 from anabranch.model.batch import EventBatch
@@ -37,6 +38,7 @@ _FIRST: Final = ("spark/commits", "spark/offsets", "planned", "state")
 _NOT: Final = ("lock", "control")
 
 
+@explained("ab.jumpstart")
 def jumpstart(
     log: str | Path,
     to: str | Path,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from anabranch.algebra.merge import Case
 from anabranch.algebra.source import Source
+from anabranch.display.option_hints import explained
 from anabranch.engine import Engine
 from anabranch.errors import StreamError
 from anabranch.merging.attendance import watch_attendance
@@ -45,6 +46,7 @@ MERGE_OPTIONS: Final = table_of(
 )
 
 
+@explained("ab.merge_logs")
 def merge_logs(
     engine: Engine,
     pattern: PathText,

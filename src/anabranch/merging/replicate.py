@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final, final
 
 from anabranch.algebra.merge import Case, MergePolicy, refuse_case
+from anabranch.display.option_hints import explained
 from anabranch.errors import PlanError
 from anabranch.merging.logs import DETACH_AFTER, MERGE_OPTIONS
 from anabranch.model.clock import MICROSECONDS
@@ -280,6 +281,7 @@ def _text(span: Any) -> str:
     return f"{MICROSECONDS.duration(span)} us"
 
 
+@explained("ab.replicate")
 def replicate(
     scripts: str | Path | Sequence[str | Path],
     to: str | Path,

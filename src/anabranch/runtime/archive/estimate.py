@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from anabranch.algebra.node import Node, clock_of
+from anabranch.display.option_hints import explained
 from anabranch.errors import PlanError, StreamError
 from anabranch.runtime.archive.summary import ArchiveSummary
 from anabranch.runtime.archive.windowed_estimate import (
@@ -29,6 +30,7 @@ class AskedPlan(Protocol):
         """Its plan."""
 
 
+@explained("ab.estimate_revision")
 def estimate_revision(
     query: AskedPlan,
     summary: ArchiveSummary,

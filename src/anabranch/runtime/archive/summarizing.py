@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from anabranch.display.option_hints import explained
 from anabranch.errors import PlanError
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.summary import ArchiveSummary
 from anabranch.runtime.store.folder import Folder
 
 
+@explained("ab.summarize")
 def summarize(
     archive: str | Path, *, by: Sequence[str] = (), column: str, bucket: Any
 ) -> ArchiveSummary:

@@ -16,6 +16,7 @@ from typing import Any, Final, final
 import pyarrow as pa
 
 from anabranch.algebra.node import Node
+from anabranch.display.option_hints import explains_options
 from anabranch.display.progress_line import ProgressLine, progress_text
 from anabranch.display.result_table import ResultTable
 from anabranch.errors import PlanError
@@ -82,6 +83,7 @@ class LocalMetrics:
     reports: Mapping[str, Mapping[str, object]] = field(default_factory=dict, metadata=OMITTED)
 
 
+@explains_options
 @final
 class LocalRun(Answers):
     """A query that has run to the end of what its sources had."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import pyarrow as pa
 
+from anabranch.display.option_hints import explains_options
 from anabranch.display.progress_line import progress_text
 from anabranch.errors import AnabranchError
 from anabranch.model.clock import Clock
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from anabranch.runtime.query.committing import Output
 
 
+@explains_options
 @final
 class Run(Answers, ExplainsItself, Revisable, Changeable):
     """A query on its way: watch it, ask it, stop it.
