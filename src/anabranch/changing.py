@@ -13,9 +13,10 @@ from anabranch.adapt.reoptimizer import Reoptimizer
 from anabranch.algebra.node import Node
 from anabranch.errors import EngineError, PlanError
 from anabranch.host import Host
+from anabranch.migrate.executed_queries import PlanAll
 from anabranch.migrate.membership import Membership
 from anabranch.migrate.migration import Migration
-from anabranch.migrate.migrator import Migrator, PlanAll
+from anabranch.migrate.migrator import Migrator
 from anabranch.model.time import BEGINNING
 from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
@@ -98,7 +99,7 @@ class _Watched:
 
     def best(self, statistics: PlanStatistics) -> Sequence[Node]:
         """The plans that the optimizer would choose."""
-        return self.plan_all(self.migrator.asked, statistics=statistics).workers
+        return self.plan_all(self.migrator.queries.asked, statistics=statistics).workers
 
     def is_changing(self) -> bool:
         """Whether a change is under way."""
@@ -106,7 +107,7 @@ class _Watched:
 
     def change(self, output: int, statistics: PlanStatistics) -> None:
         """Give an output the plan that the optimizer chooses by these statistics."""
-        query = self.migrator.asked[output]
+        query = self.migrator.queries.asked[output]
         self.migrator.migrate(output, query, what=self.members[output].name, statistics=statistics)
 
 
@@ -269,7 +270,9 @@ def _changer(
         _HOW.checked(how, where="migrate(...)")
         output = members.index(run)
         new: AskedQuery = (
-            migrator.asked[output] if query is None else _asked(host, query, where="migrate(...)")
+            migrator.queries.asked[output]
+            if query is None
+            else _asked(host, query, where="migrate(...)")
         )
         # The same query: by what was measured of it.
         statistics = measurements.statistics.for_plans() if query is None else None

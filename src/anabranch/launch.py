@@ -22,7 +22,7 @@ from anabranch.runtime.store.folder import Folder
 from anabranch.windowed import Span
 
 if TYPE_CHECKING:
-    from anabranch.migrate.migrator import PlanAll
+    from anabranch.migrate.executed_queries import PlanAll
     from anabranch.runtime.query.run import Run
     from anabranch.runtime.query.start import Work
     from anabranch.runtime.revisions.estimator import RevisionEstimator

@@ -110,11 +110,11 @@ class Membership:
         """
         migrator = self._migrator
         migrator.refuse_second()
-        asked = [*migrator.asked, query]
-        planned = migrator.planned_with(asked)
+        asked = [*migrator.queries.asked, query]
+        planned = migrator.queries.planned_with(asked)
         refuse_revised((*self._execution.assembly.work.promises.values(), *planned.promises), what)
         refuse_other_sources(self._execution.assembly, planned, what)
-        running = migrator.running(migrator.next_batch)
+        running = migrator.queries.running(migrator.queries.next_batch)
         new = revised_plan(planned.workers[-1], running.nodes, where=what).node
         not_before = BEGINNING if at is None else clock_of(new).instant(at)
         way = self._way(running, new, planned, how, what)
@@ -169,7 +169,7 @@ class Membership:
         """
         migrator = self._migrator
         migrator.refuse_second()
-        asked = [each for number, each in enumerate(migrator.asked) if number != output]
+        asked = [each for number, each in enumerate(migrator.queries.asked) if number != output]
         if not asked:
             raise PlanError(
                 "it is the only query of its execution, and nothing would be left",
@@ -178,8 +178,8 @@ class Membership:
             )
         work = self._execution.assembly.work
         refuse_revised(work.promises.values(), what)
-        planned = migrator.planned_with(asked)
-        running = migrator.running(migrator.next_batch)
+        planned = migrator.queries.planned_with(asked)
+        running = migrator.queries.running(migrator.queries.next_batch)
         plan = plan_without(running, output)
         unread = [each.name for each in work.frames if each.name not in plan.sources]
         if unread:
@@ -197,7 +197,7 @@ class Membership:
         def decide(batch: int) -> NextPlan | None:
             kept = [number for number in range(len(work.nodes)) if number != output]
             new = replace(
-                migrator.work_of(planned, plan, tuple(work.nodes[each] for each in kept)),
+                migrator.queries.work_of(planned, plan, tuple(work.nodes[each] for each in kept)),
                 clocks=tuple(work.clocks[each] for each in kept),
                 properties=tuple(work.properties[each] for each in kept if work.properties),
             )
@@ -253,7 +253,7 @@ class Membership:
         """A batch begins: the query is one of the group."""
         migrator, new, planned = self._migrator, joining.node, joining.planned
         try:
-            running = migrator.running(batch)
+            running = migrator.queries.running(batch)
             at, handover = BEGINNING, None
             if joining.how == "clip":
                 at, why = clip_instant(running, None, new)
@@ -266,7 +266,7 @@ class Membership:
             before = self._execution.assembly.work
             known = LogProperties.of(change.then_nodes[-1], planned.emit)
             work = replace(
-                migrator.work_of(planned, change.then, change.then_nodes),
+                migrator.queries.work_of(planned, change.then, change.then_nodes),
                 clocks=(*before.clocks, clock_of(new)),
                 properties=(*before.properties, known) if before.properties else (),
             )
@@ -304,7 +304,7 @@ class Membership:
         except AnabranchError as problem:
             self._refuse(migration, problem)
             return None
-        self._migrator.become(asked, planned)
+        self._migrator.queries.become(asked, planned)
         tell(next_plan.outputs[-1])
         self._migrator.note(
             migration, state="finished", batch=step.batch, finished=step.batch, reason=reason

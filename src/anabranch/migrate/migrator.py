@@ -5,43 +5,37 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, final
 
-from anabranch.algebra.node import Node, clock_of
+from anabranch.algebra.node import clock_of
 from anabranch.errors import AnabranchError, PlanError
 from anabranch.kernels.contract.command import MIGRATE, Command
-from anabranch.kernels.plan.compile import compile_plan
 from anabranch.kernels.plan.identity import plan_fingerprint
-from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.migrate.change import (
-    PlannedChange,
     RunningPlan,
     clip_instant,
-    meant_at_all_times,
     planned_change,
     state_instant,
     taken_over,
     with_columns_of,
 )
 from anabranch.migrate.choice import Choice, chosen
+from anabranch.migrate.executed_queries import ExecutedQueries, PlanAll
 from anabranch.migrate.handover import Handover, ended_moves, reopened_states, unreadable
 from anabranch.migrate.in_force import (
     PlanExchange,
-    progress_of,
-    properties_of,
     put_in_force,
     refuse_other_sources,
     refuse_unrevisable,
-    revised_sources,
-    states_of,
     with_moves,
 )
 from anabranch.migrate.migration import Migration
 from anabranch.migrate.operators import revised_plan, without_migrate
 from anabranch.migrate.preparing import PreparedReplay
 from anabranch.migrate.replays import Replays
+from anabranch.migrate.request import Request
 from anabranch.model.clock import Clock
 from anabranch.model.time import BEGINNING, Time
 from anabranch.optimizer.statistics import PlanStatistics
@@ -59,18 +53,8 @@ from anabranch.runtime.store.query_record import read_query_record
 if TYPE_CHECKING:
     from anabranch.runtime.query.execution import Execution
     from anabranch.runtime.query.switching import NextPlan
-    from anabranch.runtime.query.work import Work
 
 _LOG: Final = logging.getLogger("anabranch")
-
-
-class PlanAll(Protocol):
-    """Plans queries that run together, with the options that they were started with."""
-
-    def __call__(
-        self, queries: Sequence[AskedQuery], *, statistics: PlanStatistics | None = None
-    ) -> PlannedQueries:
-        """Plan them, by what was measured where that is given."""
 
 
 Bind = Callable[
@@ -80,32 +64,6 @@ Bind = Callable[
 
 Regroup = Callable[[MigrationRecord], None]
 """Lets a query join or leave, as another process has asked; returns when that is over."""
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A change that waits for a batch to begin.
-
-    Attributes:
-        record: What is written down of it.
-        output: The number of the output that changes.
-        new: The new logical plan, with the columns of the output.
-        planned: All queries as they will be, planned as a user would start them.
-        not_before: The earliest T.
-        before: For user operators with other code the one that runs.
-        reason: Why this way was chosen.
-        prepared: By replay: the new plan after what has been read by now.
-    """
-
-    record: MigrationRecord
-    output: int
-    new: Node
-    planned: PlannedQueries
-    not_before: Time
-    before: Mapping[Node, Node] = field(default_factory=dict)
-    reason: str = ""
-    prepared: PreparedReplay | None = None
 
 
 @final
@@ -137,17 +95,16 @@ class Migrator:
             regroup: Lets queries join and leave, as another process has asked.
         """
         self._execution = execution
-        self._asked = list(asked)
-        self._planned = planned
-        self._plan_all = plan_all
-        self._allow_unbounded = allow_unbounded
+        self.queries = ExecutedQueries(
+            execution, asked, planned, plan_all, allow_unbounded=allow_unbounded
+        )
         self._when_switched = when_switched
         self._bind = bind
         self._regroup = regroup
         self._folder = MigrationFolder.of(execution.checkpoint)
         self._current: Migration | None = None
         self._begun: threading.Event | None = None
-        self.replays: Replays = Replays(execution, self.compile)
+        self.replays: Replays = Replays(execution, self.queries.compile)
         execution.assembly.switcher.watch = self._watch
         self._resume()
 
@@ -156,11 +113,6 @@ class Migrator:
         """The change that was asked for last, if it is not over."""
         found = self._current
         return None if found is None or found.state in ("finished", "refused") else found
-
-    @property
-    def asked(self) -> Sequence[AskedQuery]:
-        """The queries as they were asked for, or changed to, one per output."""
-        return tuple(self._asked)
 
     def migrate(
         self,
@@ -188,11 +140,10 @@ class Migrator:
             PlanError: The change is not possible, or another one is not over.
         """
         self.refuse_second()
-        asked = [*self._asked]
+        asked = [*self.queries.asked]
         asked[output] = query
-        planned = self._plan_all(asked, statistics=statistics)
-        planned.refuse(allow_unbounded=self._allow_unbounded)
-        running = self.running(self.next_batch)
+        planned = self.queries.planned_with(asked, statistics=statistics)
+        running = self.queries.running(self.queries.next_batch)
         old = running.nodes[output]
         where = what or f"output {output} of {self._execution.checkpoint}"
         refuse_other_sources(self._execution.assembly, planned, where)
@@ -262,26 +213,12 @@ class Migrator:
             self.note(migration, state="refused", reason=f"{type(problem).__name__}: {problem}")
             raise
 
-    def planned_with(self, asked: Sequence[AskedQuery]) -> PlannedQueries:
-        """Queries, planned as a user would start them.
-
-        Raises:
-            PlanError: They cannot be started.
-        """
-        planned = self._plan_all(asked)
-        planned.refuse(allow_unbounded=self._allow_unbounded)
-        return planned
-
     def noted(self, record: MigrationRecord, clock: Clock) -> Migration:
         """Write down a change that was asked for; no other one begins before it is over."""
         write = self._folder.write if record.number else self._folder.add
         migration = Migration(write(record), clock)
         self._current = migration
         return migration
-
-    def become(self, asked: Sequence[AskedQuery], planned: PlannedQueries) -> None:
-        """From now on these are the queries, one per output."""
-        self._asked, self._planned = list(asked), planned
 
     def take_requests(self) -> None:
         """Begin the oldest change that another process has asked for, in the background."""
@@ -299,7 +236,7 @@ class Migrator:
                 assert self._regroup is not None
                 self._regroup(record)
                 return
-            output, query, statistics = self._bind(record, self.asked)
+            output, query, statistics = self._bind(record, self.queries.asked)
             self.migrate(
                 output,
                 query,
@@ -364,36 +301,6 @@ class Migrator:
             no_state=no_state or why,
         )
 
-    @property
-    def next_batch(self) -> int:
-        """The batch that is done next, maybe not for the first time."""
-        return self._execution.assembly.opened.next_batch
-
-    def running(self, batch: int) -> RunningPlan:
-        """What the query computes, and what it knows before a batch."""
-        assembly = self._execution.assembly
-        work, progress = assembly.work, progress_of(self._execution.assembly, batch)
-        stables = tuple(
-            Time(progress.stables[work.plan.stages[index].name]) for index in work.plan.outputs
-        )
-        tables = frozenset(work.tables) | frozenset(self._planned.tables)
-        return RunningPlan(
-            plan=work.plan,
-            nodes=work.nodes,
-            ends={name: progress.end(name) for name in work.plan.sources},
-            stables=stables,
-            tables=tables,
-            compile=self.compile,
-            states=states_of(assembly, batch),
-            revised=revised_sources(work, self._planned),
-        )
-
-    def compile(self, node: Node) -> PhysicalPlan:
-        """Compile a plan as those of the running queries were."""
-        tables = frozenset(self._execution.assembly.work.tables) | frozenset(self._planned.tables)
-        late = revised_sources(self._execution.assembly.work, self._planned)
-        return compile_plan(node, emit=self._planned.emit, tables=tables, late=late)
-
     def begin(self, decide: Callable[[int], NextPlan | None], number: int) -> threading.Event:
         """Let the next batch decide, and see to it that there is one.
 
@@ -409,7 +316,7 @@ class Migrator:
     ) -> NextPlan | None:
         """A batch begins: make the plan with both answers the one in force."""
         try:
-            running = self.running(batch)
+            running = self.queries.running(batch)
             choice = self._chosen(running, request)
             at, seeded = choice.at, choice.how == "replay"
             by_state = choice.how == "state"
@@ -422,7 +329,7 @@ class Migrator:
                 at_once=(seeded or by_state) and at <= running.stables[request.output],
                 operators=taken_over(running, request.before)[0] if by_state else None,
             )
-            both, then = self.works(request, change, running)
+            both, then = self.queries.works(request, change, running)
             handover: Handover | None = None
             if by_state:
                 sink = self._execution.assembly.outputs[request.output].sink
@@ -451,7 +358,7 @@ class Migrator:
         new_print = plan_fingerprint(request.planned.physical)
         # The same query by another plan may still be started as it always was.
         keeps = not is_over or request.record.reoptimize
-        prints = (*self._prints(), new_print) if keeps else (new_print,)
+        prints = (*self.queries.prints(), new_print) if keeps else (new_print,)
         step = PlanExchange(
             migration=migration.number,
             batch=batch,
@@ -462,52 +369,13 @@ class Migrator:
             output=request.output,
         )
         next_plan = put_in_force(self._execution.assembly, step)
-        self.become(asked, request.planned)
+        self.queries.become(asked, request.planned)
         self._when_switched(request.output)
         self.note(migration, state="finished" if is_over else "switched")
         if is_over:
             self.note(migration, finished=batch)
         reached("migration switched", batch)
         return next_plan
-
-    def works(
-        self, request: Request, change: PlannedChange, running: RunningPlan
-    ) -> tuple[Work, Work]:
-        """What is computed during the change, and behind it."""
-        planned, before = request.planned, self._execution.assembly.work
-        meant: tuple[Node, ...] = ()
-        if running.revised:
-            known = list(before.meant or before.nodes)
-            old = known[request.output]
-            known[request.output] = meant_at_all_times(old, request.new, change.at)
-            meant = tuple(known)
-        return (
-            replace(self.work_of(planned, change.both, change.both_nodes), meant=meant),
-            replace(self.work_of(planned, change.then, change.then_nodes), meant=meant),
-        )
-
-    def work_of(self, planned: PlannedQueries, plan: PhysicalPlan, nodes: tuple[Node, ...]) -> Work:
-        """What is computed by another plan."""
-        work = replace(self._execution.assembly.work, priced=planned.priced)
-        files = {each.name: each for each in (*planned.files, *work.files)}
-        tables = {**planned.tables, **work.tables}
-        return replace(
-            work,
-            plan=plan,
-            nodes=nodes,
-            files=tuple(each for name, each in files.items() if name in plan.sources),
-            tables=tables,
-            older=None,
-            handed_over=(),
-            properties=properties_of(work, nodes, planned.emit),
-        )
-
-    def _prints(self) -> tuple[str, ...]:
-        """The fingerprints that the query may be started with at present."""
-        stored = read_query_record(self._execution.checkpoint)
-        if stored is not None and stored.in_force is not None:
-            return stored.in_force.asked
-        return (plan_fingerprint(self._planned.physical),)
 
     def _watch(self, batch: int, commands: Sequence[Command], stables: Sequence[Time]) -> None:
         """A batch is committed: perhaps nothing before T can change any more."""
@@ -531,7 +399,7 @@ class Migrator:
         from anabranch.runtime.query.switching import load_work
 
         then = load_work(self._folder, stored.in_force.then, self._execution.assembly.work)
-        prints: tuple[str, ...] = (plan_fingerprint(self._planned.physical),)
+        prints: tuple[str, ...] = (self.queries.fingerprint,)
         if migration.record.reoptimize:
             prints = stored.in_force.asked
         step = PlanExchange(
