@@ -16,7 +16,11 @@ from anabranch.registry import Registry
 from anabranch.runtime.option import shown
 from anabranch.runtime.sources.archive_bounds import Keep
 from anabranch.runtime.sources.declare.declared import Declared, column_sets
-from anabranch.runtime.sources.declare.rows_in_memory import is_in_memory, stored_rows
+from anabranch.runtime.sources.declare.rows_in_memory import (
+    is_in_memory,
+    refuse_more_rows,
+    stored_rows,
+)
 from anabranch.runtime.sources.expectations import value_counts
 from anabranch.runtime.sources.options import MOST_ROWS, checked_options
 from anabranch.runtime.sources.spec import LatePolicy, Limits
@@ -54,7 +58,7 @@ class Declares(ABC):
         distinct: Mapping[str, float] | None = None,
         edges: Sequence[str] | str | None = None,
         hide_times: bool = False,
-        ends: bool = False,
+        ends: bool | None = None,
         max_rows_per_batch: int | None = MOST_ROWS,
         max_files_per_batch: int | None = None,
         copies: bool = False,
@@ -102,7 +106,8 @@ class Declares(ABC):
             edges: Rows are samples of a signal: each holds until the next one with the same value
                 in these columns starts. A name, or a list of names; an empty list: of all rows.
             hide_times: The columns of `start` and `end` are not part of the payload.
-            ends: The files that are there when the query starts are all.
+            ends: True: the files that are there when the query starts are all. Rows of this
+                process always end; None: those end, and files do not.
             max_rows_per_batch: At most about so many rows of files go into a batch.
             max_files_per_batch: At most so many files go into a batch.
             copies: Every log folder and stream file that the path matches is a copy of one stream,
@@ -115,12 +120,13 @@ class Declares(ABC):
             PlanError: What is declared makes no sense.
         """
         called = shown(source)
+        name_after, stays = source, False
+        refuse_more_rows(source, ends, where=f"engine.stream({called})")
         if is_in_memory(source):
             # What is there is all there will be.
-            source, ends = stored_rows(source, (start, end), where="engine.stream(...)"), True
+            source, stays = stored_rows(source, (start, end), where="engine.stream(...)"), True
             name_after = "stream"
-        else:
-            name_after = source
+        ends = stays if ends is None else ends
         given = checked_options(
             {
                 "name": name,

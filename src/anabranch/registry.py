@@ -25,6 +25,7 @@ from anabranch.language.names.catalog import ArchiveEntry, Catalog, CatalogEntry
 from anabranch.language.names.catalog_tables import describe_entry, show_entries
 from anabranch.language.names.context import Context
 from anabranch.language.names.operators import OperatorCatalog, show_functions
+from anabranch.language.names.taken import kind_in_sql, taken_in_python, taken_in_sql
 from anabranch.language.text.axis_dialect import AXIS_WINDOWS
 from anabranch.language.text.script import Script
 from anabranch.language.text.statements import (
@@ -129,12 +130,13 @@ class Registry:
         *,
         replace: bool = False,
         wrong: Wrong = PlanError,
+        taken: Callable[[CatalogEntry], AnabranchError] | None = None,
     ) -> None:
-        """A stream or relation from outside gets its name.
+        """A stream or relation from outside gets its name; the same one again changes nothing.
 
         `time` is the column of its start; its rows may be edges by a key. With `replace` it takes
         the place of what has the name, and what is derived from that is bound anew. `wrong` makes
-        an error out of what happened and a hint.
+        an error out of what happened and a hint, and `taken` one where something else has the name.
 
         Raises:
             PlanError: Something else has the name; or something derived does not bind any more.
@@ -152,10 +154,7 @@ class Registry:
         if existing is not None and not replace:
             if existing == entry and self._sources.get(leaf.name) == source:
                 return
-            raise wrong(
-                f"there is already a {existing.kind} '{existing.name}'",
-                hint="give it another name: name='...'; or replace the existing one: replace=True",
-            )
+            raise taken(existing) if taken is not None else taken_in_python(leaf, existing)
         with self._changed(leaf.name, wrong):
             if existing is not None:
                 self._sources.pop(existing.name, None)
@@ -189,8 +188,7 @@ class Registry:
     def declare(
         self, statement: CreateSource, describe: Callable[[Declared], tuple[Any, Source]]
     ) -> None:
-        """`CREATE STREAM ... SOURCE` and `CREATE TABLE`."""
-        self._refuse_taken(statement)
+        """`CREATE STREAM ... SOURCE` and `CREATE TABLE`; the same one again changes nothing."""
         try:
             checked_durations(statement)
             declared = declared_in_sql(statement)
@@ -204,8 +202,16 @@ class Registry:
         times = [name for name in (statement.start, statement.end) if name is not None]
         hidden = tuple(name for name in times if name not in leaf.schema.names)
         edges = statement.edges
-        wrong = _at(statement)
-        self.add_leaf(leaf, source, hidden, statement.start, edges, replace=True, wrong=wrong)
+        self.add_leaf(
+            leaf,
+            source,
+            hidden,
+            statement.start,
+            edges,
+            replace=statement.replace,
+            wrong=_at(statement),
+            taken=partial(taken_in_sql, statement),
+        )
 
     def derive(
         self,
@@ -213,8 +219,10 @@ class Registry:
         planned: BoundQuery,
         again: Callable[[], BoundQuery] | None = None,
     ) -> CatalogEntry:
-        """`CREATE STREAM ... AS` and `CREATE VIEW`; `again` plans the query anew."""
-        self._refuse_taken(statement)
+        """`CREATE STREAM ... AS` and `CREATE VIEW`; `again` plans the query anew.
+
+        The same definition again changes nothing.
+        """
         entry = CatalogEntry(
             name=statement.name,
             kind="view" if statement.kind == "VIEW" else "derived",
@@ -222,6 +230,11 @@ class Registry:
             query=planned.text,
             uses=planned.uses,
         )
+        existing = self._entries.get(statement.name.lower())
+        if existing is not None and not statement.replace:
+            if existing == entry:
+                return existing
+            raise taken_in_sql(statement, existing)
         with self._changed(statement.name, _at(statement)):
             self._entries[statement.name.lower()] = entry
             self._again[statement.name.lower()] = again or (lambda: planned)
@@ -372,15 +385,6 @@ class Registry:
             )
         return describe_entry(entry)
 
-    def _refuse_taken(self, statement: CreateSource | CreateDerived) -> None:
-        existing = self._entries.get(statement.name.lower())
-        if existing is not None and not statement.replace:
-            raise statement.script.wrong(
-                f"there is already a {existing.kind} '{existing.name}'",
-                statement.span,
-                f"choose another name, DROP it first, or write CREATE OR REPLACE {_word(existing)}",
-            )
-
 
 def _archive_of(source: Any) -> ArchiveEntry | None:
     """Where the rows of a source are kept, for the catalog."""
@@ -393,7 +397,7 @@ def _archive_of(source: Any) -> ArchiveEntry | None:
 
 def _refuse_other_kind(statement: Drop | Describe, entry: CatalogEntry) -> None:
     """`DROP TABLE` does not mean a stream of that name."""
-    kind = _word(entry)
+    kind = kind_in_sql(entry)
     if statement.kind not in (kind, "FUNCTION"):
         raise statement.script.wrong(
             f"'{entry.name}' is a {kind.lower()}, not a {str(statement.kind).lower()}",
@@ -409,7 +413,3 @@ def _at(statement: CreateSource | CreateDerived | CreateFunction | Drop) -> Wron
         return statement.script.wrong(what, statement.span, hint)
 
     return wrong
-
-
-def _word(entry: CatalogEntry) -> str:
-    return {"table": "TABLE", "view": "VIEW"}.get(entry.kind, "STREAM")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anabranch.errors import EngineError, StreamError
+from anabranch.runtime.sources.files import listing
 from anabranch.runtime.sources.files.planner import FilePlanner
 from anabranch.runtime.sources.files.reader import FileSplit, read_split
 from anabranch.runtime.sources.files.units import Position, Unit, share_units
@@ -173,6 +175,42 @@ def test_files_are_taken_by_name_and_so_many_at_a_time(tmp_path: Path) -> None:
     (tmp_path / "about.txt").write_text("not a table")
     source = tables(tmp_path, form="csv", files=2)
     assert drain(planner(source, tmp_path, parts=1), source) == [[[1, 2]], [[3]]]
+
+
+def test_numbers_in_names_count_as_numbers(tmp_path: Path) -> None:
+    for value in (1, 2, 9, 10, 11, 100):
+        (tmp_path / f"day-{value}.csv").write_text(f"a,t\n{value},{value}\n")
+    source = tables(tmp_path, form="csv")
+    assert drain(planner(source, tmp_path, parts=1), source) == [[[1, 2, 9, 10, 11, 100]]]
+    pattern = tables(tmp_path / "day-*.csv", form="csv", files=4)
+    plan = FilePlanner([pattern], Folder.at(str(tmp_path / "other")), 1)
+    assert drain(plan, pattern) == [[[1, 2, 9, 10]], [[11, 100]]]
+
+
+def test_a_checkpoint_of_the_old_order_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 0.1 read `10` before `2`: what it has planned stays, and nothing is read twice."""
+    for value in (1, 2, 3, 10, 11):
+        (tmp_path / f"{value}.csv").write_text(f"a,t\n{value},{value}\n")
+    source = tables(tmp_path, form="csv", files=1)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(listing, "by_name", lambda file: file)
+        plan = planner(source, tmp_path, parts=1)
+        assert [plan.latest(0), plan.latest(1)] == [1, 2]
+    again = planner(source, tmp_path, parts=1)
+    assert values(again, source, 0, 2) == [[1], [10]]
+    assert drain(again, source, 2) == [[[2]], [[3]], [[11]]]
+
+
+@given(st.sets(st.text("ab019-_.", min_size=1, max_size=6)), st.randoms())
+def test_the_order_of_files_is_that_of_their_names_alone(
+    names: set[str], draw: random.Random
+) -> None:
+    files = sorted(Path("folder", name) for name in names)
+    wanted = sorted(files, key=listing.by_name)
+    draw.shuffle(files)
+    assert sorted(files, key=listing.by_name) == wanted
 
 
 def test_what_comes_after_freezing_waits_for_the_next_run(tmp_path: Path) -> None:

@@ -71,3 +71,11 @@ def test_rows_that_cannot_be_a_stream_are_refused() -> None:
         engine.stream([{"a": 1, "at": 1}, {"a": "x", "at": 2}], start="at")
     with pytest.raises(PlanError, match="cannot be read from list"):
         engine.stream([1, 2], start="at")
+
+
+def test_rows_that_are_all_there_cannot_go_on() -> None:
+    with pytest.raises(PlanError, match="end with the last one") as refused:
+        Engine().stream(ROWS, start="at", ends=False)
+    assert "ends=False" in refused.value.where
+    assert "a folder" in refused.value.hint
+    assert Engine().stream(ROWS, start="at", ends=True).run_local().events()["final"][0].as_py()

@@ -239,3 +239,37 @@ def test_a_chronon_is_a_duration_with_a_unit(tmp_path: Path) -> None:
     for wrong in ("5", "0 seconds", "forever", 5):
         with pytest.raises(AnabranchError):
             Engine().stream(str(path), start="at", chronon=wrong)
+
+
+@pytest.mark.parametrize(
+    ("written", "microseconds"),
+    [
+        ("250 US", 250),
+        ("20 ms", 20_000),
+        ("10 SEC", 10_000_000),
+        ("10 secs", 10_000_000),
+        ("5 s", 5_000_000),
+        ("1 MIN", 60_000_000),
+        ("MIN 1 MIN, MAX 3 MINS", 180_000_000),
+        ("INTERVAL '5' MIN", 300_000_000),
+        ("5 m SLIDE 1 sec", 300_000_000),
+        ("2 HRS", 7_200_000_000),
+        ("1 hr", 3_600_000_000),
+        ("3 H", 10_800_000_000),
+        ("1 d", 86_400_000_000),
+    ],
+)
+def test_units_may_be_short(tmp_path: Path, written: str, microseconds: int) -> None:
+    engine = Engine()
+    engine.stream([{"k": 1, "at": "2026-01-01"}], start="at", name="S")
+    query = engine.sql(f"SELECT k FROM S WINDOW(RANGE {written})")
+    (window,) = [each for each in query.node.walk() if isinstance(each, TimeWindow)]
+    assert window.size == microseconds
+    (tmp_path / "s.json").write_text('{"k": 1, "at": "2026-01-01T00:00:00"}\n')
+    engine.sql(
+        f"CREATE STREAM D (k INT, at TIMESTAMP) SOURCE '{tmp_path / 's.json'}' ORDERED BY at "
+        "DELAY 5 MIN LATE REVISE KEEP 2 D"
+    )
+    (source,) = engine.sql("SELECT k FROM D").sources.values()
+    assert source.promise.delay == 300_000_000
+    assert source.archive.keep_age == 172_800_000_000

@@ -111,6 +111,34 @@ def test_the_same_stream_again_is_no_other(tmp_path: Path) -> None:
         engine.relation(path, name="S")
 
 
+def test_the_same_statement_again_changes_nothing(engine: Engine, tmp_path: Path) -> None:
+    statement = create(tmp_path, "s.json", "k INT, v INT")
+    engine.sql(statement)
+    engine.sql("CREATE VIEW V AS SELECT k, v + 1 AS more FROM S WHERE v > 5")
+    engine.sql("CREATE STREAM W AS SELECT more FROM V")
+    assert answers(engine) == [(11,)]
+    for other in (
+        create(tmp_path, "t.json", "k INT, v INT"),
+        create(tmp_path, "s.json", "k INT, v BIGINT"),
+        "CREATE STREAM S AS SELECT k FROM V",
+        "CREATE VIEW V AS SELECT k, v + 2 AS more FROM S WHERE v > 5",
+        "CREATE VIEW W AS SELECT more FROM V",
+        "CREATE TABLE S SOURCE 's.json'".replace("s.json", str(tmp_path / "s.json")),
+    ):
+        with pytest.raises(AnabranchError, match=r"there is already a (derived )?(stream|view) '"):
+            engine.sql(other)
+    assert answers(engine) == [(11,)]
+
+
+def test_the_error_shows_the_call_that_replaces_a_name(tmp_path: Path) -> None:
+    path, engine = rows(tmp_path, "s.json", '{"k": 1, "at": 5}'), Engine()
+    engine.relation(path, name="Item")
+    with pytest.raises(AnabranchError, match="there is already a table 'Item'") as refused:
+        engine.stream([{"k": 2, "at": "2026-01-01"}], name="item", start="at")
+    assert refused.value.where == "engine.stream(..., name='item') declares another one"
+    assert "engine.stream(..., name='Item', replace=True)" in refused.value.hint
+
+
 def test_a_name_of_our_own_is_one_that_nobody_has(engine: Engine, tmp_path: Path) -> None:
     chosen = engine.stream(tmp_path / "s.json", start="at", ends=True)
     assert list(chosen.sources) == ["s2"]

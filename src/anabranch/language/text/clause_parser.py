@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.language.text.script import Script, Span
+from anabranch.language.text.time_units import UNITS, unit_named
 from anabranch.language.text.window_text import Amount
-
-_UNITS: Final = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
 
 
 class ClauseParser(SparkParser):
@@ -77,14 +74,14 @@ class ClauseParser(SparkParser):
                 word,
                 "write a positive number, for times with a unit: 10 MINUTES",
             )
-        if unit is None and self._curr.text.upper().removesuffix("S") in _UNITS:
-            unit = self._curr.text.upper()
+        if unit is None and (named := unit_named(self._curr.text)) is not None:
+            unit = named
             self._advance()
         elif unit is None and self._curr.token_type == TokenType.VAR and not self._is_word("SLIDE"):
             raise self._wrong(
                 f"'{self._curr.text}' is not a unit of time",
                 self._curr,
-                f"units are: {', '.join(_UNITS)}, also in the plural",
+                f"units are: {', '.join(UNITS)}, also in the plural",
             )
         return Amount(count, unit, (first.start, self._prev.end + 1))
 

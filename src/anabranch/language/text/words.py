@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from anabranch.language.text.dialect import Anabranch
 from anabranch.language.text.foreign import refuse_foreign_query
 from anabranch.language.text.script import Script, Span
+from anabranch.language.text.time_units import unit_named
 from anabranch.language.text.unused import refuse_unused
 
 _CLAUSES: Final = (
@@ -236,11 +237,11 @@ class Words:
             raise self.wrong(f"{what} is missing", "write a number and a unit: 5 SECONDS")
         count = str(self.tokens[self.at].text)
         self.at += 1
-        unit = self.word.lower().removesuffix("s")
-        if unit in ("microsecond", "millisecond", "second", "minute", "hour", "day", "week"):
-            self.at += 1
-            return f"{count} {unit}"
-        return count
+        unit = unit_named(self.word)
+        if unit is None:
+            return count
+        self.at += 1
+        return f"{count} {unit.lower().removesuffix('s')}"
 
     def until(self, *closing: str) -> list[Token]:
         """The words up to one of these, outside all brackets."""

@@ -34,6 +34,22 @@ def _is_rows(source: object) -> bool:
     return isinstance(source, list) and all(isinstance(row, dict) for row in source)
 
 
+def refuse_more_rows(source: object, ends: object, *, where: str) -> None:
+    """Refuse `ends=False` of rows that are all there: nothing can be added to them.
+
+    Raises:
+        PlanError: It was declared.
+    """
+    all_there = is_in_memory(source) or getattr(source, "isStreaming", None) is False
+    if ends is False and all_there:
+        raise PlanError(
+            "rows that are all there end with the last one",
+            where=f"{where}: ends=False",
+            hint="leave ends out; for a stream that goes on pass a folder, to which files are "
+            "added, or a DataFrame of spark.readStream",
+        )
+
+
 def stored_rows(
     source: Any, times: Sequence[str | None], *, where: str, needs_time: bool = True
 ) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,6 +19,7 @@ LOG: Final = "_log"
 ABOUT: Final = "stream.json"
 """The file in there that says what the log is about."""
 
+_NUMBERS: Final = re.compile("([0-9]+)")
 _COMPRESSED: Final = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
 
@@ -40,6 +42,8 @@ def form_of(file: Path) -> FileForm | None:
 def list_files(path: str, form: FileForm | None = None) -> list[Path]:
     """The files of a source, by name; of a folder only those that hold what is asked for.
 
+    Numbers in names count as numbers: `2.csv` comes before `10.csv`.
+
     Hidden files and those that begin with `_` are left out, as Spark does, so that a writer can
     prepare a file out of sight and rename it. Within one look, files count in the order of their
     names; those that turn up later come later.
@@ -50,9 +54,26 @@ def list_files(path: str, form: FileForm | None = None) -> list[Path]:
     if root.is_dir():
         kind = "json" if form == "lines" else form
         found = [Path(name) for name in _walk(path)]
-        return sorted(file for file in found if kind is None or form_of(file) == kind)
+        files = (file for file in found if kind is None or form_of(file) == kind)
+        return sorted(files, key=by_name)
     found = [Path(name) for name in glob.glob(path, recursive=True)]  # noqa: PTH207
-    return sorted(file for file in found if is_visible(file.name) and file.is_file())
+    return sorted((file for file in found if is_visible(file.name) and file.is_file()), key=by_name)
+
+
+def by_name(file: Path) -> tuple[list[str | int], str]:
+    """The key that orders files by name, folder by folder, with numbers in them by their value.
+
+    The text itself decides between `2` and `02`. What has been planned is written down file by
+    file, so a checkpoint that began with another order resumes: the rest is read in this one.
+
+    >>> names = ["a/10.csv", "a/9.csv", "a-1/1.csv", "a/09.csv"]
+    >>> [str(file) for file in sorted(map(Path, names), key=by_name)]
+    ['a/09.csv', 'a/9.csv', 'a/10.csv', 'a-1/1.csv']
+    """
+    # With the lowest of all characters between them, folders are compared name by name.
+    text = str(file).replace(os.sep, "\0")
+    # Texts and numbers alternate, so that only like is compared with like.
+    return [int(part) if part.isdecimal() else part for part in _NUMBERS.split(text)], text
 
 
 def demand_files(path: str, form: FileForm | None = None) -> list[Path]:
