@@ -17,7 +17,7 @@ SHORT_LIVED := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 CLASSES := $(CURDIR)/build/spark-classes.jsa
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check bench docs test-size test-deep test-faults soak clean
+.PHONY: help setup demo test test-fast check bench docs figures test-size test-deep test-faults soak clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -71,6 +71,14 @@ bench: setup ## benchmarks in their quick form; NAME=tumbling runs that one in f
 	@for name in $(or $(NAME),$$($(BIN)/anabranch bench | cut -d " " -f 1)); do \
 	  $(BIN)/anabranch bench $$name $(if $(NAME),,--quick) --json || exit 1; \
 	done
+
+figures: setup ## every benchmark in full, an hour on a quiet machine; writes docs/benchmarks/figures.md
+	@mkdir -p build/figures
+	@for name in $$($(BIN)/anabranch bench | cut -d " " -f 1); do \
+	  echo $$name; $(BIN)/anabranch bench $$name --json > build/figures/$$name.json || exit 1; \
+	done
+	@$(BIN)/python -m anabranch.bench.figures build/figures $$(git rev-parse --short HEAD) \
+	  > docs/benchmarks/figures.md
 
 docs: setup ## the documentation as HTML in build/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from anabranch.bench.migration.targets import TARGETS, reaches
+from anabranch.bench.figures.targets import target_rows
 
 Line: TypeAlias = Mapping[str, Any]
 
@@ -33,7 +33,7 @@ def write_page(lines: Sequence[Line], folder: Path) -> Path:
     text += [_COSTS, *_costs(kinds["cost"]), "", *_drawn(folder, "cost")]
     text += [_TRIALS.format(**setup), *map(_trials, kinds["trials"])]
     text += ["", *_drawn(folder, "right")]
-    judged = list(_targets(figures))
+    judged = target_rows("migration", figures)
     text += [_on_spark(kinds["ticks"][-1]), *judged] if judged else []
     text += ["", _MIGRATED, *map(_migrated, kinds.get("spark", []))] if judged else []
     for line in kinds.get("refused", []):
@@ -77,13 +77,6 @@ def _trials(line: Line) -> str:
     ways = ("parallel track", "genmig", "reference point", "clip")
     counts = " | ".join(f"{line['wrong'][way]:,}" for way in ways)
     return f"| {line['rewrite']} | {counts} |"
-
-
-def _targets(figures: Mapping[str, float]) -> Iterator[str]:
-    for name, (target, way) in TARGETS.items():
-        if name in figures:
-            mark = "yes" if reaches(name, figures[name]) else "**no**"
-            yield f"| `{name}` | {way} {target:,g} | {figures[name]:,.4g} | {mark} |"
 
 
 def _on_spark(size: Line) -> str:

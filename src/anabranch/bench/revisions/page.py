@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from anabranch.bench.revisions.published import PAPER, PAPER_OVERHEAD, TARGETS, reaches
+from anabranch.bench.figures.targets import target_rows
+from anabranch.bench.revisions.published import PAPER, PAPER_OVERHEAD
 
 Line: TypeAlias = Mapping[str, Any]
 
@@ -55,11 +56,11 @@ def _spread(lines: Sequence[Line]) -> float:
 
 
 def _targets(figures: Mapping[str, float], spread: float) -> Iterator[str]:
-    for name, (target, way) in TARGETS.items():
-        mark = "yes" if reaches(name, figures[name]) else "**no**"
-        if name.startswith("archive_overhead") and spread > _STEADY:
-            mark = f"unclear: the same batches without an archive differed by {spread:.1f} times"
-        yield f"| `{name}` | {way} {target:,g} | {figures[name]:,.4g} | {mark} |"
+    doubt = f"unclear: the same batches without an archive differed by {spread:.1f} times"
+    for row in target_rows("revisions", figures):
+        *cells, mark = row.removesuffix(" |").split(" | ")
+        is_unclear = "archive_overhead" in row and spread > _STEADY
+        yield f"{' | '.join(cells)} | {doubt if is_unclear else mark} |"
 
 
 def _published(strategies: Sequence[Line], figures: Mapping[str, float]) -> Iterator[str]:

@@ -19,20 +19,3 @@ PAPER: Final[Mapping[tuple[str, str, str], tuple[float, float, float]]] = {
 
 PAPER_OVERHEAD: Final = 6.0
 """Archiving cost more than 500%: normal rows took more than six times as long."""
-
-TARGETS: Final[Mapping[str, tuple[float, str]]] = {
-    "archive_overhead": (1.10, "at most"),
-    "archive_overhead_copied": (1.25, "at most"),
-    "rm_vs_ra": (20, "at least"),
-    "rw_vs_ra": (40, "at least"),
-    "revision_ms": (2_000, "at most"),
-    "vs_recompute": (100, "at least"),
-    "index_bytes_per_million_rows": (20_000, "at most"),
-    "planning_growth": (1.2, "at most"),
-}
-
-
-def reaches(figure: str, value: float) -> bool:
-    """Whether a figure is as good as it should be."""
-    target, way = TARGETS[figure]
-    return value <= target if way == "at most" else value >= target

@@ -1,0 +1,79 @@
+"""Writes the page with all figures: `python -m anabranch.bench.figures RESULTS COMMIT > PAGE`."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+from anabranch.bench.figures.targets import TARGETS, shown_figure, target_rows
+
+_HEAD = """\
+# All figures
+
+Every benchmark in its full form, one after the other; `make figures` writes this page. What the
+figures mean is told in [Benchmarks](../howto/benchmarks.md). Compare ratios, not absolute values:
+those depend on the machine.
+
+- commit: `{commit}`
+- machine: {machine}
+"""
+
+_TABLE = """\
+| benchmark | figure | target | here | reached |
+| --- | --- | --- | --- | --- |"""
+
+_OTHERS = """
+## Figures without a target
+
+| benchmark | figure | here |
+| --- | --- | --- |"""
+
+
+def read_figures(folder: Path) -> dict[str, dict[str, float]]:
+    """The figures of all results in a folder, by benchmark, in the order of the targets."""
+    found: dict[str, dict[str, float]] = {}
+    for file in folder.glob("*.json"):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            said = json.loads(line)
+            if "figures" in said:
+                found[said["bench"]] = said["figures"]
+    order = [*TARGETS, *sorted(set(found) - set(TARGETS))]
+    return {name: found[name] for name in order if name in found}
+
+
+def page_of(figures: Mapping[str, Mapping[str, float]], commit: str) -> str:
+    """The page in Markdown."""
+    return "\n".join(_lines(figures, commit)) + "\n"
+
+
+def _lines(figures: Mapping[str, Mapping[str, float]], commit: str) -> Iterator[str]:
+    yield _HEAD.format(commit=commit, machine=_machine())
+    yield _TABLE
+    for bench, own in figures.items():
+        yield from (f"| {bench} {row}" for row in target_rows(bench, own))
+    missing = [name for name in TARGETS if name not in figures]
+    if missing:
+        yield f"\nNot measured in this run: {', '.join(missing)}."
+    yield _OTHERS
+    for bench, own in figures.items():
+        for name, value in own.items():
+            if name not in TARGETS.get(bench, {}):
+                yield f"| {bench} | `{name}` | {shown_figure(value)} |"
+
+
+def _machine() -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    python, spark = platform.python_version(), version("pyspark")
+    return (
+        f"{os.cpu_count()} cores, {memory} GiB, {platform.system()} on {platform.machine()}; "
+        f"Python {python}, PySpark {spark}"
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page_of(read_figures(Path(sys.argv[1])), sys.argv[2]))
