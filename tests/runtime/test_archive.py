@@ -287,8 +287,27 @@ def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
             index.add(entry(batch, piece(0, 1)))
     (segment,) = tmp_path.glob("*.segment")
     segment.write_bytes(segment.read_bytes()[:-10])
+    # Whoever has written it, or has read it before, has it in memory.
+    again = ArchiveIndex(index.folder)
     with pytest.raises(EngineError, match=r"segment of the index of an archive is damaged"):
-        index.pieces()
+        again.pieces()
+
+
+def test_small_segments_are_read_once(tmp_path: Path) -> None:
+    """They never change; what is cut is left out, and large ones are read as far as they matter."""
+    index = ArchiveIndex(Folder.at(str(tmp_path)))
+    with thresholds(ENTRIES_PER_SEGMENT=2):
+        for batch in range(7):
+            index.add(entry(batch, piece(10 * batch, 10 * batch + 5)))
+    for most in (1, 1000):
+        again = ArchiveIndex(index.folder)
+        with thresholds(KEPT_SEGMENT_PIECES=most):
+            for _ in range(2):
+                found = again.pieces((Time(12), Time(41)))
+                assert [batch for batch, _ in found] == [1, 2, 3, 4]
+                assert [batch for batch, _ in again.pieces()] == list(range(7))
+    index.set_cut(index.doomed(30, None))
+    assert [batch for batch, _ in again.pieces((Time(12), Time(41)))] == [3, 4]
 
 
 # Buckets.

@@ -104,7 +104,7 @@ class EventBatch:
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
     """A batch of this schema without rows."""
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
 
 
 def take_rows(rows: pa.RecordBatch, positions: np.ndarray) -> pa.RecordBatch:

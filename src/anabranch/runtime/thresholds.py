@@ -50,6 +50,7 @@ THRESHOLDS: Final[tuple[str, ...]] = (
     "runtime.sources.archived.index.ENTRIES_PER_SEGMENT",
     "runtime.sources.archived.index.SEGMENTS_PER_LEVEL",
     "runtime.sources.archived.index.LARGEST_SEGMENT_PIECES",
+    "runtime.sources.archived.index.KEPT_SEGMENT_PIECES",
     "runtime.sources.archived.units.LOOK_AHEAD_BATCHES",
     "runtime.archive.bucket.BUCKET_GROUP_ROWS",
     "runtime.sources.files.reader.CHUNK_ROWS",

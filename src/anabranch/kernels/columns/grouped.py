@@ -218,6 +218,11 @@ def is_compiled(rows: int) -> bool:
 
 def native() -> Any:
     """The compiled loops."""
+    # A step over few rows asks dozens of times, and `import` takes a microsecond to find nothing
+    # to do.
+    loaded = getattr(sys.modules["anabranch.kernels.columns"], "compiled", None)
+    if loaded is not None:
+        return loaded
     from anabranch.kernels.columns import compiled
 
     return compiled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, final
 
 import numpy as np
@@ -27,6 +28,12 @@ from anabranch.model.numbers.digits import (
 from anabranch.model.numbers.exact_numbers import MOST, Exact, quotients
 
 
+@lru_cache(maxsize=1024)
+def _numbered(name: str, slots: int) -> tuple[str, ...]:
+    """The lanes of the slots of a window, which every step over a sum names several times."""
+    return tuple(f"{name}.{slot}" for slot in range(slots))
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class SumLane:
@@ -43,7 +50,7 @@ class SumLane:
     @property
     def limbs(self) -> tuple[str, ...]:
         """The lanes of the window, that of the smallest digits first."""
-        return tuple(f"{self.name}.{slot}" for slot in range(self.window.limbs))
+        return _numbered(self.name, self.window.limbs)
 
     @property
     def rest(self) -> str:

@@ -19,6 +19,7 @@ from anabranch.runtime.sources.archived.segment import (
     ENTRY,
     SEGMENT,
     IndexFile,
+    among,
     entries_of,
     entry_name,
     index_file,
@@ -42,6 +43,14 @@ LARGEST_SEGMENT_PIECES: Final = 1 << 17
 A year of one piece per minute is 4 such segments, and at most 7 of each of the 4 levels below.
 """
 
+KEPT_SEGMENT_PIECES: Final = 4096
+"""Segments up to this size stay in memory once they are read; they never change.
+
+A revision asks for the pieces of a few minutes, and to read a segment takes longer than to search
+it. A piece takes about 200 bytes.
+"""
+
+_SEGMENTS_IN_MEMORY: Final = 32
 _LEVELS_IN_MEMORY: Final = 2
 _CUT: Final = "cut.json"
 _TRIES: Final = 1000
@@ -101,8 +110,8 @@ class ArchiveIndex:
     # Entries that this process has written or read; those that are merged are dropped. What counts
     # is said by the names in the folder.
     _entries: dict[str, ArchivedBatch] = field(default_factory=dict, repr=False, compare=False)
-    # Segments that this process has written and will merge soon: to read eight of them takes four
-    # times as long as to write the one that they become.
+    # Segments that this process has read, or has written and will merge soon: to read eight of them
+    # takes four times as long as to write the one that they become.
     _tables: dict[str, pa.Table] = field(default_factory=dict, repr=False, compare=False)
 
     def add(self, entry: ArchivedBatch) -> None:
@@ -154,7 +163,8 @@ class ArchiveIndex:
                     continue
                 if file.level:
                     table = self._segment(file, span, (after + 1, most))
-                    table = table.filter(pa.array(~cut.rows(table)))
+                    is_gone = cut.rows(table)
+                    table = table.filter(pa.array(~is_gone)) if is_gone.any() else table
                     found += entries_of(table, f"{self.folder.path}/{file.name}")
                 else:
                     entry = self._entry(file, keep=file is not files[-1])
@@ -327,13 +337,7 @@ class ArchiveIndex:
     def _merged(self, group: Sequence[IndexFile]) -> pa.Table:
         if not group[0].level:
             return table_of(self._entry(file) for file in group)
-        tables = (self._tables.get(file.name) for file in group)
-        return pa.concat_tables(
-            [
-                self._segment(file) if table is None else table
-                for file, table in zip(group, tables, strict=True)
-            ]
-        )
+        return pa.concat_tables([self._segment(file) for file in group])
 
     def _demand(self, batch: int, files: Iterable[IndexFile]) -> None:
         """Refuse a batch that is not in the index, though later ones have been merged."""
@@ -378,17 +382,27 @@ class ArchiveIndex:
     def _segment(
         self, file: IndexFile, span: Span = EVERYTHING, batches: tuple[int, int] | None = None
     ) -> pa.Table:
+        kept = self._tables.get(file.name)
+        if kept is not None:
+            return among(kept, span)
         opened = self.folder.open(file.name)
         if opened is None:
             raise _GoneError
         try:
-            return read_segment(opened[0], span, batches)
+            if file.pieces > KEPT_SEGMENT_PIECES:
+                return read_segment(opened[0], span, batches)
+            whole = read_segment(opened[0]).combine_chunks()
         except (pa.ArrowInvalid, OSError) as problem:
             raise EngineError(
                 "a segment of the index of an archive is damaged",
                 where=f"{self.folder.path}/{file.name}: {str(problem)[:120]}",
                 hint=_HINT,
             ) from None
+        if len(self._tables) >= _SEGMENTS_IN_MEMORY:
+            # Somebody else may have merged some of them.
+            self._tables.clear()
+        self._tables[file.name] = whole
+        return among(whole, span)
 
     def _put(self, entry: ArchivedBatch) -> str:
         name = entry_name(entry.batch)
