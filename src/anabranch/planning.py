@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, final
 
+from anabranch.algebra.analysis.reach import way_of_change
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
@@ -138,10 +139,33 @@ class PlannedQueries:
         unbounded = [] if allow_unbounded else [query.unbounded for query in self.queries]
         if emits_revisions:
             unbounded += [query.unrevisable for query in self.queries]
+            unbounded.append(self._cut_past())
         past = [_past_knowledge(source) for source in self.files]
         past.append(_one_archive(self.archives))
         found = [*unbounded, *(query.spark_only for query in self.queries), *past]
         return tuple(each for each in found if each is not None)
+
+    def _cut_past(self) -> PlanError | None:
+        """Why state cannot be exchanged: an archive forgets rows that the state depends on."""
+        if not self.swaps:
+            return None
+        clocks = {each.source: each.clock for each in self.promises}
+        for name, archive in self.archives.items():
+            if archive.keep_age is not None or archive.keep_rows is not None:
+                reasons = [
+                    way_of_change(node, each.source)
+                    for node in self.workers
+                    for each in self.promises
+                    if each.late == "revise"
+                ]
+                why = next(each.reason for each in reasons if each.way == "swap")
+                return PlanError(
+                    f"KEEP of source '{name}' leaves out rows that a correction needs",
+                    where=f"{archive.label(clocks[name])}; a correction replays all rows: {why}",
+                    hint="declare the source without KEEP, or with LATE DROP, LATE ADJUST or LATE "
+                    "FAIL for this query, or start it with revisions='ignore' (--revisions ignore)",
+                )
+        return None
 
     def refuse(self, *, allow_unbounded: bool = False, emits_revisions: bool = True) -> None:
         """Refuse queries that cannot be started.

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import anabranch as ab
+from anabranch.errors import PlanError
+from anabranch.planning import plan_queries
 
 ROW = '{"k": "a", "n": 1, "m": 2, "t": "2024-01-01T00:00:00"}\n'
 GROUPED = "SELECT k, SUM(n) AS s FROM Bid WINDOW(RANGE 5 MINUTES SLIDE 5 MINUTES) GROUP BY k"
@@ -84,6 +86,29 @@ def test_windows_of_rows_need_everything(tmp_path: Path) -> None:
     assert "replays RA, all that is archived; the state of the query is exchanged" in found
     assert "reads only" not in found
     assert "WARNING: KEEP 9 rows of Bid is shorter than what a revision needs: all of Bid" in found
+
+
+@pytest.mark.parametrize(
+    ("keep", "kept"), [("KEEP 9 ROWS", "keeps 9 rows"), ("KEEP 1 HOUR", "keeps 1h")]
+)
+def test_windows_of_rows_are_refused_where_rows_are_forgotten(
+    tmp_path: Path, keep: str, kept: str
+) -> None:
+    """Their state could be exchanged once at most: then the archive would be cut."""
+    query = engine(tmp_path, keep).sql("SELECT SUM(n) AS s FROM Bid WINDOW(ROWS 10)")
+    planned = plan_queries([query])
+    with pytest.raises(PlanError) as refused:
+        planned.refuse()
+    words = str(refused.value)
+    assert "KEEP of source 'Bid' leaves out rows that a correction needs" in words
+    assert f"in the checkpoint, {kept}; a correction replays all rows: the state of" in words
+    assert "declare the source without KEEP" in words
+    # Nobody corrects answers then.
+    planned.refuse(emits_revisions=False)
+
+
+def test_windows_of_time_may_forget_rows(tmp_path: Path) -> None:
+    plan_queries([engine(tmp_path, "KEEP 9 ROWS").sql(GROUPED)]).refuse()
 
 
 def test_a_window_without_bound_replays_everything(tmp_path: Path) -> None:
