@@ -20,7 +20,7 @@ from anabranch.engine import Engine
 from anabranch.model.logical import LogicalStream
 from anabranch.runtime.revisions.overview import correction_notes
 from anabranch.runtime.sources.files.log_folder import LogFolder
-from anabranch.runtime.store.phases import HALT, HANDING_IN, PHASES, REVISING
+from anabranch.runtime.store.phases import FORGETTING, HALT, HANDING_IN, PHASES, REVISING
 from anabranch.testing import meaning
 
 pytestmark = pytest.mark.spark
@@ -42,7 +42,7 @@ STEPS: Final = {
 
 QUICK: Final[Sequence[tuple[str, Moments]]] = (
     ("direct", [("revision computed", 1)]),
-    ("swap", [("revision computed", 1), ("revision committed", 3)]),
+    ("swap", [("revision computed", 1), (FORGETTING, 1), ("revision committed", 3)]),
 )
 
 
@@ -113,6 +113,8 @@ def assert_ends_right(folder: Path, way: str, added: Sequence[tuple[int, int, in
     log = folder / "log"
     assert_legal(log)
     assert LogFolder(str(log)).revisions()
+    # The state of the last exchange may be needed to repeat the last batch.
+    assert len(list((folder / "checkpoint" / "revisions").glob("swap-*"))) <= 1
     rows = {
         name: [
             tuple(row.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from anabranch.model.time import BEGINNING
 from anabranch.runtime.revisions.correction_book import CorrectionBook
 from anabranch.runtime.revisions.records import CorrectionRecord, EmittedStep
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.store.swapped_state import SwappedState
+from anabranch.runtime.store.swapped_state import SwappedState, SwappedStates
 from anabranch.testing.strategies import points
 from tests.kernels.operators import OPERATORS
 from tests.kernels.plans import SCHEMA
@@ -95,6 +96,60 @@ def test_tasks_take_a_state_for_the_batch_behind_it(tmp_path: Path) -> None:
     state.write_guarded(0, EventBatch.empty(SCHEMA))
     state.write_batch(7)
     assert [state.is_for(batch) for batch in (7, 8, 9)] == [False, True, False]
+
+
+def stored(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.glob("swap-*"))
+
+
+def write_state(folder: Path, serial: int, *, after: int) -> SwappedState:
+    state = SwappedState.of(str(folder), serial)
+    state.write("count", 0, [Trace()])
+    state.write_guarded(0, CHANGES)
+    state.write_batch(after)
+    return state
+
+
+def test_a_state_goes_once_its_batch_cannot_be_repeated(tmp_path: Path) -> None:
+    """Batch 8 begins with it, and is committed for good when batch 9 begins."""
+    book = book_with(tmp_path, after=7)
+    state = write_state(tmp_path, 1, after=7)
+    states = SwappedStates(str(tmp_path))
+    states.forget(book.states_from(8))
+    book.commit(1, 8)
+    # A start after a crash: Spark repeats batch 8.
+    for each in (states, SwappedStates(str(tmp_path))):
+        each.forget(book.states_from(8))
+        assert stored(tmp_path) == ["swap-1"]
+        assert len(state.read_guarded(0, SCHEMA)) == 1
+    states.forget(book.states_from(9))
+    assert stored(tmp_path) == []
+    # A command that was handed in twice names it again.
+    assert not state.is_for(9)
+
+
+def test_a_state_that_no_batch_could_begin_with_goes(tmp_path: Path) -> None:
+    book = book_with(tmp_path, after=7)
+    write_state(tmp_path, 1, after=7)
+    states = SwappedStates(str(tmp_path))
+    book.drop_missed(8, [])
+    states.add(2)
+    write_state(tmp_path, 2, after=8)
+    states.forget({*book.states_from(9), 2})
+    assert stored(tmp_path) == ["swap-2"]
+
+
+def test_a_start_removes_what_a_crash_has_left_of_a_state(tmp_path: Path) -> None:
+    """One was written without a step, of another only the note is left."""
+    book = book_with(tmp_path, after=7)
+    book.commit(1, 8)
+    state = write_state(tmp_path, 1, after=7)
+    for path in ((tmp_path / "swap-1" / "count"), (tmp_path / "swap-1" / "guard-0.arrow")):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert not state.is_for(9)
+    write_state(tmp_path, 2, after=8)
+    SwappedStates(str(tmp_path)).forget(book.states_from(9))
+    assert stored(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["count window", "session window", "aggregate"])

@@ -113,6 +113,14 @@ class CorrectionBook:
         found = {step.serial for step in steps if step.is_for(batch)}
         return [each for each in serials if each in found]
 
+    def states_from(self, batch: int) -> set[int]:
+        """The steps whose state a batch from this one on may begin with, or begin with again.
+
+        A step is noted as committed before Spark has committed its batch, which may be repeated.
+        """
+        steps = [step for each in self.all() for step in each.emissions]
+        return {step.serial for step in steps if step.committed is None or step.committed >= batch}
+
     def commit(self, serial: int, batch: int) -> tuple[int, ...]:
         """Note that a step is in the output, with a batch; the numbers of its corrections."""
         correction, step = self.of_serial(serial)

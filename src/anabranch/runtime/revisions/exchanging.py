@@ -30,6 +30,7 @@ from anabranch.runtime.revisions.replayer import refuse_cut, span_of
 from anabranch.runtime.revisions.revised_query import RevisedQuery
 from anabranch.runtime.revisions.swapper import StateReplay
 from anabranch.runtime.store.phases import reached
+from anabranch.runtime.store.swapped_state import SwappedStates
 
 
 @final
@@ -63,6 +64,13 @@ class StateExchanger:
         """For a query, whose corrections are in a book."""
         self._query = query
         self._book = book
+        self._states = SwappedStates(query.folder) if query.swapper is not None else None
+
+    def forget(self, batch: int) -> None:
+        """Remove the states that no batch from this one on begins with; earlier ones are done."""
+        if self._states is not None:
+            with self._book.changed:
+                self._states.forget(self._book.states_from(batch))
 
     def begin(self, corrections: Sequence[CorrectionRecord], batch: int) -> PendingExchange | None:
         """Replay everything up to a batch; None where the past is not all there."""
@@ -103,10 +111,12 @@ class StateExchanger:
         """Hand in the state after the last committed batch, with outputs settled so far."""
         query = self._query
         assert query.swapper is not None
+        assert self._states is not None
         exchange = query.swapper.exchange(pending.replay, stables)
         with self._book.changed:
             serial, numbers = self._book.next_serial(), self._book.numbers(exchange.settled)
             last = self._book[pending.corrections[-1]]
+            self._states.add(serial)
             query.swapper.write(exchange, query.folder, serial)
             _reached("revision state written", pending.corrections)
             step = EmittedStep(

@@ -91,6 +91,7 @@ class Reviser:
         self._begun = self._batch
         self._holds = False
         self._pending: PendingExchange | None = None
+        self._exchanger.forget(query.next_batch)
         self._put_again()
         self._note()
         self._thread = threading.Thread(target=self._work, name="anabranch-reviser", daemon=True)
@@ -105,6 +106,7 @@ class Reviser:
         """A batch begins: what it may take in is decided, also if it began before and was lost."""
         with self._changed:
             self._begun = batch
+            self._exchanger.forget(batch)
             if self._query.swapper is not None:
                 self._holder.hold_open(batch, self._book.outside())
 

@@ -31,6 +31,9 @@ REVISING: Final = (
 )
 """Steps of a correction, which has a number in place of a batch; two of them exchange state."""
 
+FORGETTING: Final = "revision state going"
+"""A step of the removal of a state that was exchanged, by the serial number of the exchange."""
+
 HANDING_IN: Final = ("rows handed in", "submission noted", "submission handed in")
 """Steps of whoever hands in corrections, by the number of the submission."""
 
