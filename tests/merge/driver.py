@@ -36,6 +36,7 @@ class Driver:
         self.numbers: dict[str, int] = {}
         self.stables: dict[str, int] = {}
         self.stable = BEGINNING
+        self.commands: tuple[Command, ...] = ()
 
     @property
     def copies(self) -> dict[str, list[InputState]]:
@@ -53,7 +54,7 @@ class Driver:
 
     def step(self, actions: Sequence[Action]) -> list[Element]:
         """One batch: commands count before elements; what leaves, then the promise if it is new."""
-        commands = []
+        commands = list(self.commands)
         moves: list[Move] = []
         copies: list[int] = []
         promised: dict[str, int] = {}

@@ -157,6 +157,7 @@ def _follow(
             where="option --follow",
             hint="give one folder that holds all copies, or a pattern in quotes: 'copies/*'",
         )
+    from anabranch.cli.queries.copy_news import told_news
     from anabranch.cli.queries.metrics_file import written_metrics
     from anabranch.cli.queries.running import announced, wait_for
     from anabranch.engine import Engine
@@ -180,7 +181,7 @@ def _follow(
             **options,  # type: ignore[arg-type]
         )
         told = announced(run, script="merge", to=to, clock=run.clock)
-        with told as announcement, written_metrics(run, metrics):
+        with told as announcement, written_metrics(run, metrics), told_news(run):
             code = wait_for(run, announcement)
     if code:
         raise typer.Exit(code)

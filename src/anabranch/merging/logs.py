@@ -94,7 +94,7 @@ def merge_logs(
     MERGE_OPTIONS["detach_after"].checked(detach_after, where="merge_logs(...)")
     await_copy(pattern, patience)
     home = checkpoint if checkpoint is not None else choose_sink(to, None)[1]
-    copies = engine.stream(str(pattern), name=COPIES, copies=True)
+    copies = engine.stream(str(pattern), name=COPIES, copies=True, replace=True)
     # What a user says of the copies is checked, and then nothing else is relied on.
     copies = _relying(copies, NOTHING_KNOWN) if case is not None else _as_before(copies, home)
     merged = copies.merge(
@@ -113,12 +113,12 @@ def merge_logs(
 def _as_before(copies: Stream, checkpoint: PathText | None) -> Stream:
     """The copies, with what the merge has relied on since it began.
 
-    Which copies are there when a merge is started again must not change its plan. One that promises
-    less than those that the merge began with is not read.
+    Which copies are there when a merge is started again must not change its plan. When one comes
+    that promises less, the merge goes over to a weaker case, by the same plan.
     """
-    if checkpoint is None:
-        return copies
     source = copies.sources[COPIES]
+    if checkpoint is None:
+        return _relying(copies, source.relied_on or NOTHING_KNOWN)
     folder = Folder.at(str(checkpoint))
     content = folder.read_json(_RELIED_ON)
     if content is None and read_query_record(str(checkpoint)) is None:
@@ -137,8 +137,8 @@ def _relying(copies: Stream, known: LogProperties) -> Stream:
     leaf = copies.node
     assert isinstance(leaf, Source)
     source, leaf = relying_on(copies.sources[COPIES], leaf, known)
-    if known == NOTHING_KNOWN:
-        source = replace(source, relied_on=None)
+    relies = known != NOTHING_KNOWN
+    source = replace(source, relied_on=known if relies else None, weakens=relies)
     return replace(copies, node=leaf, sources={COPIES: source})
 
 

@@ -42,11 +42,14 @@ class MergeScript:
         case: What all copies have in common, R0 to R4.
         history: The events that all of them tell of in the end, as inserts.
         actions: What happens, in order.
+        weak: The copies of which less holds than of the first one: they are as in `case`, and the
+            others as in a stronger case.
     """
 
     case: MergeCase
     history: tuple[Move, ...]
     actions: tuple[Action, ...]
+    weak: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         """The events and all actions, one per line."""
@@ -107,12 +110,18 @@ def make_script(
     max_inputs: int = 5,
     max_events: int = 6,
     gaps: bool = True,
+    weaker: MergeCase | None = None,
 ) -> MergeScript:
-    """The same from any source of numbers, such as `random.Random(7).randrange`."""
+    """The same from any source of numbers, such as `random.Random(7).randrange`.
+
+    With a `weaker` case, some copies besides the first one are only as that allows.
+    """
     history = draw_history(case, below, max_events)
     names = _NAMES[: 1 + below(max_inputs)]
+    weak = {name for name in names[1:] if weaker is not None and below(3) != 2}
+    forms = {name: weaker if weaker is not None and name in weak else case for name in names}
     waiting = {
-        name: _lives(name, case, history, below, whole=name == _NAMES[0], gaps=gaps)
+        name: _lives(name, forms[name], history, below, whole=name == _NAMES[0], gaps=gaps)
         for name in names
     }
     progress = _ReplicaProgress(case=case, lag=lag)
@@ -120,7 +129,7 @@ def make_script(
     while True:
         ready = [name for name in names if progress.prepare(waiting[name])]
         if not ready:
-            return MergeScript(case, history, tuple(actions))
+            return MergeScript(weaker or case, history, tuple(actions), frozenset(weak))
         name = ready[below(len(ready))]
         for _ in range(1 + below(4)):
             if progress.prepare(waiting[name]):

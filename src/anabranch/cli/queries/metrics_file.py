@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from anabranch.runtime.query.run import Run
@@ -23,21 +23,32 @@ def written_metrics(run: Run, path: str | None) -> Iterator[None]:
         yield
         return
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    over = threading.Event()
-    written = -1
 
-    def write() -> None:
-        nonlocal written
-        new = [batch for batch in run.metrics() if batch["batch"] > written]
+    def write(batches: Sequence[Mapping[str, Any]]) -> None:
+        lines = "".join(json.dumps(batch, default=str) + "\n" for batch in batches)
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(lines)
+
+    with each_batch(run, write):
+        yield
+
+
+@contextmanager
+def each_batch(run: Run, take: Callable[[Sequence[Mapping[str, Any]]], None]) -> Iterator[None]:
+    """Hand over the metrics of every batch, in order, while the block lasts."""
+    over = threading.Event()
+    taken = -1
+
+    def look() -> None:
+        nonlocal taken
+        new = [batch for batch in run.metrics() if batch["batch"] > taken]
         if new:
-            lines = "".join(json.dumps(batch, default=str) + "\n" for batch in new)
-            with Path(path).open("a", encoding="utf-8") as file:
-                file.write(lines)
-            written = new[-1]["batch"]
+            take(new)
+            taken = new[-1]["batch"]
 
     def watch() -> None:
         while not over.wait(_LOOK):
-            write()
+            look()
 
     thread = threading.Thread(target=watch, name="anabranch-metrics", daemon=True)
     thread.start()
@@ -46,4 +57,4 @@ def written_metrics(run: Run, path: str | None) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        write()
+        look()

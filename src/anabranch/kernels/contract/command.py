@@ -20,15 +20,17 @@ Verb: TypeAlias = Literal[
     "feed",
     "migrate",
     "spare",
+    "weaken",
 ]
 REVISE: Final = "revise"
 FEED: Final = "feed"
 MIGRATE: Final = "migrate"
 SPARE: Final = "spare"
+WEAKEN: Final = "weaken"
 """These are commands of the engine to itself; nobody else has a reason to give them."""
 
 VERBS: Final[tuple[str, ...]] = tuple(
-    verb for verb in get_args(Verb) if verb not in (REVISE, FEED, MIGRATE, SPARE)
+    verb for verb in get_args(Verb) if verb not in (REVISE, FEED, MIGRATE, SPARE, WEAKEN)
 )
 
 
@@ -47,10 +49,12 @@ class Command:
             it brings corrections of the source that somebody has handed in. `migrate`: the plan
             is about to change; all that it does is that there is a batch. `spare`: a copy of the
             source was told by feedback that it may leave out events that end before an instant.
+            `weaken`: a copy of the source promises less than the merge relies on, which goes over
+            to a weaker case.
         source: The name of a source; empty for feedback and revisions, which are for the whole
             query.
         value: The instant, the number of rows, the serial number of the revision, the number
-            under which the corrections were handed in, or that of the change.
+            under which the corrections were handed in, that of the change, or that of the case.
         copy: The name of a copy of the source, where the source has copies.
         since: For feedback: nothing of the output that is of interest starts before this instant.
     """

@@ -9,8 +9,9 @@ from typing import Any, Final, Literal, final
 import numpy as np
 import pyarrow as pa
 
+from anabranch.algebra.merge import CASES, Case
 from anabranch.kernels.contract.column_names import ID
-from anabranch.kernels.contract.command import Command
+from anabranch.kernels.contract.command import WEAKEN, Command
 from anabranch.kernels.contract.kernel import Progress, SortedRun
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
@@ -104,13 +105,15 @@ class Copies:
     """All inputs that were ever there, and the number of the one that leads.
 
     Events that ended before `forgotten` are not remembered. Of the output's events that end at its
-    stable point or later none starts before `reach`; BEGINNING: that is not known.
+    stable point or later none starts before `reach`; BEGINNING: that is not known. `case` is that
+    in force, where a copy has joined that promises less than the plan relies on.
     """
 
     each: tuple[InputState, ...] = ()
     leader: int = NONE
     forgotten: int = BEGINNING
     reach: int = BEGINNING
+    case: Case | None = None
 
     @staticmethod
     def of(runs: Sequence[SortedRun]) -> Copies:
@@ -123,7 +126,7 @@ class Copies:
         copies = tuple(InputState(**{n: row[n] for n in names if n in row}) for row in found)
         first = found[0]
         reach = first.get("reach", int(BEGINNING))
-        return Copies(copies, first["leader"], first["forgotten"], reach)
+        return Copies(copies, first["leader"], first["forgotten"], reach, first.get("case"))
 
     def run(self) -> SortedRun:
         """As they are stored."""
@@ -137,6 +140,8 @@ class Copies:
             "forgotten": pa.array([self.forgotten] * len(self.each), pa.int64()),
             "reach": pa.array([self.reach] * len(self.each), pa.int64()),
         }
+        if self.case is not None:
+            arrays["case"] = pa.array([self.case] * len(self.each), pa.string())
         return SortedRun(pa.RecordBatch.from_pydict(arrays))
 
     @property
@@ -193,6 +198,17 @@ class Copies:
             for copy in self.each
         ]
         return replace(self, each=tuple(each))
+
+    def weakened(self, chosen: Case, source: str, commands: Sequence[Command]) -> Copies:
+        """The same by a weaker case, where a command for the source of the copies wants one."""
+        before = CASES.index(self.case or chosen)
+        wanted = [
+            each.value
+            for each in commands
+            if each.verb == WEAKEN and each.source == source and each.value is not None
+        ]
+        weakest = max([before, *wanted])
+        return self if weakest == before else replace(self, case=CASES[weakest])
 
     def counted(self, ignored: np.ndarray, diverged: np.ndarray, numbers: Sequence[int]) -> Copies:
         """The same with more late elements and contradictions, each given by its input's index."""

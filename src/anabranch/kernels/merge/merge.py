@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.merge import ORDERED, Merge
+from anabranch.algebra.merge import ORDERED, Case, Merge
 from anabranch.algebra.node import clock_of
 from anabranch.algebra.source import Source
 from anabranch.kernels.contract.column_names import CHECK, COPY, ID, TIMES
@@ -18,17 +17,17 @@ from anabranch.kernels.contract.keys import ids_and_checks, key_ids
 from anabranch.kernels.contract.packed_events import (
     pack_events,
     packed_schema,
-    payload_names,
-    payload_of,
 )
 from anabranch.kernels.contract.routing import BY_CHECK, EVERYWHERE, Routing, by_id_or
+from anabranch.kernels.merge.arrived_rows import ArrivedRows
 from anabranch.kernels.merge.contradictions import Note, contradiction, report_run
 from anabranch.kernels.merge.copies import Copies, InputState
 from anabranch.kernels.merge.keyed import Lead, MergeResult, Runs, step_keyed
 from anabranch.kernels.merge.multiset import step_multiset
-from anabranch.kernels.merge.nodes import Elements, Payloads
+from anabranch.kernels.merge.nodes import Elements
 from anabranch.kernels.merge.order import broken, in_order
 from anabranch.kernels.merge.ordered import LAST_ELEMENTS, TWICE, refuse_twice, step_ordered
+from anabranch.kernels.merge.weaken import FLOOR, WAITING, below_floor, weakened
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
 from anabranch.model.identity import Identity
@@ -36,7 +35,6 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 
 COPIES: Final = "copies"
 REPORT: Final = "report"
-WAITING: Final = "waiting"
 
 
 @final
@@ -79,12 +77,22 @@ class MergeKernel(Stateful):
     @property
     def spread(self) -> str:
         """Elements of one start are together where that is all that tells them apart."""
-        return "start" if self.node.chosen in ("r0", "r1") else "payload"
+        return "start" if self._by_start else "payload"
 
     @property
     def by_order(self) -> bool:
-        """Whether it takes for granted that inputs are in order."""
+        """Whether it takes for granted that inputs are in order, at least to begin with."""
         return self.node.chosen in ORDERED
+
+    @property
+    def _source(self) -> str:
+        """The name of the source that holds the copies."""
+        only = self.node.inputs[0]
+        return only.name if isinstance(only, Source) and only.copies else ""
+
+    @property
+    def _by_start(self) -> bool:
+        return self.node.chosen in ("r0", "r1")
 
     @property
     def can_be_shared_anew(self) -> bool:
@@ -106,11 +114,10 @@ class MergeKernel(Stateful):
         """The moves with hashes of their payloads and the numbers of their copies."""
         rows = len(batch)
         columns = [batch.payload.column(name) for name in self.schema.names]
-        by_start = self.node.chosen in ("r0", "r1")
         copy = np.full(rows, side, np.int64)
         if COPY in batch.schema.names:
             copy = batch.payload.column(COPY).to_numpy().astype(np.int64)
-        if by_start:
+        if self._by_start:
             ids, check = key_ids([pa.array(batch.start)], rows), np.zeros(rows, np.uint64)
         else:
             ids, check = ids_and_checks(columns, rows)
@@ -131,7 +138,10 @@ class MergeKernel(Stateful):
         if trace.stable == FOREVER and not runs and before.are_over:
             return replace(trace, runs={COPIES: trace.runs[COPIES]}), self._nothing
         copies = before.advanced(self.input_names, progress, trace.stable)
-        rows = _Rows.of(arrived, self.schema)
+        copies = copies.weakened(self.node.chosen, self._source, progress.commands)
+        if copies.case is not None and copies.case != before.case:
+            runs = weakened(runs, self._case(before), copies.case, trace.stable)
+        rows = ArrivedRows.of(arrived, self.schema)
         since, outputs, notes = trace.stable, list[EventBatch](), list[Note]()
         while True:
             now, until, outcome = self._heard(runs, rows, before, copies, since, notes)
@@ -154,6 +164,7 @@ class MergeKernel(Stateful):
         return {
             "leader": leader[0] if leader else None,
             "stable": int(trace.stable),
+            **({} if copies.case is None else {"case": copies.case}),
             **({} if copies.reach == BEGINNING else {"reach": copies.reach}),
             "copies": [copy.report(trace.stable) for copy in copies.each],
             "divergent": [
@@ -170,7 +181,7 @@ class MergeKernel(Stateful):
     def _heard(
         self,
         runs: Runs,
-        rows: _Rows,
+        rows: ArrivedRows,
         before: Copies,
         copies: Copies,
         since: Time,
@@ -209,7 +220,7 @@ class MergeKernel(Stateful):
         since: Time,
         until: Time,
     ) -> tuple[Copies, MergeResult]:
-        case, policy = self.node.chosen, self.node.policy
+        case, policy = self._case(copies), self.node.policy
         if case in ("r3", "r4"):
             lead = _lead(before, copies, since, until)
             if case == "r4":
@@ -231,7 +242,10 @@ class MergeKernel(Stateful):
         copies = copies.counted(elements.column[outcome.ignored], outcome.by, numbers)
         slow = min((max(copy.stable, copy.known) for copy in copies.heard), default=int(until))
         forgotten = max(copies.forgotten, min(slow, int(until)))
-        reach = copies.reach if outcome.reach is None else outcome.reach
+        # Of what has passed below the floor nobody knows how long it goes on.
+        reach = copies.reach
+        if outcome.reach is not None and FLOOR not in runs:
+            reach = outcome.reach
         return replace(copies, forgotten=forgotten, reach=reach), outcome
 
     def _judge(self, copies: Copies, outcome: MergeResult) -> set[int]:
@@ -250,7 +264,7 @@ class MergeKernel(Stateful):
         return {heard[index].number for index in outcome.by.tolist()}
 
     def _elements(
-        self, runs: Runs, rows: _Rows, copies: Copies, before: Copies
+        self, runs: Runs, rows: ArrivedRows, copies: Copies, before: Copies
     ) -> tuple[Copies, Elements, tuple[SortedRun, ...]]:
         """What those say who are heard, in the order of each of them, and what has to wait.
 
@@ -269,16 +283,19 @@ class MergeKernel(Stateful):
         late = np.zeros(len(column), np.int64)
         if not fine.all():
             late = np.bincount(number[~fine], minlength=len(column))
-        each = tuple(
-            replace(c, rows=c.rows + int(counts[c.number]), ignored=c.ignored + int(late[c.number]))
-            for c in copies.each
-        )
         keep = heard[number] & fine
         if not keep.all():
             rows = rows.take(np.flatnonzero(keep))
         held: tuple[SortedRun, ...] = ()
-        if self.by_order:
+        if self._case(copies) in ORDERED:
             rows, held = self._those_who_wait(runs, rows, copies, heard)
+        elif copies.case is not None:
+            rows, below = self._from_floor_on(runs, rows, heard)
+            late += np.bincount(below, minlength=len(column))
+        each = tuple(
+            replace(c, rows=c.rows + int(counts[c.number]), ignored=c.ignored + int(late[c.number]))
+            for c in copies.each
+        )
         ids, check, number = rows.column(ID), rows.column(CHECK), rows.column(COPY)
         start, end, new_end = (rows.column(name) for name in TIMES)
         whose, bound = column[number], promised[number]
@@ -286,54 +303,46 @@ class MergeKernel(Stateful):
         return replace(copies, each=each), elements, held
 
     def _those_who_wait(
-        self, runs: Runs, rows: _Rows, copies: Copies, heard: np.ndarray
-    ) -> tuple[_Rows, tuple[SortedRun, ...]]:
+        self, runs: Runs, rows: ArrivedRows, copies: Copies, heard: np.ndarray
+    ) -> tuple[ArrivedRows, tuple[SortedRun, ...]]:
         """What is to be looked at now, and what waits: that of those who are joining."""
         joining = [c.number for c in copies.each if c.status == "joining"]
         waited = runs.get(WAITING, ())
         if not joining and not waited:
             return rows, ()
-        rows = _Rows.of([*(run.rows for run in waited), rows.as_batch()], self.schema)
+        rows = ArrivedRows.of([*(run.rows for run in waited), rows.as_batch()], self.schema)
         number = rows.column(COPY)
         here = heard[number]
         waits = np.isin(number, joining) & here
         held = rows.take(np.flatnonzero(waits)).as_batch()
         return rows.take(np.flatnonzero(~waits & here)), (SortedRun(held),) if held.num_rows else ()
 
+    def _from_floor_on(
+        self, runs: Runs, rows: ArrivedRows, heard: np.ndarray
+    ) -> tuple[ArrivedRows, np.ndarray]:
+        """What counts by the weaker case in force, and the copies of what does not.
+
+        Rows that had to wait by the case before need not any more: joining inputs have nodes, too.
+        """
+        waited = runs.get(WAITING, ())
+        if waited:
+            rows = ArrivedRows.of([*(run.rows for run in waited), rows.as_batch()], self.schema)
+            rows = rows.take(np.flatnonzero(heard[rows.column(COPY)]))
+        if self._by_start:
+            rows = rows.by_payload()
+        below = below_floor(runs, rows.column(ID), rows.column(CHECK), rows.column(TIMES[0]))
+        if not below.any():
+            return rows, np.empty(0, np.int64)
+        return rows.take(np.flatnonzero(~below)), rows.column(COPY)[below]
+
+    def _case(self, copies: Copies) -> Case:
+        """The case in force."""
+        return copies.case or self.node.chosen
+
     @property
     def _clock(self) -> Clock:
         """How the copies count time."""
         return clock_of(self.node)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """What the exchange brought, with payloads left where they are."""
-
-    columns: dict[str, np.ndarray]
-    payload: Payloads
-
-    @staticmethod
-    def of(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> _Rows:
-        columns = {
-            name: np.concatenate([part.column(name).to_numpy() for part in parts])
-            for name in (ID, CHECK, COPY, *TIMES)
-        }
-        return _Rows(columns, Payloads(tuple(payload_of(part, schema) for part in parts)))
-
-    def column(self, name: str) -> np.ndarray:
-        return self.columns[name]
-
-    def take(self, rows: np.ndarray) -> _Rows:
-        taken = {name: column[rows] for name, column in self.columns.items()}
-        return _Rows(taken, self.payload.select(rows))
-
-    def as_batch(self) -> pa.RecordBatch:
-        payload = self.payload.take(np.arange(len(self.columns[ID])))
-        names = payload_names(payload.schema)
-        arrays = {name: pa.array(column) for name, column in self.columns.items()}
-        return pa.RecordBatch.from_pydict({**arrays, **dict(zip(names, payload.columns))})
 
 
 def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:

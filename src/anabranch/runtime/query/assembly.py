@@ -167,6 +167,10 @@ class Assembly:
         fresh = opened.fresh or home.since >= opened.next_batch
         begin = Begin(schema, home.identity, clock, fresh, home.since, opened.path)
         known = work.properties[number] if work.properties else None
+        if fresh and work.weakens:
+            # Its readers would have to stop when copies join that promise less. A log that is there
+            # already keeps what its readers may rely on, as long as no such copy joins.
+            known = None
         sink.open(replace(begin, revisable=work.is_revisable, properties=known))
         return Output(sink=sink, schema=schema, clock=clock, committed=Committed())
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, final
 import pyarrow as pa
 
 from anabranch.errors import AnabranchError
+from anabranch.kernels.contract.command import WEAKEN
 from anabranch.model.clock import Clock
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time
@@ -23,6 +24,7 @@ from anabranch.runtime.query.switching import Switcher
 from anabranch.runtime.revisions.copied_revisions import CopiedRevisions
 from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.sinks.sinks import ShardResult, Sink
+from anabranch.runtime.sources.files.log_records import NOTHING_KNOWN
 from anabranch.runtime.spark.job_in_force import tell_tasks
 from anabranch.runtime.spark.stages import collected
 from anabranch.runtime.store.phases import reached
@@ -158,6 +160,10 @@ class Committer:
         if reviser is not None:
             revisions = reviser.revisions(batch, commands)
         self._begun = max(self._begun, batch)
+        if any(command.verb == WEAKEN for command in commands):
+            for output in outputs:
+                # A merge has gone over to a weaker case: its log promises no more than that.
+                output.sink.rely_on(NOTHING_KNOWN)
         for number, output in enumerate(outputs):
             own = [result for result in results if result.head.output == number]
             stable = Time(min(result.head.stable for result in own))

@@ -79,6 +79,11 @@ class Work:
         return {promise.source: promise for promise in promises}
 
     @property
+    def weakens(self) -> bool:
+        """Whether a merge in it may go over to a weaker case, so that less holds of the output."""
+        return any(each.weakens for each in self.files)
+
+    @property
     def is_revisable(self) -> bool:
         """Whether late rows of a source become revisions of the output."""
         late = [promise.late for promise in self.promises.values()]

@@ -165,6 +165,8 @@ class FileSource:
         within: Only elements that concern these instants are read, from the first on and before
             the second; None: all.
         relied_on: What plans rely on because log folders say it of themselves; None: nothing.
+        weakens: A copy that promises less is read all the same: the merge goes over to a weaker
+            case, and nothing behind it relies on more.
     """
 
     promise: Promise
@@ -180,6 +182,7 @@ class FileSource:
     known: KnowledgePoint | None = None
     within: tuple[Time, Time] | None = None
     relied_on: LogProperties | None = None
+    weakens: bool = False
 
     @property
     def name(self) -> str:

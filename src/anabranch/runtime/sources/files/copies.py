@@ -77,11 +77,13 @@ def measure(path: Path) -> Measured:
         StreamError: It is not complete, or not a copy of a stream.
     """
     if path.is_dir():
+        # A writer that promises less says so before it commits: what is listed was promised.
+        size = log_size(path)
         about = _about(path)
         identity = f"log {about.query} {about.made}".rstrip()
         return Measured(
             form="log",
-            size=log_size(path),
+            size=size,
             identity=identity,
             since=about.since,
             properties=about.properties or NOTHING_KNOWN,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, TypeAlias, final
 
+from anabranch.algebra.merge import Case
 from anabranch.errors import AnabranchError
 from anabranch.runtime.sources.files.copies import (
     Measured,
@@ -62,6 +63,8 @@ class CopyBatch:
         changed: The copies of which something else is known now.
         restarts: The numbers of those that are read again from their beginning.
         announced: From which instant on copies that begin vouch for their events, by name.
+        weakest: The case that all copies of the batch allow, where some promise less than the plan
+            relies on; None: none does, or it was told before.
     """
 
     units: list[Unit] = field(default_factory=list)
@@ -69,6 +72,7 @@ class CopyBatch:
     changed: dict[str, PlannedCopy] = field(default_factory=dict)
     restarts: list[int] = field(default_factory=list)
     announced: dict[str, int | None] = field(default_factory=dict)
+    weakest: Case | None = None
 
 
 class CopyBook:
@@ -82,6 +86,7 @@ class CopyBook:
         self._positions: dict[str, Position] = {}
         self._frozen: dict[str, int] | None = None
         self._unreadable: dict[str, FileState] = {}
+        self._told: set[Case] = set()
 
     @property
     def names(self) -> dict[int, str]:
@@ -139,6 +144,7 @@ class CopyBook:
             if now != self._copies.get(name):
                 taken.changed[name] = now
         problems = _share_fairly(list(cursors.values()), rows)
+        taken.weakest = self._weakest(cursors.values())
         for name, cursor in cursors.items():
             taken.units += cursor.taken
             if cursor.at != self._positions.get(name):
@@ -174,7 +180,7 @@ class CopyBook:
                 if wrong:
                     return replace(copy, problem=wrong), None
             lacks = self._lacks(found)
-            if lacks:
+            if lacks and not self._source.weakens:
                 return replace(copy, problem=f"it {lacks}, and the merge relies on that"), None
         except (OSError, AnabranchError) as problem:
             return replace(copy, problem=_problem_text(problem)), None
@@ -197,6 +203,21 @@ class CopyBook:
         """What a copy does not promise that the plan relies on, because the first ones did."""
         relied_on = self._source.relied_on
         return "" if relied_on is None else found.properties.lacks(relied_on)
+
+    def _weakest(self, cursors: Iterable[_Cursor]) -> Case | None:
+        """The case by which the copies of a batch can be merged, if that is news.
+
+        It is told again after a restart, which changes nothing.
+        """
+        lacking = [
+            each.found.properties for each in cursors if each.taken and self._lacks(each.found)
+        ]
+        if not lacking:
+            return None
+        weakest: Case = "r3" if all(each.is_keyed for each in lacking) else "r4"
+        is_news = weakest not in self._told and "r4" not in self._told
+        self._told.add(weakest)
+        return weakest if is_news else None
 
     def _begins(self, name: str, copy: PlannedCopy, found: Measured) -> bool:
         """Whether a copy is new, was made anew, or can be read again after all."""
@@ -229,7 +250,7 @@ class _Cursor:
         self.taken: list[Unit] = []
         self._number = number
         self._path = path
-        self._found = found
+        self.found = found
         self._units = self._from_here()
         self._next: Unit | None = None
 
@@ -244,7 +265,7 @@ class _Cursor:
             piece = unit
             if rows is not None and unit.rows:
                 room = rows - count
-                if room > 0 and self._found.form == "lines":
+                if room > 0 and self.found.form == "lines":
                     piece = first_lines(unit, room)
                 # A piece that has no finer cut goes in whole if it is the first.
                 if piece.rows > room and (self.taken or count):
@@ -257,9 +278,9 @@ class _Cursor:
                 self._units = self._from_here()
 
     def _from_here(self) -> Iterator[Unit]:
-        if self._found.form == "log":
-            return new_log_units(self._path, self._found.size, self.at)
-        return new_units(self._found.form, self._path, self._found.size, self.at)
+        if self.found.form == "log":
+            return new_log_units(self._path, self.found.size, self.at)
+        return new_units(self.found.form, self._path, self.found.size, self.at)
 
 
 def _share_fairly(cursors: Sequence[_Cursor], rows: int | None) -> dict[str, str]:

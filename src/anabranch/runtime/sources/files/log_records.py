@@ -111,6 +111,11 @@ class LogProperties:
             order=self.order,
         )
 
+    @property
+    def is_keyed(self) -> bool:
+        """Whether no two events have the same payload and start, by itself or by their order."""
+        return self.keyed or (self.insert_only and self.order == "strict")
+
     def meet(self, other: LogProperties) -> LogProperties:
         """What holds of both streams."""
         both = self.known.meet(other.known)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from time import monotonic_ns, sleep, time_ns
 from typing import Final
 
+from anabranch.algebra.merge import CASES
 from anabranch.errors import StreamError
-from anabranch.kernels.contract.command import FEED, Command
+from anabranch.kernels.contract.command import FEED, WEAKEN, Command
 from anabranch.model.record import plain
 from anabranch.runtime.sources.files.copy_book import CopyBook, PlannedCopy
 from anabranch.runtime.sources.files.earlier_parts import PartPromises
@@ -358,6 +359,9 @@ class FilePlanner:
             Command(verb="attach", source=name, copy=each, value=since)
             for each, since in taken.announced.items()
         ]
+        if taken.weakest is not None:
+            case = CASES.index(taken.weakest)
+            draft.announced.append(Command(verb=WEAKEN, source=name, value=case))
 
     def _with_time(self, draft: BatchDraft) -> PlannedBatch | None:
         """The entry, with what has passed since the last one; None if it is not worth a batch."""

@@ -1,0 +1,127 @@
+"""A copy that promises less joins a merge on Spark; from then on all others may be gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.e2e.test_merging import QUERY, copy_of, right, rows
+
+from anabranch import Engine, LogicalStream, Run, Stream
+from anabranch.cli.queries.copy_news import CopyNewsTeller
+from anabranch.merging.logs import merge_logs
+from anabranch.runtime.sources.files.log_folder import LogFolder
+from anabranch.runtime.sources.files.log_records import NOTHING_KNOWN, LogProperties
+
+pytestmark = pytest.mark.spark
+
+HALVES = """
+CREATE OR REPLACE STREAM rows (k INT, v INT, ts INT)
+  SOURCE '{folder}/rows/*.jsonl' ORDERED BY ts DELAY 12;
+SELECT k, COUNT(*) AS n, SUM(v) AS total FROM rows WINDOW(RANGE 20 SLIDE 10) WHERE k = 1 GROUP BY k
+UNION ALL
+SELECT k, COUNT(*) AS n, SUM(v) AS total FROM rows WINDOW(RANGE 20 SLIDE 10) WHERE k <> 1 GROUP BY k
+"""
+
+
+def released(engine: Engine, folder: Path, name: str) -> Run:
+    """A copy whose results leave whole and in order."""
+    query: Stream = engine.sql(QUERY.format(folder=folder))
+    return query.cleanse(cut=False).start(to=folder / "copies" / name, share=False)
+
+
+def by_halves(engine: Engine, folder: Path, name: str) -> Run:
+    """A copy by another plan, of which less is known."""
+    query: Stream = engine.sql(HALVES.format(folder=folder))
+    return query.start(to=folder / "copies" / name, share=False)
+
+
+def more(folder: Path, numbers: range, *runs: Run) -> None:
+    for number in numbers:
+        rows(folder, number, 5)
+        for run in runs:
+            run.drain()
+
+
+def cases(run: Run) -> set[str]:
+    """The weaker cases that the shards report."""
+    (stage,) = run.metrics()[-1]["stages"].values()
+    return {str(report.get("case")) for report in stage["reports"]}
+
+
+@pytest.mark.parametrize(("begin", "known"), [(copy_of, "r3"), (released, "r2")])
+def test_the_merge_goes_over_to_a_weaker_case_and_resumes_by_it(
+    engine: Engine, tmp_path: Path, begin: object, known: str
+) -> None:
+    assert callable(begin)
+    more(tmp_path, range(5))
+    first: Run = begin(engine, tmp_path, "first")
+    first.drain()
+
+    def merge() -> Run:
+        return merge_logs(engine, tmp_path / "copies", tmp_path / "merged", detach_after=None)
+
+    merged = merge()
+    merged.drain()
+    assert f"Merge copies by {known}" in merged.explain()
+    assert cases(merged) == {"None"}
+    more(tmp_path, range(5, 7), first, merged)
+    # As a merge of an earlier version: its log promises what the case says.
+    log = LogFolder(str(tmp_path / "merged"))
+    assert log.properties() == NOTHING_KNOWN
+    second = by_halves(engine, tmp_path, "second")
+    second.drain()
+    assert not LogFolder(str(tmp_path / "copies" / "second")).properties().is_keyed
+    merged.drain()
+    assert cases(merged) == {"r4"}
+    teller = CopyNewsTeller()
+    told = [line for batch in merged.metrics() for line in teller.of(batch)]
+    assert told == [
+        "the merge continues by r4 (anything): a copy promises less than those with which it began"
+    ]
+    # The first one is gone for good, and the merge is restarted.
+    first.stop()
+    merged.stop()
+    merged = merge()
+    more(tmp_path, range(7, 10), second, merged)
+    assert cases(merged) == {"r4"}
+    merged.stop()
+    second.stop()
+    got = LogicalStream.of_batches(list(log.read()))
+    assert merged.stable == second.stable > first.stable
+    assert got.difference(right(tmp_path), merged.stable) == ""
+    (stage,) = merged.metrics()[-1]["stages"].values()
+    diverged = {c["name"]: c["diverged"] for each in stage["reports"] for c in each["copies"]}
+    assert diverged == {"first": 0, "second": 0}
+
+
+def test_a_log_that_readers_rely_on_promises_less_only_when_a_weaker_copy_joins(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """Merges of earlier versions wrote down in their log what their case says."""
+    more(tmp_path, range(4))
+    first = copy_of(engine, tmp_path, "first")
+    first.drain()
+    merged = merge_logs(engine, tmp_path / "copies", tmp_path / "merged", detach_after=None)
+    merged.drain()
+    merged.stop()
+    log = LogFolder(str(tmp_path / "merged"))
+    about = log.record()
+    assert about is not None
+    promised = LogProperties(keyed=True)
+    about_file = tmp_path / "merged" / "_log" / "stream.json"
+    text = about_file.read_text()
+    assert '"properties"' not in text
+    about_file.write_text(text.rstrip()[:-1] + ', "properties": {"keyed": true}}')
+    assert log.properties() == promised
+    merged = merge_logs(engine, tmp_path / "copies", tmp_path / "merged", detach_after=None)
+    more(tmp_path, range(4, 6), first, merged)
+    assert log.properties() == promised
+    second = by_halves(engine, tmp_path, "second")
+    second.drain()
+    merged.drain()
+    assert log.properties() == NOTHING_KNOWN
+    for run in (first, second, merged):
+        run.stop()
+    got = LogicalStream.of_batches(list(log.read()))
+    assert got.difference(right(tmp_path), merged.stable) == ""
