@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.algebra.merge import Case
-from anabranch.merging import said_again
+from anabranch.kernels.merge import said_again
 from anabranch.merging.files import FileCopy, FileMerge
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch

@@ -13,18 +13,15 @@ from anabranch.algebra.merge import Case, Merge, MergePolicy
 from anabranch.algebra.source import Source
 from anabranch.kernels.contract.command import Command
 from anabranch.kernels.merge.merge import MergeKernel
+from anabranch.kernels.merge.said_again import EQUAL_ELEMENTS, SaidAgain
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.merging.revised_copies import MergedRevisions
-from anabranch.merging.said_again import SaidAgain
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.difference import conformed
 from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time
-
-_EQUAL_ELEMENTS: Final = ("r1", "r4")
-"""Cases in which equal elements may be several events, so that repetitions do not show."""
 
 PIECE_ROWS: Final = 100_000
 """Inputs are read in pieces of this many rows."""
@@ -100,7 +97,7 @@ class FileMerge:
             case=self.case,
             policy=self.policy,
         )
-        if node.chosen in _EQUAL_ELEMENTS:
+        if node.chosen in EQUAL_ELEMENTS:
             for copy in self.copies:
                 copy.said = SaidAgain()
         kernel, runner = MergeKernel(node), LocalRunner(node)

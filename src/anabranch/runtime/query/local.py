@@ -57,7 +57,7 @@ from anabranch.runtime.sources.files.planner import FilePlanner
 from anabranch.runtime.sources.late import judge, with_late_events
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.workers.copy_task import CopyReader
+from anabranch.runtime.workers.copy_task import CopyReader, counts_equals, merges_of
 from anabranch.runtime.workers.own_settings import own_settings
 from anabranch.runtime.workers.source_task import read_pieces
 from anabranch.runtime.workers.stage_task import netted, ordered
@@ -229,7 +229,9 @@ def run_locally(
             lost = LostCopies(Folder.at(f"{folder}/planned"))
             for part in parts:
                 if part.copies:
-                    rows = _copies(sources[part.source], part, copies, counts, lost)
+                    source = sources[part.source]
+                    equals = counts_equals(source, merges_of(plan))
+                    rows = _copies(source, part, copies, counts, lost, equals=equals)
                     so_far = arrived.get(part.source)
                     several = [rows] if so_far is None else [so_far, rows]
                     arrived[part.source] = EventBatch.concat(several)
@@ -341,11 +343,13 @@ def _copies(
     promises: dict[str, dict[int, tuple[str, Time]]],
     counts: dict[str, RowTotals],
     lost: LostCopies,
+    *,
+    equals: bool,
 ) -> EventBatch:
     """What comes of the copies of a source, and how far they are with that."""
     promised = promises.setdefault(source.name, {})
     reader = CopyReader(source, part, {number: stable for number, (_, stable) in promised.items()})
-    rows = [*reader.read(source.schema.names, lost)]
+    rows = [*reader.read(source.schema.names, lost, counts_equals=equals)]
     for number, tally in reader.tallies.items():
         promised[number] = (tally.name, tally.reached)
         counts[source.name] = counts.get(source.name, RowTotals()).plus(

@@ -13,14 +13,18 @@ import pyarrow as pa
 from anabranch.errors import StreamError
 from anabranch.kernels.contract.kernel import with_copy
 from anabranch.kernels.merge.merge import MergeKernel
+from anabranch.kernels.merge.said_again import EQUAL_ELEMENTS
+from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.messages.heads import CopyReport
 from anabranch.runtime.sources.files.lost_copies import LostCopies
 from anabranch.runtime.sources.files.planned_parts import SourcePart
+from anabranch.runtime.sources.files.reader import FileSplit
 from anabranch.runtime.sources.late import judge
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.workers.job import Job
+from anabranch.runtime.workers.repeated_lines import RepeatedLines
 from anabranch.runtime.workers.source_task import Arrived, Outbox, SourceCounts, read_pieces
 
 
@@ -73,16 +77,23 @@ class CopyReader:
         }
 
     def read(
-        self, columns: Sequence[str], lost: LostCopies, *, by_start: bool = False
+        self,
+        columns: Sequence[str],
+        lost: LostCopies,
+        *,
+        by_start: bool = False,
+        counts_equals: bool = False,
     ) -> Iterator[EventBatch]:
         """The rows of one copy after the other, with its number.
 
         Shards write the files of a batch of a log side by side. With `by_start` its rows are sorted
-        by start again: as a batch they are in order, if the stream is.
+        by start again: as a batch they are in order, if the stream is. With `counts_equals` equal
+        elements are several events, and what a stream file says again has to be left out here.
 
         One that cannot be read has said what it said until then. It is left out from there on, and
         the plan is told.
         """
+        repeated = RepeatedLines(self._source, columns, lost.folder) if counts_equals else None
         for number, splits in groupby(self._part.splits, lambda split: split.copy):
             assert number is not None
             own = list(splits)
@@ -99,6 +110,8 @@ class CopyReader:
                     # No rows, but something to tell.
                     yield EventBatch.empty(with_copy(schema))
                     break
+                if repeated is not None and split.path:
+                    pieces = self._new(number, split, pieces, repeated)
                 checked = (self._checked(number, piece) for piece in pieces)
                 if not sorts:
                     yield from checked
@@ -110,6 +123,17 @@ class CopyReader:
                     held = []
             if held:
                 yield _sorted(held)
+
+    def _new(
+        self, number: int, split: FileSplit, pieces: list[Arrived], repeated: RepeatedLines
+    ) -> list[Arrived]:
+        """The pieces of a split, without what the copy says again; that is counted as late."""
+        tally = self.tallies[number]
+        arrivals = [each for each, _ in pieces]
+        found, again = repeated.new(number, split, arrivals, tally.reached)
+        tally.rows += again
+        tally.late += again
+        return [(new, where) for new, (_, where) in zip(found, pieces, strict=True)]
 
     def _checked(self, number: int, piece: Arrived) -> EventBatch:
         arrivals, where = piece
@@ -135,6 +159,17 @@ def _sorted(batches: Sequence[EventBatch]) -> EventBatch:
     return rows.take(np.argsort(rows.start, kind="stable"))
 
 
+def merges_of(plan: PhysicalPlan) -> list[MergeKernel]:
+    """The merges of a plan."""
+    kernels = [kernel for stage in plan.stages for kernel in stage.kernels]
+    return [kernel for kernel in kernels if isinstance(kernel, MergeKernel)]
+
+
+def counts_equals(source: FileSource, merges: Sequence[MergeKernel]) -> bool:
+    """Whether equal elements of a copy are several events, now or once the case is weaker."""
+    return source.weakens or any(kernel.node.chosen in EQUAL_ELEMENTS for kernel in merges)
+
+
 def send_copies(
     job: Job, source: FileSource, part: SourcePart, batch: int, lost: LostCopies
 ) -> Iterator[pa.RecordBatch]:
@@ -153,9 +188,10 @@ def send_copies(
             copies=copies,
         )
 
-    kernels = [kernel for stage in job.plan.stages for kernel in stage.kernels]
-    by_start = any(isinstance(kernel, MergeKernel) and kernel.by_order for kernel in kernels)
-    for rows in reader.read(job.columns(source.name), lost, by_start=by_start):
+    columns, merges = job.columns(source.name), merges_of(job.plan)
+    by_start = any(kernel.by_order for kernel in merges)
+    equals = counts_equals(source, merges)
+    for rows in reader.read(columns, lost, by_start=by_start, counts_equals=equals):
         if outbox.put(rows):
             yield from outbox.flush(counts_now())
     if outbox.has_to_speak:

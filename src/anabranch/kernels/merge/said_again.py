@@ -20,6 +20,9 @@ from anabranch.kernels.columns.grouped import Ints, Mask
 from anabranch.kernels.contract.keys import ids_and_checks
 from anabranch.model.batch import EventBatch
 
+EQUAL_ELEMENTS: Final = ("r1", "r4")
+"""Cases in which equal elements may be several events, so that repetitions do not show."""
+
 REMEMBERED_ROWS: Final = 1_000_000
 """Of a stream that says more than this without a promise, nothing is recognised."""
 
@@ -63,6 +66,11 @@ class SaidAgain:
                 self._go_back(int(bound[-1]))
         self._forget(stable)
         return new
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it has gone back, and more of its past may come again."""
+        return self._next is not None
 
     def _go_back(self, bound: int) -> None:
         """The stream begins again somewhere before its promise."""
