@@ -54,7 +54,9 @@ class Run:
         return self.ended.wait(0.05)
     def metrics(self):
         count = {"batch": 7, "rows_in": 3, "rows_out": 2, "late": 0}
-        return [{**count, "milliseconds": {"triggerExecution": 1}}]
+        copies = {"a": {"rows": 1}, "b": {"rows": 0, "problem": "it has no column 'k'"}}
+        sources = {"copies": {"rows": 3, "copies": copies}}
+        return [{**count, "milliseconds": {"triggerExecution": 1}, "sources": sources}]
     def stop(self, force=False):
         self.ended.set()
 
@@ -212,7 +214,7 @@ def test_ps_shows_what_runs() -> None:
             *("/in/highest.sql", "out.jsonl", str(process.pid)),
         ]
         change = "change 2 by clip: the old answer before 70, the new one from there on"
-        assert shown[1].endswith(change)
+        assert shown[1].endswith(f"{change}  b: it has no column 'k'")
         [line] = anabranch("ps", "--json").stdout.splitlines()
         found = json.loads(line)
         assert (found["batch"], found["stable"], found["rows_in"]) == (7, 12, 3)

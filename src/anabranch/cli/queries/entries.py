@@ -62,6 +62,7 @@ class RunningQuery:
         reads: The paths of its sources, among them logs of other queries.
         change: The change of the query that is in progress, in words; empty if there is none.
         queries: Those that share its process and checkpoint, by name, with their log folders.
+        problems: The copies of a stream that it cannot read, and why.
     """
 
     name: str
@@ -88,6 +89,7 @@ class RunningQuery:
     reads: tuple[str, ...] = ()
     change: str = ""
     queries: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def here(

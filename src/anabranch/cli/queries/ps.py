@@ -18,7 +18,7 @@ def ps(
     r"""List the queries that run on this machine.
 
     A query whose process has died is shown once, as 'gone'. One that is changed while it runs has
-    a column for that.
+    a column for that, and so has a merge with copies that it cannot read.
 
     \b
     $ anabranch ps
@@ -59,6 +59,10 @@ def _show(entries: list[RunningQuery]) -> None:
         columns["queries"] = [", ".join(entry.queries) for entry in entries]
     if any(entry.change for entry in entries):
         columns["change"] = [entry.change for entry in entries]
+    if any(entry.problems for entry in entries):
+        columns["not read"] = [
+            "; ".join(f"{copy}: {why}" for copy, why in entry.problems.items()) for entry in entries
+        ]
     show_table(list(columns), list(columns.values()), {3, 4, 5, 6, 9})
 
 

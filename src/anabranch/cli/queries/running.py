@@ -45,6 +45,7 @@ class Totals:
         self.state_bytes: int = 0
         self.lag: int | None = None
         self.seconds: float | None = None
+        self.problems: dict[str, str] = {}
 
     def look(self, run: Run) -> None:
         """Count the batches that are new; a run remembers the last thousand."""
@@ -60,6 +61,12 @@ class Totals:
         last = new[-1]
         stages = last.get("stages", {}).values()
         self.lag = last.get("lag")
+        self.problems = {
+            name: copy["problem"]
+            for source in last.get("sources", {}).values()
+            for name, copy in source.get("copies", {}).items()
+            if copy.get("problem")
+        }
         self.state_rows = sum(stage["state_rows"] for stage in stages)
         self.state_bytes = sum(stage["state_bytes"] for stage in stages)
         spent = [each.get("milliseconds", {}).get("triggerExecution") for each in new]
@@ -130,6 +137,7 @@ class Announcement:
             state_bytes=self._totals.state_bytes,
             batch_seconds=self._totals.seconds,
             change=self._change(),
+            problems=self._totals.problems,
         )
         try:
             self._entries.write(self._entry)
