@@ -29,6 +29,7 @@ NO_PATHS = {
     "kernels.columns.codes._DIGITS": "digits of a decimal",
     "kernels.lifetimes.from_signed.MOST_POINTS": "beyond it the batch is refused",
     "kernels.merge.contradictions.SHOWN": "what a message shows",
+    "kernels.merge.said_again.REMEMBERED_ROWS": "beyond it no repetition is recognised",
     "runtime.revisions.estimator.ESTIMATES_IN_RECORD": "what a record shows",
     "runtime.spark.quiet.MOST_LINES": "what a message shows",
     "kernels.modules.failures._REPORTED_WINDOWS": "what a message shows",
