@@ -25,6 +25,7 @@ from anabranch.optimizer.normalizer import Step
 from anabranch.optimizer.statistics import UNKNOWN, PlanStatistics, SourceStatistics
 from anabranch.runtime.plans.bounded import find_unbounded
 from anabranch.runtime.plans.explanation import Explanation, spark_plan
+from anabranch.runtime.plans.log_events import with_log_events
 from anabranch.runtime.plans.revision_plan import revised_sources
 from anabranch.runtime.plans.unrevisable import changes_state, find_unrevisable
 from anabranch.runtime.plans.workers_can import find_spark_only
@@ -230,6 +231,7 @@ def plan_queries(
     """
     by_meaning = by_meaning and plan != "as-written"
     over = [_over_published(query, published, by_meaning) for query in queries]
+    over = [(with_log_events(node, own), own) for node, own in over]
     shared = [node for node, _ in over]
     common = unify(shared) if by_meaning and len(shared) > 1 else shared
     sources = {name: source for _, each in over for name, source in each.items()}
@@ -253,7 +255,7 @@ def plan_queries(
             PlannedQuery(
                 written=query.node,
                 shared=node,
-                optimized=_with_sharing(best, query.node, node, one),
+                optimized=_with_sharing(best, query, node, one),
                 notes=(*query.remarks, *map(str, notes_of(node, own, emit))),
                 source_notes=_source_notes(own),
                 leaves=query.node.properties.emitted(emit).label,
@@ -386,11 +388,14 @@ def _pushed_down(
     return push_down(nodes, frames)
 
 
-def _with_sharing(found: Optimized, written: Node, shared: Node, one: Node) -> Optimized:
+def _with_sharing(found: Optimized, query: AskedQuery, shared: Node, one: Node) -> Optimized:
     """That results or parts of another query are used is a step, the first."""
     steps = found.steps
+    written = with_log_events(query.node, query.sources)
     if one != shared:
         steps = (Step("share_equal_parts", shared.label, one.label), *steps)
     if written != shared:
         steps = (Step("read_published_results", written.label, shared.label), *steps)
+    if written != query.node:
+        steps = (Step("coalesce_revised_logs", query.node.label, written.label), *steps)
     return Optimized(found.node, steps)
