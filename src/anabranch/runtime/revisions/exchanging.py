@@ -64,12 +64,12 @@ class StateExchanger:
         """For a query, whose corrections are in a book."""
         self._query = query
         self._book = book
-        self._states = SwappedStates(query.folder) if query.swapper is not None else None
+        self._states = SwappedStates(query.folder)
 
     def forget(self, batch: int) -> None:
         """Remove the states that no batch from this one on begins with; earlier ones are done."""
-        if self._states is not None:
-            with self._book.changed:
+        with self._book.changed:
+            if self._states:
                 self._states.forget(self._book.states_from(batch))
 
     def begin(self, corrections: Sequence[CorrectionRecord], batch: int) -> PendingExchange | None:
@@ -111,7 +111,6 @@ class StateExchanger:
         """Hand in the state after the last committed batch, with outputs settled so far."""
         query = self._query
         assert query.swapper is not None
-        assert self._states is not None
         exchange = query.swapper.exchange(pending.replay, stables)
         with self._book.changed:
             serial, numbers = self._book.next_serial(), self._book.numbers(exchange.settled)

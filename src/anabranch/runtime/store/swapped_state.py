@@ -103,6 +103,10 @@ class SwappedStates:
         names = [name for name in Folder.at(revisions).folders() if name.startswith(_SWAP)]
         self._stored = {int(name.removeprefix(_SWAP)) for name in names}
 
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._stored)
+
     def add(self, serial: int) -> None:
         """One is about to be written."""
         self._stored.add(serial)
