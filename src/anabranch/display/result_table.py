@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, final
 import pyarrow as pa
 
 from anabranch.display.aligned import aligned, counted
+from anabranch.display.attribute_hints import TABLE_INSTEAD, attribute_error
 from anabranch.display.option_hints import explains_options
 from anabranch.display.text_table import cells, html_table, numeric
 from anabranch.errors import PlanError
@@ -98,7 +99,18 @@ class ResultTable:
         return session.createDataFrame(self._table)
 
     def show(self, n: int = SHOWN, truncate: bool | int = False) -> None:
-        """Print the first rows; `truncate` is the longest text of a value (True: 20)."""
+        """Print the first rows; `truncate` is the longest text of a value (True: 20).
+
+        Raises:
+            PlanError: `n` is not a number of rows.
+        """
+        given: Any = n
+        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+            raise PlanError(
+                f"show takes a number of rows, not {n!r}",
+                where=f"show({n!r})",
+                hint=f"write show(5); for the answer at an instant show(at={n!r})",
+            )
         sys.stdout.write(self._text(n, 20 if truncate is True else int(truncate)) + "\n")
 
     def _text(self, n: int, most: int = 0) -> str:
@@ -123,6 +135,8 @@ class ResultTable:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in ("table",):
             raise AttributeError(name)
+        if not hasattr(self._table, name):
+            raise attribute_error("an answer", name, TABLE_INSTEAD.get(name), dir(self), self)
         return getattr(self._table, name)
 
     def __dir__(self) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Final
+
+from anabranch.display.attribute_hints import attribute_error
 
 _SNAPSHOT: Final = "stream.snapshot(at) for one instant, or stream.run_local().to_pandas() for all"
 _NO_PARTITIONS: Final = "nothing: Engine(shards=...) sets how many tasks share the work"
@@ -135,8 +136,5 @@ def missing_attribute(
     owner: str, name: str, instead: Mapping[str, str], there: Iterable[str], obj: object
 ) -> AttributeError:
     """The error for an attribute that does not exist, with what to write, or with a near one."""
-    if words := instead.get(name) or (OTHER_WORDS.get(name) if instead is INSTEAD else None):
-        return AttributeError(f"{owner} has no '{name}'; write {words}", name=name, obj=obj)
-    near = get_close_matches(name, list(there), 1)
-    guess = f"; did you mean '{near[0]}'?" if near else ""
-    return AttributeError(f"{owner} has no '{name}'{guess}", name=name, obj=obj)
+    words = instead.get(name) or (OTHER_WORDS.get(name) if instead is INSTEAD else None)
+    return attribute_error(owner, name, words, there, obj)

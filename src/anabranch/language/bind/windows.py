@@ -21,7 +21,8 @@ from anabranch.model.time import Duration
 
 AXIS_COLUMNS: Final = ("window_start", "window_end")
 _POINTS_HINT: Final = (
-    "put the window on a source stream, or on a query without a window, join or aggregate"
+    "put the window on a source stream, or on a query without a window, join, DISTINCT or "
+    "aggregate; those stand above it: SELECT DISTINCT ... FROM TUMBLE(Bid, 10 MINUTES)"
 )
 
 

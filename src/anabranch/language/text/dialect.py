@@ -33,6 +33,13 @@ from anabranch.language.text.window_text import (
 )
 
 AXIS_FUNCTIONS: Final = ("TUMBLE", "HOP", "SESSION")
+_OTHER_WINDOWS: Final = {
+    "TUMB": "it is a function: FROM TUMBLE(Bid, 10 MINUTES)",
+    "HOPP": "it is a function: FROM HOP(Bid, 1 MINUTE, 10 MINUTES)",
+    "HOP": "it is a function: FROM HOP(Bid, 1 MINUTE, 10 MINUTES)",
+    "SLID": "write WINDOW(RANGE 10 MINUTES SLIDE 1 MINUTE)",
+    "SESS": "it is a function: FROM SESSION(Bid, 10 MINUTES)",
+}
 _SHAPE: Final = "WINDOW([PARTITION BY columns] RANGE | ROWS size [SLIDE size])"
 _MERGE: Final = "write MERGE(stream, stream, ...), then options: inserts => 'leading'"
 CALLED: Final = "called"
@@ -241,8 +248,10 @@ class Anabranch(Spark):
                 return None
             partition = self._partition()
             if not self._match_texts(("RANGE", "ROWS")):
+                word = self._curr.text.upper() if self._curr else ""
+                hint = _OTHER_WINDOWS.get(word[:4], f"write {_SHAPE}")
                 raise self._wrong(
-                    "a window is a RANGE of time or a number of ROWS", self._curr, f"write {_SHAPE}"
+                    "a window is a RANGE of time or a number of ROWS", self._curr, hint
                 )
             kind: Literal["RANGE", "ROWS"] = (
                 "ROWS" if self._prev.text.upper() == "ROWS" else "RANGE"

@@ -30,8 +30,9 @@ def find_unrevisable(node: Node, sources: Mapping[str, Any]) -> PlanError | None
         return PlanError(
             f"'{grid.label}' cannot be corrected when source '{revised[0]}' is",
             where="its rows hold for a while, and shards begin their windows at different times",
-            hint="use windows over rows that are points, or declare the source with LATE DROP, "
-            "LATE ADJUST or LATE FAIL for this query",
+            hint="use windows over rows that are points (distinct() and joins come after a window: "
+            "stream.window('1 hour', '1 hour', columns=True).distinct()), or declare the source "
+            "with LATE DROP, LATE ADJUST or LATE FAIL for this query",
         )
     copies = [name for name, leaf in leaves.items() if leaf.copies]
     if revised and copies:

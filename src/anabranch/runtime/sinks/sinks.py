@@ -136,7 +136,9 @@ class Sink(ABC):
         """
         raise PlanError(
             "the output of this query cannot be read back",
-            hint="start the query with to='<folder>', to='<file>.jsonl' or to='memory'",
+            where="a run shows answers out of a log folder, a stream file or memory",
+            hint="start the query with to='<folder>', to='<file>.jsonl' or to='memory'; or read "
+            "its table: deltalake.DeltaTable('path').to_pandas(), or SELECT in PostgreSQL",
         )
 
     def batches(self, known: int | None = None) -> list[EventBatch]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from anabranch.display.attribute_hints import RUN_INSTEAD, attribute_error
 from anabranch.display.result_table import SHOWN, ResultTable
 from anabranch.errors import PlanError
 from anabranch.model.batch import EventBatch, take_rows
@@ -103,16 +104,33 @@ class Answers(ABC):
         caption = f" at {len(wanted)} instant{'' if len(wanted) == 1 else 's'}"
         return ResultTable(table, caption=caption, get_spark=self._get_spark)
 
-    def show(self, at: Any = None, n: int = SHOWN, *, known: int | None = None) -> None:
+    def show(
+        self,
+        n: int = SHOWN,
+        truncate: bool | int = False,
+        *,
+        at: Any = None,
+        known: int | None = None,
+    ) -> None:
         """Print the answer at an instant, or without one the events with their lifetimes.
 
         Args:
-            at: A number, an ISO timestamp or a datetime.
             n: The largest number of rows.
+            truncate: The longest text of a value; True: 20, False: any.
+            at: A number, an ISO timestamp or a datetime.
             known: As for `events`.
+
+        Raises:
+            PlanError: `n` is not a number of rows.
         """
         found = self.events(known=known) if at is None else self._at(at, known)
-        found.show(n)
+        found.show(n, truncate)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only asked for what is not there.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise attribute_error("a run", name, RUN_INSTEAD.get(name), dir(self), self)
 
     def to_pandas(self) -> Any:
         """All events as a pandas DataFrame: the columns of the answer, `start`, `end`, `final`."""
