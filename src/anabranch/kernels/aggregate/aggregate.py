@@ -207,7 +207,8 @@ class AggregateKernel(Stateful):
         found = combine(ids[ID].to_numpy(), checks, batch.end, batch.new_end, weights)
         summed = {**found.sums, COUNT: found.counts}
         for each in self._sent_sums:
-            others = {name: part for name, part in summed.items() if name not in each.lanes(summed)}
+            own = each.lanes(summed)
+            others = {name: part for name, part in summed.items() if name not in own}
             summed = {**others, **each.carried(summed)}
         first = pa.array(found.first)
         columns = {name: column.take(first) for name, column in ids.items()}

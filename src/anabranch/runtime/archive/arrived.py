@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, final
 from urllib.parse import quote
 
@@ -166,9 +167,9 @@ class WithheldFolder:
         """
         found = []
         for name in self.folder.names():
-            parts = name.removesuffix(".arrow").split("_")
-            if len(parts) == 4 and name.endswith(".arrow"):
-                number, part, first, last = map(int, parts)
+            numbers = _numbers(name)
+            if numbers is not None:
+                number, part, first, last = numbers
                 wanted = number <= upto if batch is None else number == batch
                 if wanted and first < span[1] and last > span[0]:
                     found.append((number, part, name))
@@ -177,3 +178,16 @@ class WithheldFolder:
             assert data is not None
             rows = pa.ipc.open_file(pa.py_buffer(data)).get_batch(0)
             yield number, unpack_events(rows, schema, Time(BEGINNING))
+
+
+@lru_cache(maxsize=1 << 14)
+def _numbers(name: str) -> tuple[int, int, int, int] | None:
+    """Batch, part, and the first and last instant, as the name of a file says; else None.
+
+    All names are looked at for every revision, and there are more of them with each.
+    """
+    parts = name.removesuffix(".arrow").split("_")
+    if len(parts) != 4 or not name.endswith(".arrow"):
+        return None
+    batch, part, first, last = map(int, parts)
+    return batch, part, first, last
