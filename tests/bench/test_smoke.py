@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from anabranch.bench.catalog import BENCHES
 from anabranch.bench.names import ABOUT
+from anabranch.bench.peers.contestants import CONTESTANTS
+from anabranch.bench.peers.jobs import TABLES
 from anabranch.bench.report import Report
 from anabranch.cli.app import app
 
@@ -54,6 +56,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "restart": ("session_s", "restart_growth"),
     "scale": ("local2_over_local1", "cost_50m_over_1m", "peak_memory_mb", "memory_growth"),
     "nexmark": ("q0_events_per_s", "q5_vs_spark", "ahead_of_spark", "worst_ratio"),
+    "peers": ("tumbling_vs_spark", "join_cpu_vs_spark", "top_vs_spark", "worst_vs_peers", "ahead"),
 }
 """Figures that the documentation names, and that every form gives."""
 
@@ -90,3 +93,8 @@ def test_the_smoke_form_gives_the_figures_of_the_others(name: str, spark: SparkS
     if name == "nexmark":
         engines = {line["engine"] for line in said if "engine" in line}
         assert engines == {"anabranch", "spark", "flink"}, "Flink runs, or it says why not"
+    if name == "peers":
+        engines = {line["engine"] for line in said if "engine" in line}
+        assert engines == {each.name for each in CONTESTANTS}, "who is missing is named"
+        for job in TABLES:
+            assert said[-1]["figures"][f"{job}_anabranch_right"] == 1

@@ -17,6 +17,7 @@ from anabranch.bench.migration.plots import write_plots as write_migration_plots
 from anabranch.bench.modules.modules import modules
 from anabranch.bench.nexmark.nexmark import nexmark
 from anabranch.bench.operators import operators
+from anabranch.bench.peers.peers import peers
 from anabranch.bench.pipes.pipes import pipes
 from anabranch.bench.pipes.plots import write_plots
 from anabranch.bench.reoptimize import reoptimize
@@ -60,4 +61,5 @@ BENCHES: Final[Mapping[str, Bench]] = {
     "restart": Bench(restart),
     "scale": Bench(scale),
     "nexmark": Bench(nexmark, options=("queries", "peers")),
+    "peers": Bench(peers, options=("peers",)),
 }

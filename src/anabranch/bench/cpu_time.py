@@ -7,8 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def cpu_seconds() -> float:
-    """Seconds of cores: of this process, its descendants, and those of them that have ended."""
+def cpu_seconds(process_id: int | None = None) -> float:
+    """Seconds of cores: of a process, its descendants, and those of them that have ended.
+
+    Without a number it is this process.
+    """
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
@@ -19,7 +22,7 @@ def cpu_seconds() -> float:
             parents[process] = int(words[1])
             # Its own time and that of children it has waited for.
             ticks[process] = sum(map(int, words[11:15]))
-    own = {os.getpid()}
+    own = {os.getpid() if process_id is None else process_id}
     while True:
         more = {process for process, parent in parents.items() if parent in own} - own
         if not more:

@@ -34,7 +34,7 @@ def run_job(module: str, *words: str) -> tuple[Any, list[int]]:
         )
         memory: list[int] = []
         ended = threading.Event()
-        watch = threading.Thread(target=_watch, args=(process.pid, memory, ended))
+        watch = threading.Thread(target=watch_memory, args=(process.pid, memory, ended))
         watch.start()
         output, _ = process.communicate()
         ended.set()
@@ -49,7 +49,7 @@ def run_job(module: str, *words: str) -> tuple[Any, list[int]]:
     return json.loads(output.splitlines()[-1]), memory or [0]
 
 
-def _watch(leader: int, memory: list[int], ended: threading.Event) -> None:
+def watch_memory(leader: int, memory: list[int], ended: threading.Event) -> None:
     """Megabytes of all processes of a session, again and again."""
     while not ended.wait(_LOOK):
         memory.append(sum(_megabytes(process) for process in _session(leader)))

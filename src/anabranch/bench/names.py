@@ -21,6 +21,7 @@ ABOUT: Final[Mapping[str, str]] = {
     "restart": "from a new process to the first result, with 10M live events",
     "scale": "more cores and many events: throughput, cost per event, memory",
     "nexmark": "the public benchmark, events per second beside Spark and Flink",
+    "peers": "three jobs beside Spark, Flink SQL, Pathway and Bytewax",
 }
 
 

@@ -37,7 +37,7 @@ def bench(
         str | None, typer.Option(help="Only these queries, such as q0,q5 (nexmark only).")
     ] = None,
     peers: Annotated[
-        str | None, typer.Option(help="Only these peers, such as spark (nexmark only).")
+        str | None, typer.Option(help="Only these peers, such as spark (nexmark and peers).")
     ] = None,
 ) -> None:
     r"""Measure Anabranch beside a baseline, in one run; without a name, list the benchmarks.

@@ -1,0 +1,82 @@
+"""The three jobs as users of Anabranch write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.engine import Engine
+from anabranch.stream import Stream
+from tests.bench.peer_jobs.contract import Answer, serve
+
+WINDOW: Final = "10 seconds"
+FILES_PER_BATCH: Final = 4
+
+
+def _rows(engine: Engine, folder: Path, name: str) -> Stream:
+    stream = engine.stream(
+        folder / "parquet" / name,
+        name=name,
+        replace=True,
+        start="at",
+        delay="5 seconds",
+        max_files_per_batch=FILES_PER_BATCH,
+    )
+    return stream.window(WINDOW, slide=WINDOW)
+
+
+def _tumbling(engine: Engine, folder: Path) -> Stream:
+    return _rows(engine, folder, "rows").group_by("k").agg(n="COUNT(*)")
+
+
+def _join(engine: Engine, folder: Path) -> Stream:
+    left = _rows(engine, folder, "left_rows").select("k", l="row")
+    right = _rows(engine, folder, "right_rows").select("k", r="row")
+    return left.join(right, on="k").select("k", "l", "r")
+
+
+def _top(engine: Engine, folder: Path) -> Stream:
+    """Corrections are elements of the stream: an adjust withdraws what was inserted."""
+    elements = engine.stream(
+        folder / "parquet" / "elements",
+        name="changes",
+        replace=True,
+        chronon="1 microsecond",
+        max_files_per_batch=FILES_PER_BATCH,
+    )
+    return elements.window(WINDOW, slide=WINDOW).top(3, "v DESC", by="k")
+
+
+def _run(
+    engine: Engine, query: Callable[[Engine, Path], Stream], folder: Path, out: Path
+) -> Answer:
+    run = query(engine, folder).start(
+        to=out / "log", checkpoint=out / "checkpoint", available_now=True
+    )
+    run.await_end()
+
+    def answer() -> None:
+        events = run.events().to_arrow()
+        columns = [
+            events[name].cast(pa.int64()) if name in ("start", "end") else events[name]
+            for name in events.column_names
+        ]
+        pq.write_table(pa.table(columns, events.column_names), out / "answer.parquet")
+
+    return answer
+
+
+if __name__ == "__main__":
+    with Engine() as own:
+        serve(
+            {
+                "tumbling": partial(_run, own, _tumbling),
+                "join": partial(_run, own, _join),
+                "top": partial(_run, own, _top),
+            }
+        )
