@@ -10,6 +10,7 @@ from tests.e2e.test_merging import QUERY, copy_of, right, rows
 from anabranch import Engine, LogicalStream, Run, Stream
 from anabranch.cli.queries.copy_news import CopyNewsTeller
 from anabranch.merging.logs import merge_logs
+from anabranch.runtime.query.state_view import view_state
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.sources.files.log_records import NOTHING_KNOWN, LogProperties
 
@@ -66,7 +67,7 @@ def test_the_merge_goes_over_to_a_weaker_case_and_resumes_by_it(
     assert f"Merge copies by {known}" in merged.explain()
     assert cases(merged) == {"None"}
     more(tmp_path, range(5, 7), first, merged)
-    # As a merge of an earlier version: its log promises what the case says.
+    # What joins later may promise less, so that the merged log promises nothing.
     log = LogFolder(str(tmp_path / "merged"))
     assert log.properties() == NOTHING_KNOWN
     second = by_halves(engine, tmp_path, "second")
@@ -88,6 +89,9 @@ def test_the_merge_goes_over_to_a_weaker_case_and_resumes_by_it(
     merged.stop()
     second.stop()
     got = LogicalStream.of_batches(list(log.read()))
+    _, shards = view_state(str(tmp_path / "merged"))
+    says = "merged by r4 since a copy has joined that promises less"
+    assert [shard.operators[-1] for shard in shards] == [says] * 2
     assert merged.stable == second.stable > first.stable
     assert got.difference(right(tmp_path), merged.stable) == ""
     (stage,) = merged.metrics()[-1]["stages"].values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -9,6 +10,9 @@ import pyarrow.compute as pc
 
 from anabranch.errors import StreamError
 from anabranch.kernels.contract.column_names import TIME
+from anabranch.kernels.contract.kernel import Trace
+from anabranch.kernels.merge.copies import Copies
+from anabranch.kernels.merge.merge import COPIES
 from anabranch.model.time import Time
 from anabranch.runtime.query.checkpoint import Facts, read_facts
 from anabranch.runtime.sources.files.log_home import checkpoint_paths
@@ -110,7 +114,7 @@ def _shard(
     given_times = [time for time in times if time is not None]
     return ShardState(
         stage=stage,
-        operators=tuple(facts.operators.get(stage, ())),
+        operators=(*facts.operators.get(stage, ()), *_weaker_cases(traces)),
         shard=shard,
         batch=manifest.batch,
         stable=Time(manifest.stable),
@@ -120,3 +124,11 @@ def _shard(
         oldest=Time(min(given_times)) if given_times else None,
         versions=len(store.versions()),
     )
+
+
+def _weaker_cases(traces: Sequence[Trace]) -> Iterator[str]:
+    """The case by which a merge continues, where it is not that of its plan."""
+    for trace in traces:
+        case = Copies.of(trace.runs.get(COPIES, ())).case
+        if case is not None:
+            yield f"merged by {case} since a copy has joined that promises less"
