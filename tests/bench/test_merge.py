@@ -30,6 +30,7 @@ TINY = MergeSize(
     switched=(1_000, 3.0),
     repeats=1,
     spark=(0, 0),
+    feedback=(0, 0),
 )
 
 

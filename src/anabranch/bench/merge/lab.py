@@ -46,6 +46,8 @@ class MergeSize:
             over what it has.
         repeats: The median of so many counts where each case is measured by itself.
         spark: Files of each copy and elements per file, for Spark; no files: not on Spark.
+        feedback: Files and rows per file, for feedback between two queries on Spark. With few rows
+            a batch takes as long as Spark needs for any batch, whatever is skipped of it.
     """
 
     events: int
@@ -61,6 +63,7 @@ class MergeSize:
     switched: tuple[int, float]
     repeats: int
     spark: tuple[int, int]
+    feedback: tuple[int, int]
 
 
 class Merger(Protocol):

@@ -39,6 +39,7 @@ SIZES: Final[Mapping[Form, MergeSize]] = {
         switched=(200_000, 0.1),
         repeats=5,
         spark=(8, 500_000),
+        feedback=(8, 500_000),
     ),
     "quick": MergeSize(
         events=8_000,
@@ -54,6 +55,7 @@ SIZES: Final[Mapping[Form, MergeSize]] = {
         switched=(30_000, 0.4),
         repeats=1,
         spark=(4, 30_000),
+        feedback=(5, 300_000),
     ),
     "smoke": MergeSize(
         events=2_000,
@@ -69,6 +71,7 @@ SIZES: Final[Mapping[Form, MergeSize]] = {
         switched=(1_000, 3.0),
         repeats=1,
         spark=(2, 500),
+        feedback=(4, 500),
     ),
 }
 

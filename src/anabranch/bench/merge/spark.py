@@ -15,15 +15,12 @@ from anabranch.workloads.lmerge import LMerge, copy_batches
 COPIES = 3
 
 
-FEEDBACK_FILES = 4
-"""At least so many files: of the first two nothing can be spared."""
-
-
 def feedback_on_spark(lab: MergeLab) -> None:
     """How much sooner a query has caught up that a merge has told what is settled already."""
-    files, rows = lab.size.spark
+    files, rows = lab.size.feedback
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
-    words = [str(max(files, FEEDBACK_FILES)), str(rows)]
+    # The first file is read before, and the batch of the second brings the feedback.
+    words = [str(files), str(rows)]
     try:
         found, _ = run_job("anabranch.bench.merge.feedback_job", str(root), *words)
     finally:
