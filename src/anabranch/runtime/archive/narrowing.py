@@ -56,8 +56,11 @@ def narrowing(source: FileSource, split: FileSplit, span: Span, wanted: Wanted) 
     def narrow(rows: pa.RecordBatch) -> pa.RecordBatch:
         if by_time and rows.num_rows:
             start, there = instants(rows, shape.start, split.path)
-            found = np.flatnonzero((start >= span[0]) & (start < span[1]) | ~there)
-            first, last = (int(found[0]), int(found[-1]) + 1) if len(found) else (0, 0)
+            matters = (start >= span[0]) & (start < span[1])
+            if not there.all():
+                matters |= ~there
+            first, behind = int(matters.argmax()), int(matters[::-1].argmax())
+            last = rows.num_rows - behind if matters[first] else first
             rows = rows.slice(first, last - first)
         for name, values in wanted.items():
             # A column that is read as another type has other values.

@@ -17,6 +17,9 @@ Value: TypeAlias = int | str
 """What statistics are compared with."""
 
 _UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+_IN_CHRONONS: Final = (pa.int64(), pa.timestamp("us"))
+"""Types whose numbers are instants as they are."""
+
 _STABLE: Final = "stable"
 _INSERT: Final = "insert"
 
@@ -99,6 +102,9 @@ class StartStatistics:
         kind = self._type(name) if raw else None
         if kind is None:
             return [None] * len(groups)
+        if kind in _IN_CHRONONS:
+            pairs = iter(zip(raw[::2], raw[1::2], strict=True))
+            return [None if each is None else _times(next(pairs)) for each in found]
         values = pa.array(raw, pa.int64())
         values = values.cast(pa.int32()).cast(kind) if pa.types.is_date(kind) else values.cast(kind)
         times, _ = instants(pa.RecordBatch.from_arrays([values], [name]), name, "")
@@ -133,7 +139,7 @@ class StartStatistics:
         return pa.int64() if is_plain else None
 
 
-def _raw(statistics: pq.Statistics) -> tuple[object, object]:
+def _raw(statistics: pq.Statistics) -> tuple[Any, Any]:
     return statistics.min_raw, statistics.max_raw
 
 
