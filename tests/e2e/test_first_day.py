@@ -121,6 +121,26 @@ def test_answers_of_a_run_on_spark(
     assert sorted(row["top"] for row in run.snapshot(SEVEN).collect()) == [15.0, 95.0]
     again = spark.createDataFrame(run.events().to_pandas()[["item", "top"]])
     assert again.count() == 4
+    resumed = query.start(to=tmp_path / "out", available_now=True)
+    resumed.await_end()
+    assert "ended; 0 batches" in repr(resumed)
+    assert repr(resumed).endswith("all final>")
+    assert resumed.events() == run.events()
+
+
+def test_a_run_on_spark_says_what_to_write(spark: SparkSession, bids: Stream) -> None:
+    del spark
+    with bids.start(available_now=True) as run:
+        for name in ("awaitTermination", "lastProgress", "toPandas", "isActive"):
+            with pytest.raises(AttributeError, match=f"a run has no '{name}'; write run."):
+                getattr(run, name)
+        run.await_end()
+
+
+def test_a_data_frame_that_does_not_stream_ends(spark: SparkSession, engine: Engine) -> None:
+    frame = spark.createDataFrame([(1, 5)], "item INT, at LONG")
+    with pytest.raises(AnabranchError, match="end with the last one"):
+        engine.stream(frame, start="at", ends=False)
 
 
 def test_an_engine_stops_only_a_spark_that_it_has_started(spark: SparkSession) -> None:

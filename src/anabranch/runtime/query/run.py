@@ -13,7 +13,7 @@ from anabranch.display.progress_line import progress_text
 from anabranch.errors import AnabranchError
 from anabranch.model.clock import Clock
 from anabranch.model.record import plain
-from anabranch.model.time import Time
+from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.elements.elements import element_table
 from anabranch.runtime.elements.shown_times import (
     Metrics,
@@ -120,7 +120,11 @@ class Run(Answers, ExplainsItself, Revisable, Changeable):
 
         A number, which is printed as the time that it stands for; `stable_time` is a datetime.
         """
-        return shown_time(self._committed.stable, self._clock)
+        stable = self._committed.stable
+        if stable == BEGINNING and isinstance(self._sink, LogSink):
+            # A query that resumes has what its log promises, also before its first batch.
+            stable = self._sink.log.stable()
+        return shown_time(stable, self._clock)
 
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until the query ends, at most so many seconds; true if it has ended.
