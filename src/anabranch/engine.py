@@ -40,6 +40,7 @@ from anabranch.planning import plan_queries
 from anabranch.reading import read_statements
 from anabranch.rebinding import BoundQuery
 from anabranch.registry import Registry
+from anabranch.rejoining import GroupMember, members_now
 from anabranch.runtime.option import FUNCTION, NAME, Option, shown
 from anabranch.runtime.query.local import LocalRun
 from anabranch.runtime.query.options import (
@@ -317,6 +318,7 @@ class Engine(Declares):
         available_now: bool = False,
         allow_unbounded: bool = False,
         changed: bool = False,
+        rejoin: bool = False,
         plan: PlanChoice = "optimized",
         revisions: RevisionResponse = "emit",
         replay: ReplayChoice = "auto",
@@ -338,6 +340,8 @@ class Engine(Declares):
             changed: The queries may differ from those of the checkpoint. Queries that are the same
                 resume; new ones begin with the next batch, and must be over sources that are
                 never corrected, or that are also new.
+            rejoin: Start the queries that the group has now: also those that have joined it by
+                `anabranch add`, and not those that have left. There is a run for each of them.
             plan: As for `Stream.start`.
             revisions: As for `Stream.start`.
             replay: As for `Stream.start`.
@@ -354,6 +358,7 @@ class Engine(Declares):
             available_now=available_now,
             allow_unbounded=allow_unbounded,
             changed=changed,
+            rejoin=rejoin,
             plan=plan,
             revisions=revisions,
             replay=replay,
@@ -361,15 +366,25 @@ class Engine(Declares):
         _refuse_other_than_queries(queries)
         names = unlike([query.name for query in queries])
         targets, folder = targets_of(names, to)
-        chosen = [choose_sink(target, None) for target in targets]
-        folder = folder or next((beside for _, beside in chosen if beside is not None), None)
+        besides = [choose_sink(target, None)[1] for target in targets]
+        folder = folder or next((beside for beside in besides if beside is not None), None)
         home = folder if checkpoint is None else str(checkpoint)
+        plan_all = partial(plan_queries, emit=emit, plan=plan, checkpoint=home)
+        members = [
+            GroupMember(name=name, query=query, to=target)
+            for name, query, target in zip(names, queries, targets, strict=True)
+        ]
+        if rejoin:
+            members = members_now(members, home, self._read_apart, plan_all)
+        queries = [member.query for member in members]
         return start_planned(
             self._host,
-            plan_queries(queries, emit=emit, plan=plan, checkpoint=home),
+            plan_all(queries),
             [
-                QueryOutput(name=name, uses=query.uses, make_sink=make)
-                for name, query, (make, _) in zip(names, queries, chosen, strict=True)
+                QueryOutput(
+                    name=each.name, uses=each.query.uses, make_sink=choose_sink(each.to, None)[0]
+                )
+                for each in members
             ],
             checkpoint=home,
             trigger=trigger,
@@ -380,7 +395,7 @@ class Engine(Declares):
             replay=replay,
             caller="start_all",
             asked=queries,
-            plan_all=partial(plan_queries, emit=emit, plan=plan, checkpoint=home),
+            plan_all=plan_all,
         )
 
     def explain_all(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,10 +21,10 @@ from tests.e2e.changed_queries import (
 )
 from tests.e2e.module_query import query as windows_by
 from tests.e2e.module_query import write_input
+from tests.e2e.module_versions import MeanAdded, told_of_windows
 from tests.e2e.revised_queries import assert_legal
 from typer.testing import CliRunner
 
-import anabranch as ab
 from anabranch.cli.app import app
 from anabranch.engine import Engine
 from anabranch.errors import PlanError
@@ -147,42 +145,6 @@ def test_a_dataframe_is_read_again_from_its_archive(engine: Engine, tmp_path: Pa
         size = 1500 if instant < migration.at else 400
         assert snapshot(run, instant) == answers(tmp_path, instant, size), instant
     assert_legal(tmp_path / "out")
-
-
-@ab.uda(name="counted", version=2)
-class MeanAdded:
-    """The next version of `counted`: its states have names, and it says the mean."""
-
-    def initial(self) -> dict[str, int]:
-        return {"rows": 0, "total": 0}
-
-    def add(self, state: dict[str, int], v: int) -> dict[str, int]:
-        return {"rows": state["rows"] + 1, "total": state["total"] + v}
-
-    def remove(self, state: dict[str, int], v: int) -> dict[str, int]:
-        return {"rows": state["rows"] - 1, "total": state["total"] - v}
-
-    def compute(self, state: dict[str, int]) -> str:
-        return f"mean {state['total'] // state['rows']}"
-
-    def migrate(self, state: list[int], version: int) -> dict[str, int]:
-        assert version == 1
-        return {"rows": state[0], "total": state[1]}
-
-
-def told_of_windows(folder: Path, at: int, *, mean: bool) -> list[tuple[Any, ...]]:
-    """Windows of 40 every 20 around an instant, as `counted` of version 1 or 2 tells of them."""
-    said = "'mean ' || sum(v) // count(*)" if mean else "count(*) || ' rows, ' || sum(v)"
-    found = (
-        duckdb.connect()
-        .execute(
-            f"SELECT k, w, w + 40, {said} FROM '{folder}/in/*.parquet', "
-            f"(SELECT unnest(range({at // 20 * 20 - 20}, {at} + 1, 20)) AS w) "
-            "WHERE t >= w AND t < w + 40 GROUP BY k, w ORDER BY k, w"
-        )
-        .fetchall()
-    )
-    return [tuple(row) for row in found]
 
 
 def test_another_version_of_a_user_operator_goes_on_with_its_state(

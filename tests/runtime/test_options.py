@@ -321,6 +321,7 @@ FITS_RUN: Final[Mapping[str, set[str]]] = {
     "replay": set(),
     "estimate": {"none"},
     "changed": {"flag"},
+    "rejoin": {"flag"},
     "spark": {"none"},
     "shards": {"none"},
     "cores": {"none"},

@@ -139,6 +139,25 @@ def test_a_log_belongs_to_one_query(tmp_path: Path) -> None:
         LogSink(str(tmp_path / "full")).open(begin())
 
 
+def test_a_log_that_was_made_for_nobody_is_made_anew(tmp_path: Path) -> None:
+    """The process died when the query was about to join, and it is asked for again."""
+    died = replace(begin(query="q-1"), home="/checkpoint", others=("q",))
+    again = replace(begin(query="q-2"), home="/checkpoint", others=("q",))
+    path = str(tmp_path / "log")
+    LogSink(path).open(died)
+    for other in (replace(again, home="/other"), replace(again, others=("q", "q-1"))):
+        with pytest.raises(PlanError, match="another query"):
+            LogSink(path).open(other)
+    LogSink(path).open(again)
+    about = LogFolder(path).record()
+    assert about is not None
+    assert about.query == "q-2"
+    # One with rows stays what it is.
+    LogSink(path).commit(0, Time(1), [])
+    with pytest.raises(PlanError, match="another query"):
+        LogSink(path).open(died)
+
+
 def test_a_missing_file_of_a_log_is_named(tmp_path: Path) -> None:
     sink = LogSink(str(tmp_path / "log"))
     sink.open(begin())

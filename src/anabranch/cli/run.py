@@ -116,7 +116,7 @@ def run(
 
     The results are elements: JSON lines with inserts, adjusts and stable points. Without --follow
     the run ends when the present input has been read. Started again with the same output, the
-    query resumes.
+    query resumes, and with it those that have joined it by `anabranch add` and have not left.
 
     With --all every SELECT of the script is run, and what they have in common once; each writes a
     log folder in the folder that --to names, `query_1` and so on.
@@ -137,6 +137,7 @@ def run(
     is_backfill = first is not None or until is not None
     from anabranch.algebra.node import clock_of
     from anabranch.engine import Engine
+    from anabranch.rejoining import is_regrouped
     from anabranch.runtime.query.options import check_flags
     from anabranch.runtime.sinks.choice import choose_sink, shown_target
     from anabranch.runtime.sources.location import folder_for_all
@@ -180,7 +181,10 @@ def run(
             port = own.serve_metrics(metrics_port)
             typer.echo(f"metrics: http://127.0.0.1:{port}/metrics", err=True)
         if every:
-            runs = own.start_all(queries, to, changed=changed, **options)
+            runs = own.start_all(queries, to, changed=changed, rejoin=not changed, **options)
+        elif estimate is None and is_regrouped(checkpoint or choose_sink(to, None)[1]):
+            # The only query of the script is, or was, one of several.
+            runs = own.start_all(queries, [to or "memory"], rejoin=True, **options)
         else:
             runs = [queries[0].start(to, estimate=estimate, **options)]
         clock = clock_of(queries[0].node)

@@ -125,6 +125,7 @@ def put_in_force(assembly: Assembly, step: PlanExchange) -> NextPlan:
         work.plan,
         query=opened.query,
         batch=step.batch,
+        change=step.migration,
         outputs=step.numbers,
     )
     # What may fail comes first.

@@ -171,7 +171,9 @@ class Assembly:
             # Its readers would have to stop when copies join that promise less. A log that is there
             # already keeps what its readers may rely on, as long as no such copy joins.
             known = None
-        sink.open(replace(begin, revisable=work.is_revisable, properties=known))
+        others = tuple(each.identity for each in opened.layout.outputs)
+        begin = replace(begin, revisable=work.is_revisable, properties=known, others=others)
+        sink.open(begin)
         return Output(sink=sink, schema=schema, clock=clock, committed=Committed())
 
     def assembled(self, work: Work, outputs: Sequence[Output]) -> Callable[[], StreamingQuery]:

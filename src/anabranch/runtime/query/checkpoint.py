@@ -17,7 +17,13 @@ from anabranch.kernels.merge.merge import MergeKernel
 from anabranch.kernels.plan.compile import PhysicalPlan, Stage, tables_of
 from anabranch.kernels.plan.identity import plan_fingerprint
 from anabranch.model.clock import INTEGERS, Clock, log_of_clock
-from anabranch.runtime.query.rescale import Rescale, refuse_unfinished, rescaled, sweep_unfinished
+from anabranch.runtime.query.rescale import (
+    Rescale,
+    refuse_unfinished,
+    rescaled,
+    sweep_unfinished,
+    sweep_unknown,
+)
 from anabranch.runtime.store.control import source_clocks
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import (
@@ -169,6 +175,8 @@ class Checkpoint:
         for name in about.left:
             state.drop(name)
         sweep_unfinished(state, about.epoch)
+        if stored is not None and stored.layout is not None:
+            sweep_unknown(state, _state_folders(stored))
         about = replace(about, left=())
         if reshard and about.shards != shards:
             about = self._resharded(about, shards)

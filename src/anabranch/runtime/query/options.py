@@ -153,6 +153,14 @@ RUN_OPTIONS: Final = table_of(
         flag="--changed",
         local=False,
     ),
+    Option(
+        name="rejoin",
+        kind=FLAG,
+        default=False,
+        nullable=False,
+        applies_to=frozenset({"start_all"}),
+        local=False,
+    ),
     Option(name="spark", kind=SESSION, applies_to=frozenset({"Engine"}), local=False),
     Option(
         name="shards",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, final
 
@@ -88,6 +88,13 @@ def sweep_unfinished(state: Folder, epoch: int) -> None:
     """Remove what a change that was interrupted has left: the one after so many."""
     for name in state.folders():
         if name.endswith(_suffix(epoch + 1)):
+            state.drop(name)
+
+
+def sweep_unknown(state: Folder, known: Collection[str]) -> None:
+    """Remove the state of stages that never began: a change of the plan was interrupted."""
+    for name in state.folders():
+        if name not in known:
             state.drop(name)
 
 

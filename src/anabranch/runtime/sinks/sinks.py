@@ -65,6 +65,7 @@ class Begin:
     `query` is its identity, and that of one output where there are several; `fresh` says that no
     batch has been committed yet, `first` which one is the first. `home` is its checkpoint.
     `revisable` says that revisions may come. `properties` are what is known of the results.
+    `others` are the identities of all outputs that the checkpoint has.
     """
 
     schema: pa.Schema
@@ -75,6 +76,7 @@ class Begin:
     home: str = ""
     revisable: bool = False
     properties: LogProperties | None = None
+    others: tuple[str, ...] = ()
 
 
 def known_parts(parts: Iterable[EventBatch | Revision], known: Any) -> list[EventBatch | Revision]:
@@ -209,6 +211,7 @@ class LogSink(Sink):
             clock=begin.clock,
             home=begin.home,
             properties=begin.properties,
+            others=begin.others,
         )
 
     def commit(

@@ -160,6 +160,7 @@ def migrated_layout(
     *,
     query: str,
     batch: int,
+    change: int,
     outputs: Sequence[int | None],
 ) -> StateLayout:
     """The layout of a running query that changes its plan with a batch.
@@ -172,6 +173,8 @@ def migrated_layout(
         after: The plan from the batch on.
         query: The identity of the query.
         batch: The first batch of the plan.
+        change: The number of the change. One that is made again after a crash has the same number,
+            and so its sinks know the new outputs again.
         outputs: For each output of the plan the number that it had; None for a new one.
     """
     same = same_stages(before, after)
@@ -189,12 +192,12 @@ def migrated_layout(
             folder = f"{name}.{uuid.uuid4().hex[:8]}"
             stages[name] = Home(folder, prints[name], batch, forms=state_forms(stage))
     homes = []
-    for index, number in zip(after.outputs, outputs, strict=True):
+    for position, (index, number) in enumerate(zip(after.outputs, outputs, strict=True)):
         fingerprint = prints[after.stages[index].name]
         if number is not None:
             homes.append(replace(old.outputs[number], fingerprint=fingerprint))
         else:
-            own = uuid.uuid4().hex[:8]
+            own = f"joined-{change}-{position}"
             homes.append(Home(f"out/{own}", fingerprint, batch, f"{query}-{own}"))
     return StateLayout(stages, tuple(homes))
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Final
 
 HALT: Final = "ANABRANCH_HALT"
-"""Environment variable: `<phase>@<batch>=<file>`. Whoever gets there creates the file and waits."""
+"""Environment variable: `<phase>@<batch>=<file>`. Whoever gets there creates the file and waits.
+
+`any` stands for every batch.
+"""
 
 PHASES: Final = (
     "planned",
@@ -55,7 +58,7 @@ def reached(phase: str, batch: int) -> None:
     if not wanted:
         return
     point, _, file = wanted.partition("=")
-    if point == f"{phase}@{batch}" and not Path(file).exists():
+    if point in (f"{phase}@{batch}", f"{phase}@any") and not Path(file).exists():
         Path(file).touch()
         parent = os.getppid()
         while os.getppid() == parent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, final
@@ -94,6 +94,7 @@ class LogFolder:
         revised: int = 0,
         made: str = "",
         properties: LogProperties | None = None,
+        others: Collection[str] = (),
     ) -> None:
         """Make a new log, or take up the one of the same query, whose checkpoint is `home`.
 
@@ -101,6 +102,9 @@ class LogFolder:
 
         A log that begins in the middle of a stream has all events that end at `since` or later, and
         all revisions after the one with the number `revised`; `made` tells it from another one.
+
+        A log without entries that this checkpoint has made, but for none of its outputs (`others`),
+        is nobody's: the process died when a query was about to join. It is made anew.
 
         Raises:
             PlanError: The folder is the log of another query, or holds something else.
@@ -112,7 +116,7 @@ class LogFolder:
             about = replace(about, query=query, home=home or about.home, properties=properties)
             self._log.write_json(ABOUT, plain(about), seal=False)
             return
-        if about is not None:
+        if about is not None and not self._is_nobodys(about, query, home, others):
             if about.query != query:
                 raise PlanError(
                     "the folder is the log of another query",
@@ -138,6 +142,12 @@ class LogFolder:
             properties=properties,
         )
         self._log.write_json(ABOUT, plain(about), seal=False)
+
+    def _is_nobodys(self, about: LogAbout, query: str, home: str, others: Collection[str]) -> bool:
+        """Whether a log was made for a query of this checkpoint that has never begun."""
+        is_known = about.query == query or about.query in others
+        is_ours = bool(home) and about.home == home
+        return is_ours and not is_known and about.base is None and not self._batches()
 
     def weaken(self, properties: LogProperties | None) -> None:
         """Note that the query promises less now than the plan that wrote the log so far."""

@@ -1,0 +1,131 @@
+"""Which queries a group has when its script is started again."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anabranch.engine import Engine
+from anabranch.kernels.plan.identity import plan_fingerprint
+from anabranch.planning import plan_queries
+from anabranch.rejoining import GroupMember, is_regrouped, members_now
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.migrations import MigrationFolder, MigrationRecord, PlanInForce
+from anabranch.runtime.store.query_record import QueryRecord, write_query_record
+
+DECLARED = "CREATE STREAM Bid (item INT, price INT) SOURCE '{folder}/bids.jsonl'"
+PLAN = partial(plan_queries, emit="speculative", plan="optimized", checkpoint=None)
+
+
+def select(least: int) -> str:
+    return f"SELECT item, price FROM Bid WHERE price >= {least}"
+
+
+class Group:
+    """A checkpoint of queries, with records of what has become of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = str(folder / "checkpoint")
+        self.declared = DECLARED.format(folder=folder)
+        (folder / "bids.jsonl").write_text('{"stable": "forever"}\n')
+
+    def read(self, text: str, name: str | None = None) -> list[Any]:
+        return Engine().script(text, name=name)
+
+    def script(self, *least: int) -> str:
+        return ";\n".join([self.declared, *map(select, least)])
+
+    def members(self, *least: int) -> list[GroupMember]:
+        found = self.read(self.script(*least))
+        return [
+            GroupMember(name=f"query_{n}", query=query, to=f"{self.folder}/report/query_{n}")
+            for n, query in enumerate(found, 1)
+        ]
+
+    def note(self, **about: Any) -> None:
+        MigrationFolder.of(self.home).add(
+            MigrationRecord(number=0, **{"state": "finished", "output": None, **about})
+        )
+
+    def added(self, least: int, name: str, **about: Any) -> None:
+        to = f"{self.folder}/{name}"
+        self.note(verb="add", text=self.script(least), script="it.sql", what=name, to=to, **about)
+
+    def has(self, *least: int, last: int) -> None:
+        """Its plan in force is that of these queries."""
+        planned = PLAN(self.read(self.script(*least)))
+        in_force = PlanInForce(
+            migration=last, file="plan", asked=(plan_fingerprint(planned.physical),)
+        )
+        about = QueryRecord(query="q", shards=1, in_force=in_force)
+        write_query_record(Folder.at(self.home), about)
+
+    def now(self, *least: int) -> list[tuple[str, str]]:
+        found = members_now(self.members(*least), self.home, self.read, PLAN)
+        return [(each.name, str(each.to).removeprefix(f"{self.folder}/")) for each in found]
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Group:
+    return Group(tmp_path)
+
+
+FIRST, SECOND = ("query_1", "report/query_1"), ("query_2", "report/query_2")
+
+
+def test_a_group_that_has_not_changed_is_its_script(group: Group) -> None:
+    assert group.now(1, 2) == [FIRST, SECOND]
+    assert not is_regrouped(group.home)
+    assert not is_regrouped(None)
+
+
+def test_those_that_joined_and_stayed_are_started_too(group: Group) -> None:
+    group.added(3, "dear")
+    group.added(4, "short")
+    group.note(verb="drop", what="query_1")
+    # By its folder.
+    group.note(verb="drop", what=f"{group.folder}/short")
+    group.has(2, 3, last=4)
+    assert is_regrouped(group.home)
+    assert group.now(1, 2) == [SECOND, ("dear", "dear")]
+
+
+def test_a_script_that_says_what_there_is_counts_as_it_is(group: Group) -> None:
+    group.added(3, "dear")
+    group.has(1, 2, 3, last=1)
+    assert group.now(1, 2, 3) == [FIRST, SECOND, ("query_3", "report/query_3")]
+
+
+def test_the_plan_in_force_decides_where_a_process_died_right_behind_it(group: Group) -> None:
+    group.added(3, "dear", state="requested")
+    group.added(4, "later", state="requested")
+    group.has(1, 2, 3, last=1)
+    assert group.now(1, 2) == [FIRST, SECOND, ("dear", "dear")]
+
+
+def test_refused_changes_do_not_count(group: Group) -> None:
+    group.added(3, "dear", state="refused")
+    group.added(3, "again")
+    group.has(1, 3, last=2)
+    assert group.now(1) == [FIRST, ("again", "again")]
+
+
+def test_a_query_that_joined_and_became_another_one_is_that(group: Group) -> None:
+    group.added(3, "dear")
+    group.note(verb="change", output=1, text=group.script(1, 5), script="it.sql")
+    group.has(1, 5, last=2)
+    assert group.now(1) == [FIRST, ("dear", "dear")]
+
+
+def test_where_records_do_not_tell_the_script_is_left_as_it_is(group: Group) -> None:
+    # Added in Python: a start refuses the script, and says which queries are needed.
+    group.note(verb="add", what="dear")
+    group.has(1, 3, last=1)
+    assert group.now(1) == [FIRST]
+    # Another script than the one of the group.
+    group.added(3, "other")
+    assert group.now(7) == [FIRST]
