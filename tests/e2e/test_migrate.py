@@ -18,6 +18,7 @@ from tests.e2e.changed_queries import (
     feed,
     instants,
     snapshot,
+    write_file,
 )
 from tests.e2e.module_query import query as windows_by
 from tests.e2e.module_query import write_input
@@ -29,6 +30,8 @@ from anabranch.cli.app import app
 from anabranch.engine import Engine
 from anabranch.errors import PlanError
 from anabranch.migrate import large_replay
+from anabranch.model.files.stream_file import read_batches
+from anabranch.model.logical import LogicalStream
 from anabranch.runtime.spark.session import DRIVER_ROWS
 
 pytestmark = pytest.mark.spark
@@ -176,6 +179,10 @@ def test_corrections_are_answered_by_the_query_of_their_time(
     engine.sql(f"{DECLARED.format(folder=tmp_path)} LATE REVISE")
     run = counting(engine, 1500).start(tmp_path / "out")
     feed(run, tmp_path, range(4), rows=2_000)
+    with pytest.raises(PlanError, match="by replay: a source is corrected") as raised:
+        run.migrate(counting(engine, 400), how="replay")
+    assert raised.value.where == run.name
+    assert "how='clip'" in raised.value.hint
     migration = run.migrate(counting(engine, 400)).await_switched(PATIENCE)
     assert migration.how == "clip"
     assert migration.at is not None
@@ -196,6 +203,39 @@ def test_corrections_are_answered_by_the_query_of_their_time(
         old, new = answers(tmp_path, instant, 1500), answers(tmp_path, instant, 400)
         assert snapshot(run, instant) == (old if instant < at else new), instant
     assert_legal(tmp_path / "out")
+
+
+def test_a_copy_that_a_merge_reads_is_not_cut_by_a_change(engine: Engine, tmp_path: Path) -> None:
+    declare(engine, tmp_path)
+    query = counting(engine, 700).canonical()
+    logs = [str(tmp_path / "copies" / name) for name in ("a", "b")]
+    runs = [query.start(log, share=False) for log in logs]
+    write_file(tmp_path, 0, 2_000)
+    for run in runs:
+        run.drain()
+    # The same answer by another plan: its lifetimes would be cut at T.
+    text = "SELECT item, COUNT(*) AS n, SUM(price) AS total FROM Bid WINDOW(RANGE 700) WHERE item"
+    script = tmp_path / "better.sql"
+    script.write_text(
+        f"{DECLARED.format(folder=tmp_path)};\n"
+        f"{text} < 9 GROUP BY item UNION ALL {text} >= 9 GROUP BY item;"
+    )
+    refused = CliRunner().invoke(app, ["migrate", logs[0], str(script)])
+    assert refused.exit_code == 1
+    assert "a merge with other copies would find a contradiction" in refused.stderr
+    assert "anabranch jumpstart" in refused.stderr
+    for number in range(1, 3):
+        write_file(tmp_path, number, 2_000)
+        for run in runs:
+            run.drain()
+    for run in runs:
+        run.stop()
+    merged = str(tmp_path / "merged.jsonl")
+    result = CliRunner().invoke(app, ["merge", *logs, "--to", merged, "--divergence", "fail"])
+    assert result.exit_code == 0, result.stderr
+    found = LogicalStream.of_batches(list(read_batches(Path(merged))))
+    for instant in instants(2 * SPAN_OF_FILE):
+        assert sorted(found.snapshot(instant).elements()) == answers(tmp_path, instant, 700)
 
 
 def write_late(folder: Path, number: int, *, since: int, until: int) -> None:

@@ -22,6 +22,7 @@ from anabranch.migrate.change import (
     with_columns_of,
 )
 from anabranch.migrate.choice import Choice, chosen
+from anabranch.migrate.copies import refuse_copy
 from anabranch.migrate.executed_queries import ExecutedQueries, PlanAll
 from anabranch.migrate.handover import Handover, ended_moves, reopened_states, unreadable
 from anabranch.migrate.in_force import (
@@ -146,6 +147,7 @@ class Migrator:
         running = self.queries.running(self.queries.next_batch)
         old = running.nodes[output]
         where = what or f"output {output} of {self._execution.checkpoint}"
+        refuse_copy(self.queries.asked[output].node, where=where)
         refuse_other_sources(self._execution.assembly, planned, where)
         refuse_unrevisable(self._execution.assembly, planned, where)
         revised = revised_plan(planned.workers[output], running.nodes, where=where)

@@ -20,6 +20,13 @@ def canonical(node: Node) -> Node:
     return node if _is_canonical(node) else Coalesce(input=node)
 
 
+def is_coalesced(node: Node) -> bool:
+    """Whether events are written with the longest lifetimes, at the end or before an ordering."""
+    if isinstance(node, Cleanse) and not node.cut:
+        return is_coalesced(node.input)
+    return isinstance(node, Coalesce)
+
+
 def _is_canonical(node: Node) -> bool:
     # Not `Distinct`, which writes the longest lifetimes, too: where nothing holds twice the
     # optimizer leaves it out.
