@@ -108,7 +108,7 @@ CONTESTANTS: Final = (
             "apache-flink",
             "apache-flink-libraries",
             "py4j",
-            "ruamel.yaml",
+            "ruamel-yaml",
             "typing-extensions",
         ),
         environment={
