@@ -51,6 +51,7 @@ THRESHOLDS: Final[tuple[str, ...]] = (
     "runtime.sources.archived.index.SEGMENTS_PER_LEVEL",
     "runtime.sources.archived.index.LARGEST_SEGMENT_PIECES",
     "runtime.sources.archived.index.KEPT_SEGMENT_PIECES",
+    "runtime.sources.archived.index.SEGMENTS_IN_MEMORY",
     "runtime.sources.archived.units.LOOK_AHEAD_BATCHES",
     "runtime.archive.bucket.BUCKET_GROUP_ROWS",
     "runtime.sources.files.reader.CHUNK_ROWS",

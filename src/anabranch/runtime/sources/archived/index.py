@@ -50,7 +50,7 @@ A revision asks for the pieces of a few minutes, and to read a segment takes lon
 it. A piece takes about 200 bytes.
 """
 
-_SEGMENTS_IN_MEMORY: Final = 32
+SEGMENTS_IN_MEMORY: Final = 32
 _LEVELS_IN_MEMORY: Final = 2
 _CUT: Final = "cut.json"
 _TRIES: Final = 1000
@@ -398,7 +398,7 @@ class ArchiveIndex:
                 where=f"{self.folder.path}/{file.name}: {str(problem)[:120]}",
                 hint=_HINT,
             ) from None
-        if len(self._tables) >= _SEGMENTS_IN_MEMORY:
+        if len(self._tables) >= SEGMENTS_IN_MEMORY:
             # Somebody else may have merged some of them.
             self._tables.clear()
         self._tables[file.name] = whole
