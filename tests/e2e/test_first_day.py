@@ -147,3 +147,14 @@ def test_an_engine_stops_only_a_spark_that_it_has_started(spark: SparkSession) -
     with Engine() as other:
         assert other.spark is spark
     assert spark.range(3).count() == 3
+
+
+def test_a_resumed_run_has_the_stable_point_of_its_checkpoint(bids: Stream, tmp_path: Path) -> None:
+    query = bids.window("10 seconds").groupBy("item").agg(n="COUNT(*)")
+    for _ in range(2):
+        run = query.start(
+            to=tmp_path / "out.jsonl", checkpoint=tmp_path / "checkpoint", available_now=True
+        )
+        run.await_end()
+        assert repr(run).endswith("all final>")
+    assert "ended; 0 batches" in repr(run)

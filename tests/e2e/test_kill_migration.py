@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.e2e.changed_queries import answers, instants
 from tests.e2e.changed_query import CHANGED_AFTER
+from tests.e2e.killed_changes import started
 from tests.e2e.revised_queries import assert_legal
 from tests.e2e.test_kill_driver import PATIENCE, kill, wait_for
 
@@ -22,7 +20,6 @@ from anabranch.runtime.store.phases import HALT, MIGRATING, PHASES
 pytestmark = pytest.mark.spark
 
 SCRIPT = Path(__file__).with_name("changed_query.py")
-ROOT = Path(__file__).parents[2]
 FIRST = CHANGED_AFTER + 1
 """The batch that the change begins with: the one with the command, after a batch per file."""
 
@@ -38,23 +35,6 @@ EVERY = [
 ]
 
 
-def start(folder: Path, how: str, **environment: str) -> subprocess.Popen[bytes]:
-    with (folder / "said").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(folder), how],
-            stdout=log,
-            stderr=log,
-            cwd=ROOT,
-            env={
-                **os.environ,
-                "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
-                "PYSPARK_PYTHON": sys.executable,
-                **environment,
-            },
-            start_new_session=True,
-        )
-
-
 @pytest.mark.parametrize(
     ("how", "phase"),
     [*QUICK, *(pytest.param(*each, marks=pytest.mark.faults) for each in EVERY)],
@@ -62,10 +42,10 @@ def start(folder: Path, how: str, **environment: str) -> subprocess.Popen[bytes]
 def test_a_change_survives_a_kill(tmp_path: Path, how: str, phase: str) -> None:
     said, halted = tmp_path / "said", tmp_path / "halted"
     batch = LAST if phase == "migration finished" else FIRST
-    process = start(tmp_path, how, **{HALT: f"{phase}@{batch}={halted}"})
+    process = started(tmp_path, SCRIPT, how, **{HALT: f"{phase}@{batch}={halted}"})
     wait_for(process, halted.exists, said)
     kill(process)
-    process = start(tmp_path, how)
+    process = started(tmp_path, SCRIPT, how)
     assert process.wait(PATIENCE) == 0, said.read_text()[-3000:]
     log = LogFolder(str(tmp_path / "log"))
     (record,) = [

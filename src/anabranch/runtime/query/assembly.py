@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, final
 
 from anabranch.kernels.plan.compile import PhysicalPlan, with_tables
 from anabranch.model.clock import Clock
+from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.measure.measurements import Measurements
 from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
 from anabranch.runtime.query.committing import Committed, Committer, Output, PlanOfBatches
@@ -42,6 +43,7 @@ from anabranch.runtime.store.control import Control, ControlFolder, source_clock
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home
 from anabranch.runtime.store.query_statistics import read_priced_with, write_priced_with
+from anabranch.runtime.store.seeding import progress_before
 from anabranch.runtime.workers.file_task import FileJob
 from anabranch.runtime.workers.job import Job, seal
 
@@ -157,6 +159,7 @@ class Assembly:
         self._workers = WorkerWarmUp(spark, parallelism(spark))
         self._trigger = trigger
         self._available_now = available_now
+        self._resumed: dict[Output, Time] = {}
 
     def open_output(self, work: Work, number: int, sink: Sink, home: Home | None = None) -> Output:
         """Get a sink ready for an output of the plan; one that is not in force yet has a `home`."""
@@ -175,6 +178,18 @@ class Assembly:
         begin = replace(begin, revisable=work.is_revisable, properties=known, others=others)
         sink.open(begin)
         return Output(sink=sink, schema=schema, clock=clock, committed=Committed())
+
+    def resumed_stable(self, output: Output) -> Time:
+        """How far an output was settled when the query was taken up; `BEGINNING` for a new one."""
+        opened, work = self.opened, self.work
+        if opened.fresh or output not in self.outputs:
+            return BEGINNING
+        if output not in self._resumed:
+            state, before = Folder.at(opened.state), opened.next_batch
+            known = progress_before(work.plan, opened.layout, state, before, self.job.shards_of)
+            stage = work.plan.stages[work.plan.outputs[self.outputs.index(output)]]
+            self._resumed[output] = Time(known.stables[stage.name])
+        return self._resumed[output]
 
     def assembled(self, work: Work, outputs: Sequence[Output]) -> Callable[[], StreamingQuery]:
         """Put the query together; what is returned starts it, and can be called again."""

@@ -121,9 +121,9 @@ class Run(Answers, ExplainsItself, Revisable, Changeable):
         A number, which is printed as the time that it stands for; `stable_time` is a datetime.
         """
         stable = self._committed.stable
-        if stable == BEGINNING and isinstance(self._sink, LogSink):
-            # A query that resumes has what its log promises, also before its first batch.
-            stable = self._sink.log.stable()
+        if stable == BEGINNING:
+            # A query that resumes goes on from what it has promised, also before its first batch.
+            stable = self._execution.assembly.resumed_stable(self._output)
         return shown_time(stable, self._clock)
 
     def await_end(self, timeout: float | None = None) -> bool:
