@@ -27,6 +27,9 @@ LONG = (
 )
 """What takes longest starts first, so that no process is left with it alone at the end."""
 
+# What runs in environments of their own, with packages that are not here.
+collect_ignore = ["bench/peer_jobs"]
+
 # Tests have few rows, which are shared out among tasks all the same, and never run in the driver;
 # also by what they start. `test_driver_share.py` compares both ways.
 EVERY_ROW = "-Dspark.anabranch.rowsPerTask=1 -Dspark.anabranch.driverRows=0"
