@@ -46,7 +46,7 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: setup $(CLASSES) ## all tests but those marked faults, size, deep or slow
 	$(BIN)/pytest -q -m 'not spark and not faults and not slow and not deep and not size' -n 2
 	SPARK_SUBMIT_OPTS="$$SPARK_SUBMIT_OPTS $$(test -s $(CLASSES) && echo -XX:SharedArchiveFile=$(CLASSES))" \
-	$(BIN)/pytest -q -m 'spark and not faults and not slow and not size' -n 3 \
+	$(BIN)/pytest -q -m 'spark and not faults and not slow and not size' -n 2 \
 	  --dist loadfile --no-loadscope-reorder --durations=15
 
 test-fast: export ANABRANCH_HYPOTHESIS ?= fast

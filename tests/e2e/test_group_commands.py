@@ -89,6 +89,7 @@ def assert_answered(folder: Path, joined: int) -> None:
         assert_legal(log)
 
 
+@pytest.mark.faults
 def test_a_killed_group_is_started_again_by_the_same_command(tmp_path: Path) -> None:
     """Kill -9 while a query joins, and when another one has left."""
     write_scripts(tmp_path)
