@@ -59,6 +59,7 @@ class RevisionSize:
         recomputed: By how many repeats in Spark; the first one more is warm-up.
         batches: Of the archive index, in a simulated year.
         hours: Hours of it that are measured, at the beginning and at the end.
+        warm_ups: The first corrections of every query, which do not count.
     """
 
     archived: int
@@ -70,6 +71,7 @@ class RevisionSize:
     recomputed: int
     batches: int
     hours: int
+    warm_ups: int
 
 
 @final
@@ -111,7 +113,7 @@ class RevisionLab:
 
     @contextmanager
     def started(self, query: str, way: Way) -> Iterator[CorrectedQuery]:
-        """A query that has read the history, and has been corrected once."""
+        """A query that has read the history, and is warm: it has been corrected some times."""
         work = self.root / f"{query}-{way}"
         rows = work / "rows"
         rows.mkdir(parents=True)
@@ -135,7 +137,8 @@ class RevisionLab:
         with run:
             run.drain()
             running = CorrectedQuery(self, run, work, settles)
-            running.correct()
+            for _ in range(self.size.warm_ups):
+                running.correct()
             yield running
 
 

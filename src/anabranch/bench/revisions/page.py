@@ -175,8 +175,8 @@ STP is the time from the file of a chunk to its results in the log, added up; RT
 processing the late quotes; COM the sum. RA replays everything, RM what the lineage of the answers
 names, RW what the windows of the plan reach. `direct` is the same query over a source that never
 promises anything: nothing is settled, late quotes are like any other, and all state stays for
-ever. This is the {form} form, on a machine that did other work too. Everything is warm: the first
-correction of every query does not count."""
+ever. This is the {form} form. Everything is warm: the first corrections of every query do not
+count."""
 
 _SMALLER: Final = """
 The targets are those of the full form. What grows with the archive (`rm_vs_ra`, `rw_vs_ra`,

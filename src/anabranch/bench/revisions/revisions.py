@@ -36,6 +36,7 @@ SIZES: Final[Mapping[Form, RevisionSize]] = {
         recomputed=3,
         batches=525_600,
         hours=31,
+        warm_ups=8,
     ),
     "quick": RevisionSize(
         archived=1_500_000,
@@ -47,6 +48,7 @@ SIZES: Final[Mapping[Form, RevisionSize]] = {
         recomputed=2,
         batches=525_600,
         hours=31,
+        warm_ups=3,
     ),
     "smoke": RevisionSize(
         archived=200_000,
@@ -58,6 +60,7 @@ SIZES: Final[Mapping[Form, RevisionSize]] = {
         recomputed=1,
         batches=200,
         hours=1,
+        warm_ups=1,
     ),
 }
 
