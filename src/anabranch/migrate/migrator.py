@@ -96,7 +96,7 @@ class Migrator:
             regroup: Lets queries join and leave, as another process has asked.
         """
         self._execution = execution
-        self.queries = ExecutedQueries(
+        self.queries: ExecutedQueries = ExecutedQueries(
             execution, asked, planned, plan_all, allow_unbounded=allow_unbounded
         )
         self._when_switched = when_switched
