@@ -22,7 +22,16 @@ from anabranch.algebra.source import Source
 from anabranch.expressions.expression import Expression
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, FOREVER, Duration
-from anabranch.testing import assert_agrees, batchings, points, streams
+from anabranch.testing import (
+    PhysicalStream,
+    adjust,
+    assert_agrees,
+    batchings,
+    insert,
+    points,
+    stable,
+    streams,
+)
 from tests.kernels.modules import AGGREGATES, EACH, LIFETIMES, STARTS
 from tests.kernels.plans import SCHEMA, SOURCE
 
@@ -98,3 +107,19 @@ def test_modules_answer_for_windows_of_lifetimes(
 def test_modules_answer_for_windows_of_points(node: ApplyOperator, came: list[EventBatch]) -> None:
     assume(has_few_windows(node, came))
     assert_agrees(node, came)
+
+
+def test_what_never_ends_is_looked_at_up_to_the_last_instant_there_is() -> None:
+    (listing,) = (each for each in AGGREGATES if each.name == "listing")
+    window, last = Hopping(Duration(1), Duration(5), 4), int(FOREVER)
+    node = ApplyOperator(input=SOURCE, calls=(call(listing),), window=window, empty=True)
+    elements = (
+        insert(None, 1, None, start=last - 6),
+        insert(None, None, None, start=last - 1),
+        stable(last - 6),
+        stable(last - 4),
+        adjust(None, 1, None, start=last - 6, end=last, new_end=last - 4),
+        adjust(None, 1, None, start=last - 6, end=last - 4, new_end=last),
+        stable(last),
+    )
+    assert_agrees(node, PhysicalStream(SCHEMA, elements).batches(3, 4))

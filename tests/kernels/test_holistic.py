@@ -13,6 +13,7 @@ from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.errors import StreamError
 from anabranch.expressions.expression import Expression
+from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.trace import ranked_events, runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER, Duration
@@ -33,12 +34,23 @@ from tests.kernels.plans import HOLISTIC, SCHEMA, SOURCE, aggregate
 BUSY = busy_streams().flatmap(batchings)
 
 
-@pytest.fixture(autouse=True, params=[(0, 1), (4, 2), (runs.MERGE_ALL_UP_TO_ROWS, 32)], ids=str)
+REACHES = [(0, 1, None), (4, 2, None), (0, 1, 1), (4, 2, 3), (runs.MERGE_ALL_UP_TO_ROWS, 32, 64)]
+
+
+@pytest.fixture(autouse=True, params=REACHES, ids=str)
 def reach(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither when runs are merged nor how much is read at once may matter."""
-    small, width = request.param
+    """Neither when runs are merged nor how much is read at once may matter.
+
+    The third number is how many rows compiled loops read for a question; None: all is in numpy.
+    """
+    small, width, steps = request.param
     monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", small)
     monkeypatch.setattr(ranked_events, "FIRST_LOOK_ROWS", width)
+    if steps is None:
+        monkeypatch.setattr(columns, "_is_loaded", lambda: False)
+    else:
+        monkeypatch.setattr(ranked_events, "STEP_ROWS", steps)
+        monkeypatch.setattr(columns, "COMPILE_FROM_ROWS", 0)
 
 
 def some(*names: str) -> st.SearchStrategy[list[str]]:

@@ -34,6 +34,8 @@ SURVEYED, SWEPT = 10**9, 0
 def sent(node: TopK, batches: list[EventBatch], many: int) -> list[list[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "COMPILE_FROM_ROWS", many)
+        if many == SURVEYED:
+            patch.setattr(columns, "_is_loaded", lambda: False)
         runner = LocalRunner(node)
         return [sorted(map(repr, elements_of(runner.step({"S": batch})))) for batch in batches]
 

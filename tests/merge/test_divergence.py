@@ -11,6 +11,7 @@ import pytest
 
 from anabranch.algebra.merge import Case, Divergence, MergePolicy
 from anabranch.errors import StreamError
+from anabranch.kernels.columns import grouped as columns
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.testing import (
     Action,
@@ -59,6 +60,31 @@ def test_who_says_something_else_than_what_is_settled_is_counted(
     assert driver.step(says("two", [stable(30)])) == [stable(30)]
     assert driver.step(says("one", [stable(40)])) == [stable(40)]
     assert driver.diverged() == {"two": 1}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("case", KEYED_AND_NOT)
+def test_every_contradiction_is_told_of_its_own_event(
+    case: Case, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events are told apart by hashes, and come in another order."""
+    monkeypatch.setattr(columns, "COMPILE_FROM_ROWS", 0 if compiled else 10**9)
+    if not compiled:
+        monkeypatch.setattr(columns, "_is_loaded", lambda: False)
+    names = "abcdef"
+    right = [insert(name, start=at, end=at + 10) for at, name in enumerate(names)]
+    wrong = [insert(name, start=at, end=at + 3) for at, name in enumerate(names)]
+    driver = attached(case, "one", "two")
+    driver.step(says("one", [*right, stable(40)]))
+    driver.step(says("two", [*wrong, stable(40)]))
+    assert driver.diverged() == {"two": len(names)}
+    (trace,) = driver.traces
+    texts = [note["event"] for note in driver.kernel.report(trace)["divergent"]]
+    assert len(texts) >= 3
+    for text in texts:
+        at = names.index(text[text.index("'") + 1 if "'" in text else text.index("=") + 1])
+        assert f"from {at}:" in text
+        assert f"settled until {at + 10}, but 'two' says until {at + 3}" in text
 
 
 @pytest.mark.parametrize("case", KEYED_AND_NOT)

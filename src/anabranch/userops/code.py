@@ -56,6 +56,24 @@ class IncrementalCode(Code):
         """The state with one event more."""
         return self._changed("add", state, values, start, end)
 
+    def add_all(
+        self, state: Any, columns: Sequence[list[Any]], starts: list[int], ends: list[int]
+    ) -> Any:
+        """The state with many events more: nothing but the calls of `add` is done per event."""
+        add = self.callee.target.add
+        given = self.view.shown_all(columns, (starts, ends))
+        if len(given) == 1:
+            for value in given[0]:
+                state = add(state, value)
+                if state is None:
+                    self._refuse_none("add")
+            return state
+        for values in zip(*given) if given else [()] * len(starts):
+            state = add(state, *values)
+            if state is None:
+                self._refuse_none("add")
+        return state
+
     def remove(self, state: Any, values: Row, start: int, end: int) -> Any:
         """The state with one event less."""
         return self._changed("remove", state, values, start, end)
@@ -65,12 +83,17 @@ class IncrementalCode(Code):
         if shown is None:
             return state
         changed = getattr(self.callee.target, method)(state, *shown)
-        if changed is None and self.initial() is not None:
+        if changed is None:
+            self._refuse_none(method)
+        return changed
+
+    def _refuse_none(self, method: str) -> None:
+        """A state may be None only if it begins as None."""
+        if self.initial() is not None:
             raise OperatorCallError(
                 f"{self.answers.operator}.{method} returned None; return the state, also when it "
                 "was changed in place"
             )
-        return changed
 
     def finish(self, state: Any, window: Window) -> Iterable[Result]:
         """The results of one window, from its state."""

@@ -67,6 +67,14 @@ class EventView:
             given.insert(self.seen.window, window)
         return given, {self.seen.window: window} if isinstance(self.seen.window, str) else {}
 
+    def shown_all(self, columns: Sequence[list[Any]], times: Times) -> list[list[Any]]:
+        """What a function that gets one event is called with, for many: a list per argument."""
+        columns, times = self.counted(columns, times)
+        if not self.seen.events:
+            return columns
+        values = zip(*columns) if self.seen.tupled else columns[0]
+        return [[Event(*each) for each in zip(values, *times)]]
+
     def shown_one(self, values: Row, start: int, end: int) -> Sequence[Any] | None:
         """What a function that gets one event is called with; None if the event does not count."""
         for index in self.required:

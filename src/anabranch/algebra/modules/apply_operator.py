@@ -296,8 +296,8 @@ class ApplyOperator(Unary):
     @staticmethod
     def _horizon(lifetimes: Sequence[Span], stable: int) -> int:
         """So far what never ends is looked at: nothing of its group begins or ends later."""
-        times = [time for start, end in lifetimes for time in (start + 1, end) if time < FOREVER]
-        return max([stable, *times])
+        starts = [start + 1 for start, _ in lifetimes]
+        return max([stable, *starts, *(end for _, end in lifetimes if end < FOREVER)])
 
     def _answers(
         self, arguments: Arguments, members: list[int], window: Window, key: Payload

@@ -95,6 +95,15 @@ class Code(ABC):
         """The state with one event more."""
         raise NotImplementedError
 
+    def add_all(
+        self, state: Any, columns: Sequence[list[Any]], starts: list[int], ends: list[int]
+    ) -> Any:
+        """The state with many events more, in this order; as many calls of `add` would give it."""
+        rows = zip(*columns) if columns else [()] * len(starts)
+        for values, start, end in zip(rows, starts, ends):
+            state = self.add(state, values, start, end)
+        return state
+
     def remove(self, state: Any, values: Row, start: int, end: int) -> Any:
         """The state with one event less."""
         raise NotImplementedError

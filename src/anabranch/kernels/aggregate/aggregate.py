@@ -367,7 +367,7 @@ class AggregateKernel(Stateful):
         """Old against new segments: equal starts and payloads keep their identity."""
         old_values = peaks.decoded(peaks.old)
         for measure in self.measures.holistic:
-            names = measure.statistic_columns()
+            names = [lane.name for lane in measure.statistic_lanes]
             old_values |= {name: revision.old_values(name) for name in names}
         old_there, new_there = revision.old[COUNT] > 0, revision.new[COUNT] > 0
         both = revision.complete & revision.old_row & new_row & old_there & new_there

@@ -13,9 +13,18 @@ from anabranch.aggregates.lanes import OrderedValues
 from anabranch.kernels.aggregate.measures import Measure, Measures
 from anabranch.kernels.columns.codes import code_of, has_code, value_of
 from anabranch.kernels.columns.extremes import Codec
-from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, positions_of
+from anabranch.kernels.columns.families import STATISTICS
+from anabranch.kernels.columns.grouped import (
+    Ids,
+    Ints,
+    Mask,
+    is_first,
+    order_by_number_and_time,
+    positions_of,
+)
 from anabranch.kernels.contract.column_names import END, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
+from anabranch.kernels.trace.breakpoints import filled
 from anabranch.kernels.trace.coverage import Coverage
 from anabranch.kernels.trace.ranked_events import (
     VALUE,
@@ -82,78 +91,132 @@ def revise_statistics(
     A lane holds the value itself, and how many values are smaller, smaller or equal. What the
     batch brought and took below it is counted; from there the new one is so many values away.
     """
-    lanes = {name: revision.old_values(name) for name in measure.statistic_columns()}
     count = revision.new[measure.additive.count]
     if (count < 0).any():
         raise unknown_event()
     positions = np.flatnonzero(revision.touched & ~same_values(measure, revision))
-    if not len(positions):
-        return lanes
     if not has_code(measure.ranked):
-        return _look_up(measure, revision, events, lanes, positions)
-    parts = measure.statistic_lanes
-    if not parts:
-        return lanes
-    index = np.concatenate([part.statistic.index(count[positions]) for part in parts])
-    code, below, upto = (
-        np.concatenate([_ints(lanes[name])[positions] for name in names])
-        for names in zip(*((part.name, part.below, part.upto) for part in parts), strict=True)
-    )
-    at = np.tile(positions, len(parts))
-    had, has = revision.old[measure.additive.count][at] > 0, count[at] > 0
-    batch = _of_batch(measure, revision, arrived, moves, positions)
-    spot = batch.at(_groups(revision)[at], at)
-    below, upto = below + batch.below(spot, code), upto + batch.below(spot, code, or_equal=True)
-    # Where there was nothing, all that is there now came with the batch.
-    new = np.flatnonzero(has & ~had)
-    code[new], below[new], equal = batch.pick(spot.take(new), index[new])
-    upto[new] = below[new] + equal
-    up = index >= upto
-    away = np.flatnonzero(has & had & (up | (index < below)))
-    if len(away):
-        asked = Asked(
-            ids=revision.ids[at],
-            times=revision.times[at],
-            index=index,
-            cut=np.where(up, np.minimum(code, _MOST - 1) + 1, code),
-            base=np.where(up, upto, below),
-            up=up,
-        )
-        code[away], below[away], upto[away] = walk(events, asked.take(away))
-    for number, part in enumerate(parts):
-        of_it = slice(number * len(positions), (number + 1) * len(positions))
-        for name, found in ((part.name, code), (part.below, below), (part.upto, upto)):
-            values = _ints(lanes[name])
-            missing = lanes[name].is_null().to_numpy(zero_copy_only=False).copy()
-            values[positions], missing[positions] = found[of_it], ~has[of_it]
-            lanes[name] = pa.array(values, mask=missing)
-    return lanes
+        lanes = {name: revision.old_values(name) for name in measure.statistic_columns()}
+        return _look_up(measure, revision, events, lanes, positions) if len(positions) else lanes
+    columns = {name: _codes(revision, name) for name in measure.statistic_columns()}
+    if len(positions) and columns:
+        _move(measure, revision, arrived, moves, events, columns, positions)
+    missing = count == 0
+    return {name: pa.array(values, mask=missing) for name, values in columns.items()}
 
 
-def _ints(lane: pa.Array) -> Ints:
-    return np.array(lane.fill_null(0).to_numpy(zero_copy_only=False))
+def _codes(revision: TimelineRevision, name: str) -> Ints:
+    """A lane of codes as it was, 0 where there was no value."""
+    held = revision.rows.column(name)
+    if held.null_count:
+        held = held.fill_null(0)
+    return filled(held.to_numpy(), revision.old_source)
 
 
-def _groups(revision: TimelineRevision) -> Ints:
-    return np.cumsum(revision.first) - 1
-
-
-def _of_batch(
+def _move(
     measure: Measure,
     revision: TimelineRevision,
     arrived: pa.RecordBatch,
     moves: LaneMoves,
+    events: Sequence[SortedRun],
+    columns: dict[str, Ints],
     positions: Ints,
-) -> Coverage:
-    """The values that a batch adds at positions of a revision, and those it takes away."""
+) -> None:
+    """Write the new order statistics of positions into the columns of their lanes."""
+    parts = measure.statistic_lanes
+    was, now = revision.old[measure.additive.count], revision.new[measure.additive.count]
+    index = np.concatenate([part.statistic.index(now[positions]) for part in parts])
+    names = ("name", "below", "upto")
+    each = [[getattr(part, name) for part in parts] for name in names]
+    code, below, upto = (
+        np.concatenate([columns[name][positions] for name in of_parts]) for of_parts in each
+    )
+    at = np.tile(positions, len(parts))
+    known = _Known(index, code, below, upto, had=was[at] > 0, has=now[at] > 0)
     rows, values = _present(measure, arrived)
-    low, high = revision.low_index[rows], revision.high_index[rows]
-    sign = np.where(moves.new_end[rows] > moves.end[rows], 1, -1)
-    codes = code_of(values, measure.ranked)
-    group = _groups(revision)
+    batch = _BatchValues(
+        group=_groups(revision),
+        low=revision.low_index[rows],
+        high=revision.high_index[rows],
+        codes=code_of(values, measure.ranked),
+        sign=np.where(moves.new_end[rows] > moves.end[rows], 1, -1),
+    )
+    loops = STATISTICS.loops(len(rows))
+    if loops is None:
+        code, below, upto, is_away = _counted(batch, known, positions, at)
+    else:
+        by_code = order_by_number_and_time(batch.group[batch.low], batch.codes)
+        code, below, upto, is_away = loops.count_batch(
+            batch.group, batch.low, batch.high, batch.codes, batch.sign, by_code, positions,
+            index, code, below, upto, known.had, known.has,
+        )  # fmt: skip
+    away = np.flatnonzero(is_away)
+    if len(away):
+        up = index[away] >= upto[away]
+        from_ = code[away]
+        asked = Asked(
+            ids=revision.ids[at[away]],
+            times=revision.times[at[away]],
+            index=index[away],
+            cut=np.where(up, np.minimum(from_, _MOST - 1) + 1, from_),
+            base=np.where(up, upto[away], below[away]),
+            up=up,
+        )
+        code[away], below[away], upto[away] = walk(events, asked)
+    for of_parts, found in zip(each, (code, below, upto), strict=True):
+        for name, part in zip(of_parts, np.split(found, len(parts)), strict=True):
+            columns[name][positions] = part
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _BatchValues:
+    """The values that a batch brings (and takes, with `sign` -1) between breakpoints of groups."""
+
+    group: Ints
+    low: Ints
+    high: Ints
+    codes: Ints
+    sign: Ints
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Order statistics as they were, and the index that each has now."""
+
+    index: Ints
+    code: Ints
+    below: Ints
+    upto: Ints
+    had: Mask
+    has: Mask
+
+
+def _counted(
+    batch: _BatchValues, known: _Known, positions: Ints, at: Ints
+) -> tuple[Ints, Ints, Ints, Mask]:
+    """The statistics moved by what came below them; see `count_batch` for the compiled twin."""
+    group, index, code = batch.group, known.index, known.code.copy()
+    of_row = group[batch.low]
     last = np.full(int(group[-1]) + 1, -1)
     np.maximum.at(last, group[positions], positions)
-    return Coverage.of_events(group[low], low, high, codes, sign, until=last[group[low]])
+    brought = Coverage.of_events(
+        of_row, batch.low, batch.high, batch.codes, batch.sign, until=last[of_row]
+    )
+    spot = brought.at(group[at], at)
+    below = known.below + brought.below(spot, code)
+    upto = known.upto + brought.below(spot, code, or_equal=True)
+    # Where there was nothing, all that is there now came with the batch.
+    new = np.flatnonzero(known.has & ~known.had)
+    code[new], below[new], equal = brought.pick(spot.take(new), index[new])
+    upto[new] = below[new] + equal
+    away = known.has & known.had & ((index >= upto) | (index < below))
+    return code, below, upto, away
+
+
+def _groups(revision: TimelineRevision) -> Ints:
+    return np.cumsum(revision.first) - 1
 
 
 def _look_up(

@@ -38,7 +38,8 @@ def code_of(values: pa.Array, kind: pa.DataType) -> Ints:
     if types.is_decimal(kind):
         wide = values.cast(pa.decimal128(38, kind.scale)).fill_null(0)
         words = np.frombuffer(wide.buffers()[1] or b"", np.int64)
-        return np.asarray(words[2 * wide.offset :: 2][: len(wide)])
+        # Every other word of the values: a copy, for compiled loops want numbers side by side.
+        return np.array(words[2 * wide.offset :: 2][: len(wide)])
     if kind == pa.uint64():
         # The upper half of the numbers is negative when read with a sign.
         unsigned = values.fill_null(2**63).to_numpy(zero_copy_only=False)

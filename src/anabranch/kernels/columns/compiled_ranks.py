@@ -4,49 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from anabranch.kernels.columns.fenwick import add, before, rank_at
 from anabranch.kernels.columns.grouped import Ints
 from anabranch.model.numbers.compiled import FLAG, INTS, compiled, together
 
 # A *rank* is the code of a row minus the first code of its group. `alive[rank]` rows have it now.
-# `tree` is a Fenwick tree of `alive`: node n (from 1 on) holds the sum of the `n & -n` ranks that
-# end at rank n - 1. So the rows before a rank, and the rank of the n-th row, take O(log size).
-# Example: alive = 1, 0, 2, 1 gives nodes 1, 1, 2, 4; before rank 3 are node 3 and node 2: 2 + 1.
-
-
-@together
-def _add(tree: Ints, size: int, rank: int, more: int) -> None:
-    node = rank + 1
-    while node <= size:
-        tree[node] += more
-        node += node & -node
-
-
-@together
-def _before(tree: Ints, rank: int) -> int:
-    """How many rows have a smaller rank."""
-    total = 0
-    node = rank
-    while node > 0:
-        total += tree[node]
-        node -= node & -node
-    return total
-
-
-@together
-def _rank_at(tree: Ints, size: int, index: int) -> int:
-    """The rank of the row at an index, or -1 where there are not so many rows."""
-    if index < 0:
-        return -1
-    bit = 1
-    while 2 * bit <= size:
-        bit *= 2
-    node, left = 0, index
-    while bit:
-        if node + bit <= size and tree[node + bit] <= left:
-            node += bit
-            left -= tree[node]
-        bit >>= 1
-    return node if node < size else -1
+# `tree` is a Fenwick tree of `alive` (see `fenwick`), so the rows before a rank, and the rank of
+# the n-th row, take O(log size).
 
 
 @together
@@ -139,17 +103,17 @@ def positions_over_time(
                 continue
             stamp += 1
             ending = 0
-            total = _before(tree, size)
+            total = before(tree, size)
             for number in range(kept):
                 rank = changed[number]
-                here = _before(tree, rank)
+                here = before(tree, rank)
                 until = total if numbers else min(total, here + alive[rank] + forth)
                 if numbers and rank != least:
                     continue
                 at = max(here - back, 0)
                 while at < until:
-                    other = _rank_at(tree, size, at)
-                    at = _before(tree, other) + alive[other]
+                    other = rank_at(tree, size, at)
+                    at = before(tree, other) + alive[other]
                     if mark[other] != stamp:
                         mark[other] = stamp
                         closed[ending] = other
@@ -160,7 +124,7 @@ def positions_over_time(
                 since[rank] = now
                 if start == now:
                     continue
-                here = _before(tree, rank)
+                here = before(tree, rank)
                 peer = peer_of[base + rank]
                 for copy in range(copies):
                     if found == room:
@@ -172,10 +136,10 @@ def positions_over_time(
                     table[cell] = table[cell + 1] = table[cell + 2] = 0
                     if numbers:
                         table[cell] = here + copy + 1
-                        table[cell + 1] = _before(tree, first_of_peer[peer] - base) + 1
-                        table[cell + 2] = _before(peer_tree, peer - first_peer) + 1
+                        table[cell + 1] = before(tree, first_of_peer[peer] - base) + 1
+                        table[cell + 2] = before(peer_tree, peer - first_peer) + 1
                     for number_of in range(len(offsets)):
-                        other = _rank_at(tree, size, here + copy + offsets[number_of])
+                        other = rank_at(tree, size, here + copy + offsets[number_of])
                         table[cell + 3 + number_of] = base + other if other >= 0 else -1
                     found += 1
             for number in range(kept):
@@ -185,11 +149,11 @@ def positions_over_time(
                     since[rank] = now
                 alive[rank] += delta[rank]
                 unknown = unknown or alive[rank] < 0
-                _add(tree, size, rank, delta[rank])
+                add(tree, size, rank, delta[rank])
                 had = peers[peer] > 0
                 peers[peer] += delta[rank]
                 if (peers[peer] > 0) != had:
-                    _add(peer_tree, size, peer, -1 if had else 1)
+                    add(peer_tree, size, peer, -1 if had else 1)
         # All rows end, so that these are empty again.
         alive[:size] = 0
         peers[:size] = 0

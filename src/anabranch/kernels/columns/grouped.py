@@ -173,7 +173,7 @@ class _Loading:
 
     def is_done(self, rows: int) -> bool:
         """Whether so many rows have them now, or are so many that all wait for them."""
-        if self.waits or rows >= WAIT_FROM_ROWS:
+        if waits_for(rows):
             return True
         if self.beside is None:
             self.beside = Thread(target=native, name="anabranch-native", daemon=True)
@@ -214,6 +214,11 @@ def is_compiled(rows: int) -> bool:
     if _is_loaded():
         return rows > 0
     return rows >= COMPILE_FROM_ROWS and _LOADING.is_done(rows)
+
+
+def waits_for(rows: int) -> bool:
+    """Whether a batch of so many rows waits while loops are loaded."""
+    return _LOADING.waits or rows >= WAIT_FROM_ROWS
 
 
 def native() -> Any:

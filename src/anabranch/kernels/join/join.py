@@ -39,7 +39,7 @@ from anabranch.kernels.contract.routing import (
     marked,
 )
 from anabranch.kernels.join.interval_trace import interval_merger, interval_rows, overlapping
-from anabranch.kernels.join.pairs import JoinedPairs, SideMoves, pair, payload_of
+from anabranch.kernels.join.pairs import JoinedPairs, SideMoves, apart, corrected, pair, payload_of
 from anabranch.kernels.multiplicity.multiplicity import (
     OutputRows,
     Runs,
@@ -386,13 +386,15 @@ class JoinKernel(Stateful):
     ) -> EventBatch:
         parts = [EventBatch.empty(self.schema, stable)]
         if self.node.kind not in ("semi", "anti"):
+            both, again = (corrected(left), corrected(right)), [*parts]
             for pairs in found:
                 columns = [*payload_of(pairs.left), *payload_of(pairs.right)]
                 payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-                parts.append(EventBatch(payload, pairs.start, pairs.end, pairs.new_end, stable))
-            if not all(bool((side.end == side.start).all()) for side in (left, right)):
-                # Both ends of a pair may have moved.
-                parts = [net(EventBatch.concat(parts))]
+                made = EventBatch(payload, pairs.start, pairs.end, pairs.new_end, stable)
+                for kept, some in zip((again, parts), apart(made, pairs.of_any(*both))):
+                    kept.append(some)
+            # Only where a payload was corrected may both ends of a pair have moved.
+            parts.append(net(EventBatch.concat(again)))
         for side, moves in enumerate((left, right)):
             if self._keeps(side):
                 parts.append(self._alone(runs, moves, found, side, stable))

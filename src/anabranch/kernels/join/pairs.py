@@ -8,9 +8,10 @@ from typing import final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.columns.grouped import Ids, Ints
-from anabranch.kernels.contract.column_names import END, TIME
+from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first
+from anabranch.kernels.contract.column_names import END, ROW, TIME
 from anabranch.kernels.trace.timeline_rows import COUNT
+from anabranch.model.batch import EventBatch
 
 
 @final
@@ -48,6 +49,39 @@ class JoinedPairs:
             self.end[rows],
             self.new_end[rows],
         )
+
+    def of_any(self, left: Ids, right: Ids) -> Mask:
+        """Marks the pairs of which a payload has one of these hashes, each in order."""
+        found = np.zeros(len(self.start), np.bool_)
+        for rows, wanted in ((self.left, left), (self.right, right)):
+            if len(wanted):
+                hashes = rows.column(ROW).to_numpy()
+                at = np.minimum(np.searchsorted(wanted, hashes), len(wanted) - 1)
+                found |= wanted[at] == hashes
+        return found
+
+
+def corrected(moves: SideMoves) -> Ids:
+    """The hashes of the payloads of which an event was adjusted or withdrawn, in order.
+
+    All moves of one output event have one payload on either side. So either all of them are of
+    pairs with such a payload, or none is: the others are inserts, and need not be added up.
+    """
+    rows = np.flatnonzero(moves.end != moves.start)
+    if not len(rows):
+        return np.empty(0, np.uint64)
+    hashes = np.sort(moves.values.column(ROW).to_numpy()[rows])
+    return hashes[is_first(hashes)]
+
+
+def apart(batch: EventBatch, marked: Mask) -> tuple[EventBatch, EventBatch]:
+    """The rows that are marked, and the others; all with the marked ones, where few others are."""
+    count = int(np.count_nonzero(marked))
+    if not count:
+        return EventBatch.empty(batch.schema, batch.stable), batch
+    if 2 * count > len(marked):
+        return batch, EventBatch.empty(batch.schema, batch.stable)
+    return batch.where(marked), batch.where(~marked)
 
 
 def pair(moves: SideMoves, mine: Ints, held: pa.RecordBatch, side: int) -> JoinedPairs:

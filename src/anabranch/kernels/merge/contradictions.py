@@ -53,7 +53,7 @@ def _view(ends: Sequence[int], clock: Clock) -> str:
 
 
 Events = Callable[[Ints], EventBatch]
-"""Payloads and starts of nodes; those of which something came are before the others."""
+"""Payloads and starts of nodes, in the order in which they are asked for."""
 
 Views = Callable[[int, int], tuple[tuple[int, ...], ...]]
 """The ends that the output and an input have for a node."""

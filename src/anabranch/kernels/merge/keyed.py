@@ -47,6 +47,7 @@ from anabranch.kernels.merge.nodes import (
     add_payloads,
     columns_of,
     fixed,
+    in_turn,
     moves_of,
     needed_until,
     number_all,
@@ -184,6 +185,7 @@ def step_keyed(
     dead = (nodes.start < lead.slow) & (target < lead.slow)
     fresh = ~stored & ~dead
     rows = np.flatnonzero((stored & (moved | changed.any(axis=1))) | fresh)
+    rows = rows[nodes.in_order(rows)]
     values = {OUT: target[rows]}
     for index, key in enumerate(lead.keys):
         values[f"v{key}"] = ends[rows, index]
@@ -202,6 +204,7 @@ def step_keyed(
     first = np.full(len(nodes), -1, np.int64)
     first[node[::-1]] = np.arange(len(elements))[::-1]
     new = np.flatnonzero(fresh)
+    new = new[nodes.in_order(new)]
     after[PAYLOADS] = add_payloads(
         runs.get(PAYLOADS, ()),
         nodes,
@@ -219,9 +222,11 @@ def step_keyed(
     which = np.flatnonzero(moved)
     output = moves_of(where, nodes, which, first, elements, schema, out[which], target[which])
     wrong, by = np.nonzero(contradictions(state, target, lead))
+    shown = nodes.in_order(wrong)
+    wrong, by = wrong[shown], by[shown]
 
     def find(at: Ints) -> EventBatch:
-        return moves_of(where, nodes, at, first, elements, schema, target[at], target[at])
+        return in_turn(where, nodes, at, first, elements, schema)
 
     def views(at: int, index: int) -> tuple[tuple[int, ...], ...]:
         both = (int(target[at]), int(ends[at, index]))

@@ -42,6 +42,7 @@ from anabranch.kernels.merge.nodes import (
     add_payloads,
     columns_of,
     fixed,
+    in_turn,
     moves_of,
     needed_until,
     newest,
@@ -119,6 +120,7 @@ def step_multiset(
     first = np.full(len(nodes), -1, np.int64)
     first[node[::-1]] = np.arange(len(elements))[::-1]
     new = np.flatnonzero(fresh)
+    new = new[nodes.in_order(new)]
     after[PAYLOADS] = add_payloads(
         runs.get(PAYLOADS, ()),
         nodes,
@@ -135,9 +137,11 @@ def step_multiset(
     where = runs.get(PAYLOADS, ())
     output = moves_of(where, nodes, which, first, elements, schema, end, new_end)
     wrong, by = np.nonzero(contradictions(table, nodes.start, wanted, touched, lead))
+    shown = nodes.in_order(wrong)
+    wrong, by = wrong[shown], by[shown]
 
     def find(at: Ints) -> EventBatch:
-        return moves_of(where, nodes, at, first, elements, schema, nodes.start[at], nodes.start[at])
+        return in_turn(where, nodes, at, first, elements, schema)
 
     def views(at: int, index: int) -> tuple[tuple[int, ...], ...]:
         rows = np.flatnonzero(table.node == at)
@@ -351,6 +355,7 @@ def _write(
     none = table.totals(present.astype(np.int64)) == 0
     present |= (table.end == nodes.start[table.node]) & none[table.node]
     rows = np.flatnonzero(present & written[table.node])
+    rows = rows[nodes.in_order(table.node[rows])]
     which = table.node[rows]
     values = {END: table.end[rows], OUT: wanted[rows]}
     for index, key in enumerate(lead.keys):

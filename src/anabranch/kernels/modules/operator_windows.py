@@ -213,18 +213,19 @@ def advance(
             continue
         names = [layout.value_names[index] for index in layout.argument_indexes[number]]
         where = pa.array(more.row[order])
-        columns = [more.rows.column(name).take(where).to_pylist() for name in names]
-        values = list(zip(*columns)) if columns else [()] * len(order)
-        since, until = more.since, more.until if call.operator.time_sensitive else more.stop
-        moves = list(
-            zip(values, more.count[order].tolist(), since[order].tolist(), until[order].tolist())
+        until = more.until if call.operator.time_sensitive else more.stop
+        moves = _Moves(
+            [more.rows.column(name).take(where).to_pylist() for name in names],
+            more.count[order].tolist(),
+            more.since[order].tolist(),
+            until[order].tolist(),
         )
         states = list(next(given))
         for window in range(len(windows)):
-            low, high = int(cuts[window]), int(cuts[window + 1])
-            states[window], problem = _moved(call.operator, states[window], moves[low:high], low)
+            part = moves.part(int(cuts[window]), int(cuts[window + 1]))
+            states[window], problem = _moved(call.operator, states[window], part)
             if problem is not None and window not in failures:
-                event = _event(moves[problem.event]) if problem.event is not None else ""
+                event = part.event(problem.event) if problem.event is not None else ""
                 failures[window] = failure_of(call.operator, problem, event)
         after.append(states)
     for window in failures:
@@ -233,28 +234,62 @@ def advance(
     return States(tuple(after)), failures
 
 
-Move = tuple[tuple[Any, ...], int, int, int]
+@final
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """Events that came (a count above 0) and left (below), column by column."""
+
+    columns: list[list[Any]]
+    count: list[int]
+    since: list[int]
+    until: list[int]
+
+    def part(self, low: int, high: int) -> _Moves:
+        """Those from one position up to another."""
+        return _Moves(
+            [column[low:high] for column in self.columns],
+            self.count[low:high],
+            self.since[low:high],
+            self.until[low:high],
+        )
+
+    def values(self, index: int) -> tuple[Any, ...]:
+        """The values of an event."""
+        return tuple(column[index] for column in self.columns)
+
+    @property
+    def only_come(self) -> bool:
+        """Whether no event left, nor is there twice."""
+        return self.count.count(1) == len(self.count)
+
+    def event(self, index: int) -> str:
+        """An event, to be shown."""
+        shown = ", ".join(map(repr, self.values(index)))
+        return f"({shown}) during [{self.since[index]}, {self.until[index]})"
 
 
 def _moved(
-    operator: UserOperator, data: bytes | None, moves: Sequence[Move], first: int
+    operator: UserOperator, data: bytes | None, moves: _Moves
 ) -> tuple[bytes | None, OperatorCallError | None]:
     """The state of one window with what came and left, or why there is none."""
+    if moves.only_come:
+        try:
+            state = read_state(operator, data)
+            many = (moves.columns, moves.since, moves.until)
+            state = called(operator, operator.code.add_all, state, *many)
+            return written_state(operator, state), None
+        except OperatorCallError:
+            pass  # One by one, to know which event is the reason.
     done = 0
     try:
         state = read_state(operator, data)
-        for values, count, since, until in moves:
+        for done, count in enumerate(moves.count):
             change = operator.code.add if count > 0 else operator.code.remove
+            given = (moves.values(done), moves.since[done], moves.until[done])
             for _ in range(abs(count)):
-                state = called(operator, change, state, values, since, until)
-            done += 1
+                state = called(operator, change, state, *given)
+        done = len(moves.count)
         return written_state(operator, state), None
     except OperatorCallError as problem:
-        problem.event = first + done if done < len(moves) else None
+        problem.event = done if done < len(moves.count) else None
         return None, problem
-
-
-def _event(move: Move) -> str:
-    values, _, since, until = move
-    shown = ", ".join(map(repr, values))
-    return f"({shown}) during [{since}, {until})"

@@ -13,6 +13,8 @@ gets in and pushes code 3 out; at 8 it goes and code 3 comes up again: (4, code 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from anabranch.kernels.top_k.best_rows import Alive, Ranges, RankChanges, Stretches
@@ -21,14 +23,13 @@ from anabranch.kernels.trace.ranked_events import unknown_event
 
 
 def sweep(
-    k: int, groups: int, best: Stretches, moved: Stretches, alive: Alive | None
+    loops: Any, k: int, groups: int, best: Stretches, moved: Stretches, alive: Alive | None
 ) -> RankChanges:
     """Compare the first k of all groups before and after; `alive` are all rows of lost ranges.
 
-    Codes are those of `rank_rows`: the ones of a group follow those of the group before it.
+    `loops` are the compiled ones. Codes are those of `rank_rows`: the ones of a group follow those
+    of the group before it.
     """
-    from anabranch.kernels.columns import compiled_top as native_top
-
     parts = [best, moved] if alive is None else [best, moved, alive.rows]
     owner, code, low, high, count = (
         np.concatenate([getattr(part, name) for part in parts])
@@ -39,7 +40,7 @@ def sweep(
     np.maximum.accumulate(first_code, out=first_code)
     shrinks = np.zeros(groups, np.bool_)
     shrinks[moved.owner[moved.high < moved.low]] = True
-    codes, times, changes, *lost, unknown = native_top.sweep(
+    codes, times, changes, *lost, unknown = loops.sweep(
         k,
         first_code,
         shrinks,

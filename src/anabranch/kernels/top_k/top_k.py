@@ -12,7 +12,7 @@ import pyarrow as pa
 from anabranch.algebra.top_k import TopK
 from anabranch.errors import EngineError, StreamError
 from anabranch.expressions.expression import evaluate_all
-from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.columns.families import TOP
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, order_by_id
 from anabranch.kernels.columns.lazy_concat import LazyConcat, LazyPart
 from anabranch.kernels.contract.column_names import END, ID, NEW_END, ROW, ROW_CHECK, START, TIME
@@ -257,8 +257,9 @@ class TopKKernel(Stateful):
         arrived_rows, once = code[len(best.whose) :][: len(moves.owner)], np.ones_like(moves.owner)
         moved = Stretches(moves.owner, arrived_rows, moves.end, moves.new_end, once)
         rows = len(best.owner) + len(moves.owner) + (0 if alive is None else len(alive.range_))
-        if rows >= columns.COMPILE_FROM_ROWS and columns.is_compiled(rows):
-            return sweep(self.node.k, len(moves.ids), was, moved, alive)
+        loops = TOP.loops(rows)
+        if loops is not None:
+            return sweep(loops, self.node.k, len(moves.ids), was, moved, alive)
         return survey(self.node.k, was, moved, alive)
 
     def _refuse_collisions(self, concat: LazyConcat, owner: Ints) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import StreamError
 from anabranch.kernels.columns.extremes import Codec
+from anabranch.kernels.columns.families import STATISTICS
 from anabranch.kernels.columns.grouped import (
     Ids,
     Ints,
@@ -31,6 +32,11 @@ VALUE: Final = "value"
 FIRST_LOOK_ROWS: Final = 32
 """How many rows of a run are read at first to either side of a value."""
 
+STEP_ROWS: Final = 64
+"""How many rows are read one by one for a question before neighbouring questions are joined."""
+
+_NO_IDS: Final = np.empty(0, np.uint64)
+_NO_INTS: Final = np.empty(0, np.int64)
 _LEAST: Final = np.int64(-(2**63))
 _MOST: Final = np.int64(2**63 - 1)
 
@@ -144,11 +150,17 @@ def walk(runs: Sequence[SortedRun], asked: Asked) -> tuple[Ints, Ints, Ints]:
 
     From the cut a few rows of every run are read in the direction of the answer, and eight times
     as many where that was not enough: the work follows the distance, not the number of events.
-    Neighbouring questions share what is read.
+    Neighbouring questions share what is read. Answers that are near are found one by one before
+    that, in compiled loops.
     """
-    code = np.zeros(len(asked.ids), np.int64)
-    below, upto = code.copy(), code.copy()
-    left = np.arange(len(code))
+    loops = STATISTICS.loops(len(asked.ids))
+    if loops is not None and len(runs) <= loops.RUNS:
+        code, below, upto, open_questions = _step(loops, runs, asked)
+        left = np.flatnonzero(open_questions)
+    else:
+        code = np.zeros(len(asked.ids), np.int64)
+        below, upto = code.copy(), code.copy()
+        left = np.arange(len(code))
     width = FIRST_LOOK_ROWS
     while len(left):
         open_ = asked.take(left)
@@ -180,6 +192,20 @@ def walk(runs: Sequence[SortedRun], asked: Asked) -> tuple[Ints, Ints, Ints]:
         left = left[~there]
         width *= 8
     return code, below, upto
+
+
+def _step(loops: Any, runs: Sequence[SortedRun], asked: Asked) -> tuple[Ints, Ints, Ints, Mask]:
+    """The answers within `STEP_ROWS` rows, and which questions are open."""
+    columns = [
+        tuple(
+            [run.rows.column(name).to_numpy() for run in runs]
+            + [_NO_IDS if name == ID else _NO_INTS] * (loops.RUNS - len(runs))
+        )
+        for name in (ID, VALUE, TIME, END, COUNT)
+    ]
+    questions = (asked.ids, asked.times, asked.index, asked.cut, asked.base, asked.up)
+    found: tuple[Ints, Ints, Ints, Mask] = loops.step_to(len(runs), *columns, *questions, STEP_ROWS)
+    return found
 
 
 def _reach(runs: Sequence[SortedRun], asked: Asked, width: int) -> tuple[Ints, Ints, Mask]:

@@ -34,6 +34,11 @@ OWN_INTS: Final = types.Array(types.int64, 1, "C")
 """A column that is written to."""
 
 
+def several(kind: types.Type, count: int) -> types.Type:
+    """So many columns of one kind, as a tuple."""
+    return types.UniTuple(kind, count)  # type: ignore[no-untyped-call]
+
+
 def compiled(*arguments: types.Type) -> Callable[[_Function], _Function]:
     """Compile for these types, once per machine."""
 

@@ -22,24 +22,29 @@ def plus(total: ExactSum, value: float, times: int = 1) -> ExactSum:
     True
     """
     numerator, shift, nans, ups, downs = total
-    if not math.isfinite(value):
+    try:
+        above, below = value.as_integer_ratio()
+    except (OverflowError, ValueError):  # infinite, or NaN
         nans += times * math.isnan(value)
         ups += times * (value > 0)
         downs += times * (value < 0)
         return numerator, shift, nans, ups, downs
-    above, below = value.as_integer_ratio()
+    # This runs once for every event: what is below is written for speed, without further calls.
     wanted = below.bit_length() - 1
+    if times != 1:
+        above *= times
     if wanted > shift:
-        numerator, shift = numerator << (wanted - shift), wanted
-    numerator += times * above << (shift - wanted)
-    return *_shortest(numerator, shift), nans, ups, downs
-
-
-def _shortest(numerator: int, shift: int) -> tuple[int, int]:
-    if numerator == 0:
-        return 0, 0
-    zeros = min((numerator & -numerator).bit_length() - 1, shift)
-    return numerator >> zeros, shift - zeros
+        numerator, shift = (numerator << (wanted - shift)) + above, wanted
+    else:
+        numerator += above << (shift - wanted)
+    if shift and not numerator & 1:
+        if not numerator:
+            return 0, 0, nans, ups, downs
+        zeros = (numerator & -numerator).bit_length() - 1
+        if zeros > shift:
+            zeros = shift
+        numerator, shift = numerator >> zeros, shift - zeros
+    return numerator, shift, nans, ups, downs
 
 
 def over(total: ExactSum, count: int) -> float:
