@@ -16,7 +16,7 @@ CHANGED_AFTER = 3
 FILES = 9
 
 
-def main(folder: Path, how: How) -> None:
+def main(folder: Path, how: How, *, coalesced: bool) -> None:
     """Feed file by file and change in the middle; whoever is started again takes up where it was.
 
     The process that goes on after the change knows the new query only.
@@ -24,6 +24,8 @@ def main(folder: Path, how: How) -> None:
     with Engine(shards=2) as engine:
         declare(engine, folder)
         old, new = counting(engine, 1500), counting(engine, 400, least=500)
+        if coalesced:
+            old, new = old.coalesce(), new.coalesce()
         changed = folder / "log" / "_checkpoint" / "migrations"
         is_changed = any(changed.glob("plan-*")) if changed.exists() else False
         run = (new if is_changed else old).start(folder / "log")
@@ -38,4 +40,4 @@ def main(folder: Path, how: How) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), cast(How, sys.argv[2]))
+    main(Path(sys.argv[1]), cast(How, sys.argv[2]), coalesced="coalesced" in sys.argv[3:])

@@ -16,6 +16,7 @@ from anabranch.model.logical import LogicalStream
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.store.migrations import MigrationFolder
 from anabranch.runtime.store.phases import HALT, MIGRATING, PHASES
+from anabranch.testing.physical import PhysicalState, elements_of, violations
 
 pytestmark = pytest.mark.spark
 
@@ -40,12 +41,34 @@ EVERY = [
     [*QUICK, *(pytest.param(*each, marks=pytest.mark.faults) for each in EVERY)],
 )
 def test_a_change_survives_a_kill(tmp_path: Path, how: str, phase: str) -> None:
+    survives_a_kill(tmp_path, how, phase)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(
+    ("how", "phase"),
+    [
+        *(("clip", phase) for phase in (*MIGRATING[1:], "manifest written", "committed")),
+        *(("replay", phase) for phase in ("migration seeded", "part written", "committed")),
+    ],
+)
+def test_a_change_below_a_coalesce_survives_a_kill(tmp_path: Path, how: str, phase: str) -> None:
+    survives_a_kill(tmp_path, how, phase, "coalesced")
+    parts = LogFolder(str(tmp_path / "log")).parts()
+    rows = [part for part in parts if isinstance(part, EventBatch)]
+    there = PhysicalState.empty()
+    assert list(violations((each for part in rows for each in elements_of(part)), there)) == []
+    longest = LogicalStream.of_batches(rows).events()
+    assert sorted(there.events.elements()) == sorted(longest)
+
+
+def survives_a_kill(tmp_path: Path, how: str, phase: str, *words: str) -> None:
     said, halted = tmp_path / "said", tmp_path / "halted"
     batch = LAST if phase == "migration finished" else FIRST
-    process = started(tmp_path, SCRIPT, how, **{HALT: f"{phase}@{batch}={halted}"})
+    process = started(tmp_path, SCRIPT, how, *words, **{HALT: f"{phase}@{batch}={halted}"})
     wait_for(process, halted.exists, said)
     kill(process)
-    process = started(tmp_path, SCRIPT, how)
+    process = started(tmp_path, SCRIPT, how, *words)
     assert process.wait(PATIENCE) == 0, said.read_text()[-3000:]
     log = LogFolder(str(tmp_path / "log"))
     (record,) = [

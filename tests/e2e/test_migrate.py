@@ -30,9 +30,13 @@ from anabranch.cli.app import app
 from anabranch.engine import Engine
 from anabranch.errors import PlanError
 from anabranch.migrate import large_replay
+from anabranch.model.batch import EventBatch
 from anabranch.model.files.stream_file import read_batches
 from anabranch.model.logical import LogicalStream
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.spark.session import DRIVER_ROWS
+from anabranch.runtime.store.migrations import MOVES, How, MigrationFolder
+from anabranch.testing.physical import PhysicalState, elements_of, violations
 
 pytestmark = pytest.mark.spark
 
@@ -205,37 +209,81 @@ def test_corrections_are_answered_by_the_query_of_their_time(
     assert_legal(tmp_path / "out")
 
 
-def test_a_copy_that_a_merge_reads_is_not_cut_by_a_change(engine: Engine, tmp_path: Path) -> None:
+def longest(log: Path, before: int) -> list[tuple[object, int, int]]:
+    """The events of a log that end before an instant; they are the longest that there can be."""
+    parts = [part for part in LogFolder(str(log)).parts() if isinstance(part, EventBatch)]
+    there = PhysicalState.empty()
+    assert list(violations((each for part in parts for each in elements_of(part)), there)) == []
+    found = sorted(event for event, count in there.events.items() for _ in range(count))
+    assert found == sorted(LogicalStream.of_batches(parts).events())
+    return [event for event in found if event[2] < before]
+
+
+def test_a_copy_that_a_merge_reads_changes_its_plan_and_no_event_differs(
+    engine: Engine, tmp_path: Path
+) -> None:
     declare(engine, tmp_path)
-    query = counting(engine, 700).canonical()
-    logs = [str(tmp_path / "copies" / name) for name in ("a", "b")]
-    runs = [query.start(log, share=False) for log in logs]
-    write_file(tmp_path, 0, 2_000)
-    for run in runs:
-        run.drain()
-    # The same answer by another plan: its lifetimes would be cut at T.
+    query = counting(engine, 700)
+    logs = [tmp_path / "copies" / name for name in ("a", "b")]
+    runs = [query.canonical().start(log, share=False) for log in logs]
+
+    def more(numbers: range) -> None:
+        for number in numbers:
+            write_file(tmp_path, number, 400)
+            for run in runs:
+                run.drain()
+
+    more(range(2))
+    # The same answer by another plan, and back again.
     text = "SELECT item, COUNT(*) AS n, SUM(price) AS total FROM Bid WINDOW(RANGE 700) WHERE item"
     script = tmp_path / "better.sql"
     script.write_text(
         f"{DECLARED.format(folder=tmp_path)};\n"
         f"{text} < 9 GROUP BY item UNION ALL {text} >= 9 GROUP BY item;"
     )
-    refused = CliRunner().invoke(app, ["migrate", logs[0], str(script)])
-    assert refused.exit_code == 1
-    assert "a merge with other copies would find a contradiction" in refused.stderr
-    assert "anabranch jumpstart" in refused.stderr
-    for number in range(1, 3):
-        write_file(tmp_path, number, 2_000)
-        for run in runs:
-            run.drain()
+    words = ["migrate", str(logs[0]), str(script), "--how", "clip", "--json"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    more(range(2, 5))
+    assert runs[0].migrate(query, how="replay").await_finished(PATIENCE).how == "replay"
+    more(range(5, 6))
     for run in runs:
         run.stop()
+    changes = MigrationFolder.of(f"{logs[0]}/_checkpoint")
+    assert [each.state for each in changes.records()] == ["finished", "finished"]
+    # What was taken over has been taken over.
+    assert not any(name.startswith(MOVES) for name in changes.folder.names())
+    stable = min(int(run.stable) for run in runs)
+    assert stable > 5 * SPAN_OF_FILE
+    one, other = (longest(log, stable) for log in logs)
+    assert one == other
+    assert len(one) > 500
     merged = str(tmp_path / "merged.jsonl")
-    result = CliRunner().invoke(app, ["merge", *logs, "--to", merged, "--divergence", "fail"])
+    words = ["merge", *map(str, logs), "--to", merged, "--divergence", "fail"]
+    result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.stderr
     found = LogicalStream.of_batches(list(read_batches(Path(merged))))
-    for instant in instants(2 * SPAN_OF_FILE):
+    for instant in instants(5 * SPAN_OF_FILE):
         assert sorted(found.snapshot(instant).elements()) == answers(tmp_path, instant, 700)
+
+
+@pytest.mark.parametrize("how", ["clip", "replay"])
+def test_a_coalesced_query_becomes_another_one_and_stays_coalesced(
+    engine: Engine, tmp_path: Path, how: How
+) -> None:
+    declare(engine, tmp_path)
+    run = counting(engine, 700).coalesce().start(tmp_path / "out")
+    feed(run, tmp_path, range(2), rows=400)
+    migration = run.migrate(counting(engine, 400, least=500).coalesce(), how=how)
+    migration.await_switched(PATIENCE)
+    assert migration.at is not None
+    feed(run, tmp_path, range(2, 5), rows=400)
+    migration.await_finished(PATIENCE)
+    run.stop()
+    for instant in instants(int(run.stable), migration.at):
+        old, new = answers(tmp_path, instant, 700), answers(tmp_path, instant, 400, least=500)
+        assert snapshot(run, instant) == (old if instant < migration.at else new), instant
+    assert longest(tmp_path / "out", int(run.stable))
 
 
 def write_late(folder: Path, number: int, *, since: int, until: int) -> None:

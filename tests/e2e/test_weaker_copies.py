@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.test_merging import QUERY, copy_of, right, rows
+from tests.e2e.weaker_copies import IN_ORDER, KEYED, History
 
 from anabranch import Engine, LogicalStream, Run, Stream
 from anabranch.cli.queries.copy_news import CopyNewsTeller
@@ -129,3 +130,26 @@ def test_a_log_that_readers_rely_on_promises_less_only_when_a_weaker_copy_joins(
         run.stop()
     got = LogicalStream.of_batches(list(log.read()))
     assert got.difference(right(tmp_path), merged.stable) == ""
+
+
+@pytest.mark.parametrize(("known", "case"), [(KEYED, "r3"), (IN_ORDER, "r2")])
+def test_many_rows_of_a_weaker_copy_in_several_shards(
+    engine: Engine, tmp_path: Path, known: LogProperties, case: str
+) -> None:
+    """DuckDB finds the same events: 126,000 of them, of which a half has passed when it joins."""
+    history = History(rows=126_000, chunks=6)
+    copies, merged_log = tmp_path / "copies", tmp_path / "merged"
+    history.tell(copies / "strong", known, range(3))
+    merged = merge_logs(engine, copies, merged_log, detach_after=None)
+    merged.drain()
+    assert f"Merge copies by {case}" in merged.explain()
+    history.tell(copies / "weak", None, range(4))
+    merged.drain()
+    assert cases(merged) == {"r4"}
+    (stage,) = merged.metrics()[-1]["stages"].values()
+    assert len(stage["reports"]) == 2
+    # From here on there is no other copy.
+    history.tell(copies / "weak", None, range(4, 6))
+    merged.drain()
+    merged.stop()
+    history.assert_merged(merged_log, 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from hypothesis import given
@@ -24,12 +25,24 @@ from anabranch.migrate.change import (
     state_instant,
     taken_over,
 )
-from anabranch.migrate.handover import closing_moves, opening_moves, reopened_states
+from anabranch.migrate.handover import (
+    Handover,
+    ReplayedStates,
+    closing_moves,
+    healed_states,
+    opening_moves,
+    reopened_states,
+)
+from anabranch.migrate.healing import below_coalesce
 from anabranch.migrate.operators import revised_plan
+from anabranch.migrate.preparing import OpenResults
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
+from anabranch.model.payload import freeze
+from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.optimizer.driver import optimize
+from anabranch.runtime.sinks.sinks import Sink
 from anabranch.testing import meaning, sources_of
 from anabranch.testing.oracle import history_of
 from anabranch.testing.physical import KitStable, PhysicalState, elements_of, violations
@@ -39,11 +52,30 @@ from tests.optimizer.plans import SCHEMA, plans
 EMISSIONS: st.SearchStrategy[Emission] = st.sampled_from(["speculative", "final"])
 
 
+class Written(Sink):
+    """A sink with batches that are there already."""
+
+    def __init__(self, batches: Sequence[EventBatch]) -> None:
+        self.written = list(batches)
+
+    def open(self, begin: object) -> None:
+        raise NotImplementedError
+
+    def commit(self, *given: object) -> None:
+        raise NotImplementedError
+
+    def parts(self) -> list[EventBatch | Revision]:
+        return list(self.written)
+
+
 class Changing:
     """A plan that changes to another one, run in this process, batch by batch."""
 
-    def __init__(self, old: Node, new: Node, emit: Emission) -> None:
+    def __init__(self, old: Node, new: Node, emit: Emission, *, heals: bool = False) -> None:
         self.old, self.new, self.emit = old, new, emit
+        # Both end in a coalesce, and the change is made below it.
+        self.heals = heals
+        self.results = OpenResults(Written([]))
         # What the output means before the change, at all times.
         self.meant = old
         self.runner = LocalRunner(self.compiled(old))
@@ -75,6 +107,9 @@ class Changing:
         self.state.take(KitStable(out.stable))
         self.left.append(out)
         self.compare()
+        if self.heals and not len(out) % 2:
+            # Now and then somebody reads along, as a change that is being prepared does.
+            self.results = self.read_along()
         if self.change is not None and not self.is_over and out.stable >= self.change.at:
             self.runner = self.runner.changed(self.change.then)
             self.is_over = True
@@ -98,6 +133,31 @@ class Changing:
         before_ = FOREVER if self.emit == "speculative" and not late else self.stable
         difference = got.difference(wanted, before_)
         assert not difference, f"{difference}\n{self.story()}"
+        if self.heals:
+            longest = Counter((freeze(row), start, end) for row, start, end in got.events())
+            there = Counter({(freeze(e[0]), *e[1:]): n for e, n in events})
+            assert there == longest, f"not the longest lifetimes: {there}\n{self.story()}"
+
+    def below(self) -> Node:
+        """What of the new plan is computed in place of what of the old one."""
+        return below_coalesce(self.new) if self.heals else self.new
+
+    def read_along(self) -> OpenResults:
+        sink = self.results._sink
+        assert isinstance(sink, Written)
+        sink.written = list(self.left)
+        self.results.read(self.stable)
+        return self.results
+
+    def heal(self, others: Handover | None) -> None:
+        """Let the coalesce of both answers begin with what has left."""
+        assert self.change is not None
+        stage = self.change.both.stages[self.change.both.outputs[0]]
+        rows = self.read_along().rows
+        handover = healed_states(stage, rows, self.stable, others)
+        self.moves = handover.moves if others is not None else None
+        ((_, state),) = handover.shards(stage, self.change.both, 1)
+        self.runner.exchange({**self.runner.states, stage.name: state})
 
     def running(self) -> RunningPlan:
         ends = {
@@ -122,31 +182,39 @@ class Changing:
 
     def switch(self) -> bool:
         """Change by clip; whether that can be done now."""
-        running = self.running()
-        at, why = clip_instant(running, 0, self.new)
+        running, new = self.running(), self.below()
+        at, why = clip_instant(running, 0, new)
         if why is not None or at == FOREVER:
             return False
-        self.change = planned_change(running, 0, self.new, at)
+        self.change = planned_change(running, 0, new, at, heals=self.heals)
         self.is_over = self.change.both is self.change.then
         self.runner = self.runner.changed(self.change.both)
+        if self.heals:
+            self.heal(None)
         return True
 
     def replay(self) -> bool:
         """Change by replay at the stable point; whether that can be done now."""
         if self.stable == FOREVER:
             return False
-        fresh = LocalRunner(self.compiled(self.new))
-        out = [EventBatch.empty(self.new.schema)]
+        new = self.below()
+        fresh = LocalRunner(self.compiled(new))
+        out = [EventBatch.empty(new.schema)]
         for name in fresh.plan.sources:
             out += [fresh.step({name: batch}) for batch in self.arrived[name]]
         at = self.stable
-        self.change = planned_change(self.running(), 0, self.new, at, seeded=True, at_once=True)
+        self.change = planned_change(
+            self.running(), 0, new, at, seeded=True, at_once=True, heals=self.heals
+        )
         self.is_over = True
         self.runner = fresh.changed(self.change.both)
-        self.moves = opening_moves(EventBatch.concat(out), self.new, at)
+        moves = opening_moves(EventBatch.concat(out), new, at)
         closing = closing_moves(self.left, at)
         if closing is not None:
-            self.moves = EventBatch.concat([closing, self.moves])
+            moves = EventBatch.concat([closing, moves])
+        self.moves = moves
+        if self.heals:
+            self.heal(ReplayedStates(fresh.plan, fresh.states, moves))
         return True
 
     def take_over(self) -> bool:
@@ -202,8 +270,10 @@ def changed_at_any_batch(
     at: int,
     emit: Emission,
     how: str = "clip",
+    *,
+    heals: bool = False,
 ) -> Changing:
-    query = Changing(old, new, emit)
+    query = Changing(old, new, emit, heals=heals)
     waiting: dict[str, list[EventBatch]] = {}
     for number, step in enumerate(steps):
         if number >= at and query.change is None:
@@ -310,9 +380,11 @@ def changed_twice(
     steps: Sequence[Mapping[str, EventBatch]],
     ways: Sequence[str],
     emit: Emission,
+    *,
+    heals: bool = False,
 ) -> Changing:
     """Change as soon as that can be done, and again as soon as that is over."""
-    query = Changing(every[0], every[1], emit)
+    query = Changing(every[0], every[1], emit, heals=heals)
     query.arrived |= {each.name: [] for each in sources_of(every[2])}
     waiting: dict[str, list[EventBatch]] = {}
     left = list(ways)

@@ -29,11 +29,10 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.clock import INTEGERS
 from anabranch.model.elements import Element, Insert
 from anabranch.model.logical import LogicalStream
-from anabranch.model.revision import Revision
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.bucket import write_bucket
-from anabranch.runtime.sinks.sinks import Begin, LogSink, Sink
+from anabranch.runtime.sinks.sinks import Begin, LogSink
 from anabranch.runtime.sources.archived.pieces import ArchivedBatch
 from anabranch.runtime.sources.files.log_cut import cut_log
 from anabranch.runtime.sources.files.log_folder import write_part
@@ -43,6 +42,7 @@ from anabranch.runtime.sources.late import judge, reached
 from anabranch.runtime.sources.spec import FileSource, Limits
 from anabranch.runtime.store.folder import Folder
 from anabranch.testing.strategies import batchings, streams
+from tests.migrate.test_change import Written
 from tests.optimizer.plans import SCHEMA
 from tests.runtime.late_sources import (
     FORMS,
@@ -182,22 +182,6 @@ def test_an_archive_is_read_again_with_what_was_promised_batch_by_batch(
     found += [move for rows in reading.pieces(last) for move in moves_of(rows)]
     assert sorted(found) == sorted(right)
     assert reading.promised == promised
-
-
-class Written(Sink):
-    """A sink with batches that are there already."""
-
-    def __init__(self, batches: Sequence[EventBatch]) -> None:
-        self.written = list(batches)
-
-    def open(self, begin: object) -> None:
-        raise NotImplementedError
-
-    def commit(self, *given: object) -> None:
-        raise NotImplementedError
-
-    def parts(self) -> list[EventBatch | Revision]:
-        return list(self.written)
 
 
 @given(streams(SCHEMA).flatmap(batchings), st.data())

@@ -11,6 +11,7 @@ from typing import final
 
 from anabranch.algebra.analysis.read_history import ReadHistory
 from anabranch.algebra.clip import Clip
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.union import Union
@@ -196,6 +197,7 @@ def planned_change(
     seeded: bool = False,
     at_once: bool = False,
     operators: TakenOver | None = None,
+    heals: bool = False,
 ) -> PlannedChange:
     """The plans of a change to a new plan at an instant.
 
@@ -207,6 +209,8 @@ def planned_change(
         seeded: The new plan begins with the state of all that was read, and not with nothing.
         at_once: Nothing before T can change any more: the old plan is not needed.
         operators: User operators that go on with the state of other code.
+        heals: The output is coalesced, the old answer together with the new one; `new` is what
+            comes below that. The state of this coalesce comes from what has left (`handover.py`).
     """
     kept = kept_operators(running, new)
     operators = operators or TakenOver()
@@ -223,8 +227,12 @@ def planned_change(
     both = combined(running.plan, compiled, changing=changing)
     (way,) = both.new
     answers = [OutputChange(node, both.old[number]) for number, node in enumerate(running.nodes)]
-    changed = OutputChange(new, None if output is None else both.old[output], way, at)
-    live = new if at == BEGINNING else Clip(input=begun, start=at)
+    old_way = None if output is None else both.old[output]
+    live: Node = new if at == BEGINNING else Clip(input=begun, start=at)
+    # Its figures are found by the plan behind the change.
+    joined = Coalesce(input=live) if heals else None
+    live = joined or live
+    changed = OutputChange(new, old_way, way, at, heals=joined)
     both_nodes, then_nodes = list(running.nodes), list(running.nodes)
     if output is None:
         answers.append(changed)
@@ -234,7 +242,8 @@ def planned_change(
         answers[output] = changed
         if at > BEGINNING:
             old = Clip(input=running.nodes[output], end=at)
-            both_nodes[output] = Union(inputs=(old, Clip(input=new, start=at)))
+            fused = Union(inputs=(old, Clip(input=new, start=at)))
+            both_nodes[output] = Coalesce(input=fused) if heals else fused
         then_nodes[output] = live
     then = after_change(both, answers)
     is_short = output is None or at == BEGINNING or at_once

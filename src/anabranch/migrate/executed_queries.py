@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, final
 
 from anabranch.algebra.node import Node
-from anabranch.kernels.plan.compile import compile_plan
+from anabranch.kernels.plan.compile import Emission, compile_plan
 from anabranch.kernels.plan.identity import plan_fingerprint
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.migrate.change import (
@@ -70,6 +70,11 @@ class ExecutedQueries:
     def fingerprint(self) -> str:
         """The fingerprint of the plan that they would be started with now."""
         return plan_fingerprint(self._planned.physical)
+
+    @property
+    def emit(self) -> Emission:
+        """What leaves, and when."""
+        return self._planned.emit
 
     def planned_with(
         self, asked: Sequence[AskedQuery], *, statistics: PlanStatistics | None = None

@@ -11,7 +11,7 @@ import numpy as np
 
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.node import Node
-from anabranch.kernels.contract.kernel import SortedRun, Stateful
+from anabranch.kernels.contract.kernel import SortedRun, Stateful, Trace
 from anabranch.kernels.modules.apply_operator import ApplyOperatorKernel
 from anabranch.kernels.modules.reopening import reopened
 from anabranch.kernels.plan.combining_plans import same_stages
@@ -145,6 +145,59 @@ def _reopened(stage: Stage, state: StageState) -> StageState:
         )
         for trace in traces
     )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HealedStates(Handover):
+    """What a stage begins with that joins lifetimes at T, beside what another handover brings.
+
+    Attributes:
+        stage: The stage that heals.
+        state: What has left and may still be prolonged, as it remembers that.
+        moves: What ends and begins in the output, joined.
+        others: The state of the other stages; None: they begin with nothing.
+    """
+
+    stage: str
+    state: StageState
+    moves: EventBatch
+    others: Handover | None
+
+    def shards(
+        self, stage: Stage, within: PhysicalPlan, shards: int
+    ) -> Iterable[tuple[int, StageState]]:
+        """The state of a stage, shard by shard."""
+        if stage.name == self.stage:
+            return shared_out(stage, self.state, shards)
+        if self.others is None:
+            return [(shard, stage.start()) for shard in range(shards)]
+        return self.others.shards(stage, within, shards)
+
+
+def healed_states(
+    stage: Stage, left: Iterable[EventBatch], stable: Time, others: Handover | None
+) -> HealedStates:
+    """Let a stage that heals begin with all events that have left and may still be prolonged.
+
+    An event that ends at the stable point may be prolonged: its end is not before that.
+
+    Args:
+        stage: The stage.
+        left: What has left; moves between two ends before the stable point may be missing.
+        stable: How far the output is settled.
+        others: What the other stages begin with; its moves go through the stage.
+    """
+    (kernel,) = stage.kernels
+    assert isinstance(kernel, Stateful)
+    nothing = EventBatch.empty(stage.schema)
+    events = net(EventBatch.concat([nothing, *(batch for batch in left if len(batch))]))
+    events = events.where((events.new_end >= np.int64(stable)) & (events.new_end > events.start))
+    whole = events.with_ends(events.start, events.new_end)
+    trace, _ = kernel.step(Trace(), (kernel.prepare(whole),), stable)
+    moves = nothing if others is None else others.moves
+    trace, out = kernel.step(trace, (kernel.prepare(moves),), stable)
+    return HealedStates(stage.name, (trace,), out, others)
 
 
 @final

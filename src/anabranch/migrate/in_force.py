@@ -19,7 +19,7 @@ from anabranch.runtime.sources.files.log_records import LogProperties
 from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import StateLayout, migrated_layout
-from anabranch.runtime.store.migrations import MigrationFolder, PlanInForce
+from anabranch.runtime.store.migrations import MOVES, MigrationFolder, PlanInForce
 from anabranch.runtime.store.phases import reached
 from anabranch.runtime.store.query_record import read_query_record
 from anabranch.runtime.store.seeding import QueryProgress, progress_before, seed_stage
@@ -118,7 +118,8 @@ def put_in_force(assembly: Assembly, step: PlanExchange) -> NextPlan:
 
     opened, before = assembly.opened, assembly.work.plan
     folder = MigrationFolder.of(opened.path)
-    work = step.work if step.handover is None else _with_moves(step, folder)
+    has_moves = step.handover is not None and len(step.handover.moves)
+    work = _with_moves(step, folder) if has_moves else step.work
     layout = migrated_layout(
         opened.layout,
         before,
@@ -142,7 +143,7 @@ def put_in_force(assembly: Assembly, step: PlanExchange) -> NextPlan:
     streaming = [each.name for each in work.frames if each.frame.isStreaming]
     opened.adopt(work.plan, layout, in_force, streaming)
     opened.drop_left()
-    folder.remove_plans((in_force.file, in_force.then))
+    folder.remove_files(in_force.file, in_force.then, *(each.file for each in work.handed_over))
     return NextPlan(work, outputs)
 
 
@@ -179,7 +180,7 @@ def _outputs(
 def _with_moves(step: PlanExchange, folder: MigrationFolder) -> Work:
     """Write down what the output takes over; the batch of the change brings it."""
     assert step.handover is not None
-    file = f"moves-{step.migration}.arrow"
+    file = f"{MOVES}{step.migration}.arrow"
     folder.folder.write(file, arrow_file(pack_events(step.handover.moves)))
     moves = HandedOver(output=step.output, batch=step.batch, folder=folder.folder.path, file=file)
     return replace(step.work, handed_over=(moves,))

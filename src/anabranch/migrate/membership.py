@@ -319,4 +319,4 @@ class Membership:
 
     def _handover(self, joining: JoiningQuery, batch: int) -> Handover:
         assert joining.prepared is not None
-        return self._migrator.replays.handed_over(joining.prepared, BEGINNING, batch)
+        return self._migrator.replays.handed_over(joining.prepared, BEGINNING, BEGINNING, batch)

@@ -22,9 +22,15 @@ from anabranch.migrate.change import (
     with_columns_of,
 )
 from anabranch.migrate.choice import Choice, chosen
-from anabranch.migrate.copies import refuse_copy
 from anabranch.migrate.executed_queries import ExecutedQueries, PlanAll
 from anabranch.migrate.handover import Handover, ended_moves, reopened_states, unreadable
+from anabranch.migrate.healing import (
+    below_coalesce,
+    healed_handover,
+    healed_query,
+    unhealable,
+    with_longest,
+)
 from anabranch.migrate.in_force import (
     PlanExchange,
     put_in_force,
@@ -34,7 +40,7 @@ from anabranch.migrate.in_force import (
 )
 from anabranch.migrate.migration import Migration
 from anabranch.migrate.operators import revised_plan, without_migrate
-from anabranch.migrate.preparing import PreparedReplay
+from anabranch.migrate.preparing import OpenResults
 from anabranch.migrate.replays import Replays
 from anabranch.migrate.request import Request
 from anabranch.model.clock import Clock
@@ -105,6 +111,7 @@ class Migrator:
         self._folder = MigrationFolder.of(execution.checkpoint)
         self._current: Migration | None = None
         self._begun: threading.Event | None = None
+        self._gone: set[str] = set()
         self.replays: Replays = Replays(execution, self.queries.compile)
         execution.assembly.switcher.watch = self._watch
         self._resume()
@@ -142,16 +149,18 @@ class Migrator:
         """
         self.refuse_second()
         asked = [*self.queries.asked]
-        asked[output] = query
-        planned = self.queries.planned_with(asked, statistics=statistics)
         running = self.queries.running(self.queries.next_batch)
         old = running.nodes[output]
         where = what or f"output {output} of {self._execution.checkpoint}"
-        refuse_copy(self.queries.asked[output].node, where=where)
+        sink = self._execution.assembly.outputs[output].sink
+        obstacle = unhealable(sink, self.queries.emit, is_revised=bool(running.revised))
+        asked[output], heals = healed_query(asked[output], query, obstacle, where=where)
+        planned = self.queries.planned_with(asked, statistics=statistics)
         refuse_other_sources(self._execution.assembly, planned, where)
         refuse_unrevisable(self._execution.assembly, planned, where)
         revised = revised_plan(planned.workers[output], running.nodes, where=where)
-        new = with_columns_of(revised.node, old, where=where)
+        body = below_coalesce(revised.node) if heals else revised.node
+        new = with_columns_of(body, old, where=where)
         not_before = BEGINNING if at is None else clock_of(old).instant(at)
         wanted = record or MigrationRecord(number=0, requested_at=time.time())
         request = Request(
@@ -164,10 +173,12 @@ class Migrator:
                 reoptimize=wanted.reoptimize or statistics is not None,
             ),
             output=output,
+            old=old,
             new=new,
             planned=planned,
             not_before=not_before,
             before=revised.before,
+            open_results=OpenResults(sink) if heals else None,
         )
         choice = self._chosen(running, request)
         request = replace(request, record=replace(request.record, how=choice.how))
@@ -176,14 +187,16 @@ class Migrator:
         migration = Migration(request.record, clock_of(old))
         self._current = migration
         request = replace(request, reason=choice.reason)
-        if choice.how != "replay":
+        if choice.how == "replay":
+            prepared = self.replays.prepared(new, planned, output)
+            open_results = prepared.open_results if heals else None
+            request = replace(request, prepared=prepared, open_results=open_results)
+        elif not heals:
             self._begin_switch(request, migration, asked)
             return migration
-        prepared = self.replays.prepared(new, planned, output)
-        request = replace(request, prepared=prepared)
         threading.Thread(
             target=self._prepare,
-            args=(prepared, request, migration, asked),
+            args=(request, migration, asked),
             name="anabranch-replay",
             daemon=True,
         ).start()
@@ -194,16 +207,16 @@ class Migrator:
     ) -> None:
         self.begin(lambda batch: self._switch(request, migration, asked, batch), migration.number)
 
-    def _prepare(
-        self,
-        prepared: PreparedReplay,
-        request: Request,
-        migration: Migration,
-        asked: list[AskedQuery],
-    ) -> None:
-        """Read again what was read, beside the query; then let a batch change the plan."""
+    def _prepare(self, request: Request, migration: Migration, asked: list[AskedQuery]) -> None:
+        """Read again what was read or has left, beside the query; then let a batch change it."""
         try:
-            self.replays.catch_up(prepared, request.output)
+            if request.prepared is not None:
+                self.replays.catch_up(request.prepared, request.output)
+            elif request.open_results is not None:
+                # A long log takes a while; what has come meanwhile does not.
+                for _ in range(2):
+                    committed = self._execution.assembly.outputs[request.output].committed
+                    request.open_results.read(committed.stable)
             self._begin_switch(request, migration, asked)
         except AnabranchError as problem:
             _LOG.warning("%s", problem)
@@ -330,6 +343,7 @@ class Migrator:
                 seeded=seeded,
                 at_once=(seeded or by_state) and at <= running.stables[request.output],
                 operators=taken_over(running, request.before)[0] if by_state else None,
+                heals=request.heals,
             )
             both, then = self.queries.works(request, change, running)
             handover: Handover | None = None
@@ -339,8 +353,13 @@ class Migrator:
                 handover = reopened_states(change, running, moves)
             elif seeded:
                 assert request.prepared is not None
-                handover = self.replays.handed_over(request.prepared, at, batch)
-            if handover is not None:
+                settled = running.stables[request.output]
+                handover = self.replays.handed_over(request.prepared, at, settled, batch)
+            if request.heals:
+                stable = running.stables[request.output]
+                handover = healed_handover(request, change, stable, handover, batch)
+                both, then = with_longest(both, request), with_longest(then, request)
+            elif handover is not None:
                 both = with_moves(both, request.output)
                 then = with_moves(then, request.output)
         except AnabranchError as problem:
@@ -382,6 +401,7 @@ class Migrator:
     def _watch(self, batch: int, commands: Sequence[Command], stables: Sequence[Time]) -> None:
         """A batch is committed: perhaps nothing before T can change any more."""
         migration = self._current
+        self._remove_moves(batch)
         if any(each.verb == MIGRATE for each in commands):
             self.take_requests()
         if migration is None or migration.state != "switched":
@@ -392,6 +412,13 @@ class Migrator:
         if is_due and not self._execution.assembly.switcher.is_asked:
             _LOG.info("change %d: the old plan goes after batch %d", record.number, batch)
             self.begin(lambda at: self._finish(migration, at), record.number)
+
+    def _remove_moves(self, committed: int) -> None:
+        """Remove what outputs have taken over in a batch that is not done again."""
+        for each in self._execution.assembly.work.handed_over:
+            if each.batch < committed and each.file not in self._gone:
+                self._folder.folder.remove(each.file)
+                self._gone.add(each.file)
 
     def _finish(self, migration: Migration, batch: int) -> NextPlan | None:
         """A batch begins: take the old plan out."""

@@ -8,7 +8,7 @@ for the batch of the change is what came since the last round.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, final
 
 import numpy as np
@@ -40,6 +40,14 @@ class OpenResults:
         self._rows: list[EventBatch] = []
         self._position = 0
 
+    @property
+    def rows(self) -> Sequence[EventBatch]:
+        """The events that do not end before the stable point that was given last.
+
+        Of each there is the last move: from an end that is settled, or from the start.
+        """
+        return self._rows
+
     def read(self, settled: Time, *, before: int | None = None) -> None:
         """Read on, up to a batch; what ends before a stable point stays as it is.
 
@@ -52,7 +60,8 @@ class OpenResults:
         rows = [*self._rows, *(_beyond(batch, settled) for batch in new if len(batch))]
         if rows:
             live = net(EventBatch.concat(rows))
-            self._rows = [live.where(live.new_end > np.int64(settled))]
+            # What ends at the stable point may be prolonged.
+            self._rows = [live.where(live.new_end >= np.int64(settled))]
 
     def closing(self, at: Time) -> EventBatch | None:
         """How they are cut at T; None where there are none."""
@@ -61,7 +70,7 @@ class OpenResults:
 
 def _beyond(rows: EventBatch, settled: Time) -> EventBatch:
     """The moves from or to an end that is not settled."""
-    return rows.where(np.maximum(rows.end, rows.new_end) > np.int64(settled))
+    return rows.where(np.maximum(rows.end, rows.new_end) >= np.int64(settled))
 
 
 @final
@@ -99,12 +108,19 @@ class PreparedReplay:
                 return number
         return CATCH_UP_ROUNDS
 
-    def handed_over(self, at: Time, to: ReadSoFar, promised: Mapping[str, int]) -> Handover:
+    @property
+    def open_results(self) -> OpenResults:
+        """The open results of the old plan."""
+        return self._open
+
+    def handed_over(
+        self, at: Time, settled: Time, to: ReadSoFar, promised: Mapping[str, int]
+    ) -> Handover:
         """Read what has come since, up to a batch, and take over what the old plan has put out."""
         self.replayed.read(to)
         states, out = self.replayed.finished(promised)
         moves = opening_moves(out, self.node, at)
-        self._open.read(at, before=to.batch)
+        self._open.read(settled, before=to.batch)
         closing = self._open.closing(at)
         if closing is not None:
             moves = EventBatch.concat([closing, moves])

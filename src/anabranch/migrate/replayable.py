@@ -11,6 +11,7 @@ from anabranch.migrate.rereading import ArchivedRows, ReadSoFar, Rereadable
 from anabranch.model.time import Time
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.archive.finding import archive_of_source
+from anabranch.runtime.sources.files.rewritten import FileWatch, rewritten_files
 from anabranch.runtime.sources.spec import FileSource
 
 if TYPE_CHECKING:
@@ -93,6 +94,11 @@ def _not_from_files(name: str, source: FileSource | None, read: ReadSoFar) -> st
     gone = [file for file in read.positions.get(name, ()) if not Path(file).exists()]
     if gone:
         return f"files of '{name}' are gone ({gone[0]})"
+    positions = read.positions.get(name, {})
+    told, new = rewritten_files({name: positions}), FileWatch(source).look_at_all(positions)
+    again = [*told.get(name, ()), *new]
+    if again:
+        return f"files of '{name}' were written again after they were read ({again[0]})"
     return None
 
 

@@ -79,10 +79,12 @@ class Replays:
             replayed.read_in_tasks(read, home, assembly.work.parts, run)
         prepared.catch_up(self._read_by_now, settled)
 
-    def handed_over(self, prepared: PreparedReplay, at: Time, batch: int) -> Handover:
+    def handed_over(
+        self, prepared: PreparedReplay, at: Time, settled: Time, batch: int
+    ) -> Handover:
         """The state of the plan before a batch, and what its output takes over."""
         promised = progress_of(self._execution.assembly, batch).sources
-        return prepared.handed_over(at, self._read_before(batch), promised)
+        return prepared.handed_over(at, settled, self._read_before(batch), promised)
 
     def _replayed(self, new: Node, planned: PlannedQueries, output: int | None) -> ReplayedPlan:
         since = self._since(output)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from anabranch.algebra.node import Node
-from anabranch.migrate.preparing import PreparedReplay
+from anabranch.migrate.preparing import OpenResults, PreparedReplay
 from anabranch.model.time import Time
 from anabranch.planning import PlannedQueries
 from anabranch.runtime.store.migrations import MigrationRecord
@@ -21,19 +21,29 @@ class Request:
     Attributes:
         record: What is written down of it.
         output: The number of the output that changes.
-        new: The new logical plan, with the columns of the output.
+        old: The logical plan that runs.
+        new: The new one, with the columns of the output; where lifetimes are joined at T, what
+            is below the coalesce.
         planned: All queries as they will be, planned as a user would start them.
         not_before: The earliest T.
         before: For user operators with other code the one that runs.
         reason: Why this way was chosen.
         prepared: By replay: the new plan after what has been read by now.
+        open_results: Where lifetimes are joined at T: the results that have not ended yet.
     """
 
     record: MigrationRecord
     output: int
+    old: Node
     new: Node
     planned: PlannedQueries
     not_before: Time
     before: Mapping[Node, Node] = field(default_factory=dict)
     reason: str = ""
     prepared: PreparedReplay | None = None
+    open_results: OpenResults | None = None
+
+    @property
+    def heals(self) -> bool:
+        """Whether lifetimes are joined at T."""
+        return self.open_results is not None

@@ -16,7 +16,7 @@ from anabranch.model.coarser import chronon_of_time
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.archive.archive import Archive
 from anabranch.runtime.sources.files.earlier_parts import promise_of
-from anabranch.runtime.sources.files.next_units import candidates
+from anabranch.runtime.sources.files.next_units import ListedFile, candidates
 from anabranch.runtime.sources.files.reader import WHOLE
 from anabranch.runtime.sources.files.units import Position, Unit
 from anabranch.runtime.sources.late import judge
@@ -162,7 +162,7 @@ def units_between(
         size = end.offset
         if end.offset == WHOLE or source.form == "parquet":
             size = Path(file).stat().st_size
-        for unit in candidates(source, {file: start}, [(Path(file), size)]):
+        for unit in candidates(source, {file: start}, [ListedFile(Path(file), size)]):
             yield unit
             if unit.after == end:
                 break

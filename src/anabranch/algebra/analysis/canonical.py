@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.node import Node
@@ -17,14 +19,18 @@ def canonical(node: Node) -> Node:
     """
     if isinstance(node, Cleanse) and not node.cut:
         return node.with_inputs(canonical(node.input))
-    return node if _is_canonical(node) else Coalesce(input=node)
+    if isinstance(node, Coalesce):
+        return replace(node, for_merge=True)
+    return node if _is_canonical(node) else Coalesce(input=node, for_merge=True)
 
 
-def is_coalesced(node: Node) -> bool:
-    """Whether events are written with the longest lifetimes, at the end or before an ordering."""
-    if isinstance(node, Cleanse) and not node.cut:
-        return is_coalesced(node.input)
-    return isinstance(node, Coalesce)
+def is_for_merge(node: Node) -> bool:
+    """Whether a plan was made canonical, at the end or before what keeps the events."""
+    if isinstance(node, Coalesce):
+        return node.for_merge
+    is_ordering = isinstance(node, Cleanse) and not node.cut
+    keeps = is_ordering or node.traits.events == "kept"
+    return keeps and any(map(is_for_merge, node.inputs))
 
 
 def _is_canonical(node: Node) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 from anabranch.algebra.node import Properties, Unary
@@ -17,9 +17,18 @@ class Coalesce(Unary):
     """The same stream: out(p, t) = in(p, t). Only the cut into lifetimes becomes canonical.
 
     Equal logical streams leave as equal events, which is what merging replicas needs.
+
+    Attributes:
+        for_merge: It was put there so that copies of the stream can be merged: whoever reads them
+            compares events, and not snapshots.
     """
 
-    identity: ClassVar[Identity] = Identity("Coalesce", ("input",), by_hash=True)
+    identity: ClassVar[Identity] = Identity(
+        "Coalesce",
+        ("input",),
+        ignored={"for_merge": "it says what the events are for, and they are the same"},
+        by_hash=True,
+    )
 
     traits: ClassVar[Traits] = Traits(
         snapshot_reducible=True,
@@ -30,6 +39,8 @@ class Coalesce(Unary):
         keeps_length=True,
         writes_anew=True,
     )
+
+    for_merge: bool = field(default=False, compare=False)
 
     @property
     def properties(self) -> Properties:

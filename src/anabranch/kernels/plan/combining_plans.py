@@ -4,6 +4,9 @@ The old plan stays as it is, stage by stage, so that its state is found again. S
 plan that compute the same from the same are those of the old one. The two answers meet in a *fuse*:
 a stage that collects what the old plan says before an instant T and what the new one says from
 T on. Once nothing before T can change any more, the old plan is taken out again (`after_change`).
+
+A fuse cuts lifetimes at T. Where an output is to have the longest lifetimes, both answers meet in a
+stage that *heals*: a coalesce, which begins with what has left and stays when the old plan goes.
 """
 
 from __future__ import annotations
@@ -13,12 +16,15 @@ from dataclasses import dataclass, replace
 from typing import Final, final
 
 from anabranch.algebra.clip import Clip
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.node import Node
 from anabranch.errors import PlanError
 from anabranch.kernels.contract.kernel import Kernel, Stateful, Stateless
+from anabranch.kernels.contract.routing import OWN
 from anabranch.kernels.plan.address import Address
+from anabranch.kernels.plan.catalog import coalesce_placement
 from anabranch.kernels.plan.identity import stage_fingerprints
-from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage
+from anabranch.kernels.plan.stage import HEAL, Edge, PhysicalPlan, Stage
 from anabranch.kernels.stateless.retime import RetimeKernel
 from anabranch.model.time import BEGINNING, Time
 
@@ -45,12 +51,14 @@ class OutputChange:
         old: Where the old answer comes from; None for a query that begins.
         new: Where the new answer comes from; None for a query that stays as it is.
         at: The instant from which on the new answer counts; BEGINNING: always.
+        heals: What joins lifetimes of the old answer and of the new one at T; None: they are cut.
     """
 
     node: Node
     old: Way | None
     new: Way | None = None
     at: Time = BEGINNING
+    heals: Coalesce | None = None
 
 
 @final
@@ -129,6 +137,10 @@ def in_change(both: CombinedPlans, answers: Sequence[OutputChange]) -> PhysicalP
             edges.append(_clipped_edge(answer.old, answer.node, end=until))
         if answer.new is not None:
             edges.append(_clipped_edge(answer.new, answer.node, start=answer.at))
+        if answer.heals is not None:
+            stages.append(_healing_stage(both, answers, edges, answer.heals))
+            outputs.append(stages[-1].name)
+            continue
         only = edges[0]
         if len(edges) == 1 and not only.chain:
             outputs.append(only.upstream.name)
@@ -155,6 +167,10 @@ def after_change(both: CombinedPlans, answers: Sequence[OutputChange]) -> Physic
         assert way is not None
         at = BEGINNING if answer.new is None else answer.at
         edge = _clipped_edge(way, answer.node, start=at)
+        if answer.heals is not None:
+            stages.append(_healing_stage(both, answers, [edge], answer.heals))
+            outputs.append(stages[-1].name)
+            continue
         if not edge.chain:
             outputs.append(way.stage)
             continue
@@ -269,6 +285,19 @@ def _clipped_edge(
     if start is not None or end is not None:
         chain = (*chain, RetimeKernel(Clip(input=node, start=start, end=end)))
     return Edge(Address.stage(way.stage), chain)
+
+
+def _healing_stage(
+    both: CombinedPlans, answers: Sequence[OutputChange], edges: Sequence[Edge], node: Coalesce
+) -> Stage:
+    """A coalesce of what comes through some edges, in a stage of its own.
+
+    It has one name during the change and behind it, which tells whose state it goes on with: a
+    number above those of all fuses.
+    """
+    kernel = coalesce_placement(node.input, HEAL).kernel.routed(OWN)
+    name = f"{_first_number(both.plan) + len(answers)}-{HEAL}"
+    return Stage(name, tuple(edges), (kernel,), True, kernel.schema)
 
 
 def _is_read(name: str, stages: Sequence[Stage], others: Sequence[Way | None]) -> bool:

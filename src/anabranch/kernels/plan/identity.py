@@ -66,7 +66,7 @@ def stage_fingerprints(plan: PhysicalPlan) -> dict[str, str]:
     found: dict[str, str] = {}
     hashes: KnownHashes = {}
     for stage in plan.stages:
-        reads = [
+        reads: list[Any] = [
             (
                 str(edge.upstream) if edge.upstream.is_source else found[edge.upstream.name],
                 edge.chain,
@@ -74,6 +74,9 @@ def stage_fingerprints(plan: PhysicalPlan) -> dict[str, str]:
             )
             for edge in stage.edges
         ]
+        if stage.is_healing:
+            # It goes on with its state when the old plan is gone, and nobody else does.
+            reads = [stage.name]
         own = _StageIdentity(stage.kernels, reads, stage.sharded)
         found[stage.name] = fingerprint(own, hashes)
     return found

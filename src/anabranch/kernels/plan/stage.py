@@ -37,6 +37,9 @@ Observe = Callable[[EventBatch, Trace | None], None]
 GUARD: Final = "guard"
 """What stages are called that guard an output; see `swap.py`."""
 
+HEAL: Final = "heal"
+"""What stages are called that join again what a change of the plan has cut at T."""
+
 Copies = Mapping[int, tuple[str, Time]]
 """The copies of a source by number: what they are called, and what each has promised."""
 
@@ -81,6 +84,14 @@ class Stage:
     def is_guard(self) -> bool:
         """Whether it keeps the output right when the state before it is exchanged."""
         return self.name.endswith(f"-{GUARD}")
+
+    @property
+    def is_healing(self) -> bool:
+        """Whether it coalesces what comes from an old plan before T and from a new one behind it.
+
+        It looks at snapshots only, so its state does not depend on who computes them.
+        """
+        return self.name.endswith(f"-{HEAL}")
 
     @property
     def _head(self) -> Stateful | None:

@@ -53,8 +53,9 @@ class Revisable:
         Corrections are the path of a file of JSON lines, dictionaries, elements, or an Arrow table
         of elements: `{"insert": {...}, "start": t, "end": u}`, `{"adjust": ...}` with `new_end`,
         `{"replace": {...}, "with": {...}, "start": t}`, `{"delete": {...}, "start": t}`. A row is
-        named by its start and as many of its columns as are needed to tell it from others. What
-        names no row, or several, is in quarantine: see `quarantined` of the result.
+        named by its start and as many of its columns as are needed to tell it from others; with
+        `"all": True` the last two change all rows that are like that. What else names no row, or
+        several, is in quarantine: see `quarantined` of the result.
 
         Raises:
             PlanError: There is no such source, or it cannot be corrected.

@@ -229,6 +229,7 @@ def load_work(folder: MigrationFolder, file: str, asked: Work) -> Work:
         frames=asked.frames,
         parts=asked.parts,
         least=asked.least,
+        sizes=asked.sizes,
         keep=asked.keep,
         revisions=asked.revisions,
         replay=asked.replay,

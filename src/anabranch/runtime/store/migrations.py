@@ -2,12 +2,13 @@
 
 `<number>.json` has the record of a change. `plan-<hash>.pickle` is what the query computes since a
 change: `query.json` names the one that is in force, and that alone decides after a crash.
+`moves-<number>.arrow` is what the output takes over in the batch of a change; it goes when a later
+batch is committed.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias, final
 
@@ -24,6 +25,12 @@ MigrationVerb: TypeAlias = Literal["change", "add", "drop"]
 """What happens to a query: it becomes another one, it joins those that run, or it leaves them."""
 
 MigrationState: TypeAlias = Literal["requested", "switched", "finished", "refused"]
+
+PLAN: Final = "plan-"
+"""How names of files with plans begin."""
+
+MOVES: Final = "moves-"
+"""How names of files begin with what an output takes over in the batch of a change."""
 
 _HINT: Final = "remove the file: the query does not need it to resume"
 
@@ -167,7 +174,7 @@ class MigrationFolder:
 
     def write_plan(self, data: bytes) -> str:
         """Keep what a query computes from now on; its name says what is in it."""
-        name = f"plan-{hashlib.sha256(data).hexdigest()}.pickle"
+        name = f"{PLAN}{hashlib.sha256(data).hexdigest()}.pickle"
         self.folder.write(name, data)
         return name
 
@@ -179,7 +186,7 @@ class MigrationFolder:
         """
         data = self.folder.read(name)
         # Nothing is unpickled but what the driver has written: its name says what is in it.
-        if data is None or name != f"plan-{hashlib.sha256(data).hexdigest()}.pickle":
+        if data is None or name != f"{PLAN}{hashlib.sha256(data).hexdigest()}.pickle":
             raise EngineError(
                 "the plan of a query that was changed while it ran is missing or damaged",
                 where=f"{self.folder.path}/{name}",
@@ -187,8 +194,8 @@ class MigrationFolder:
             )
         return data
 
-    def remove_plans(self, but: Sequence[str]) -> None:
-        """Remove the plans that are not in force any more."""
+    def remove_files(self, *but: str) -> None:
+        """Remove the plans that are not in force any more, and what outputs have taken over."""
         for name in self.folder.names():
-            if name.startswith("plan-") and name not in but:
+            if name.startswith((PLAN, MOVES)) and name not in but:
                 self.folder.remove(name)
