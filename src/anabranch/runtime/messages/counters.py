@@ -29,6 +29,28 @@ class CopyCounters:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenFile:
+    """A file that was written again after it was read.
+
+    Attributes:
+        file: Its path.
+        bytes_before: How long it was when it was read.
+        bytes: How long it is.
+        modified: When it was changed last, as an ISO time in UTC.
+    """
+
+    file: str
+    bytes_before: int
+    bytes: int
+    modified: str
+
+    def __str__(self) -> str:
+        read = f"{self.bytes_before:,} bytes when it was read"
+        return f"{self.file}: {read}, {self.bytes:,} since {self.modified}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCounters:
     """What came of a source.
 
@@ -41,6 +63,7 @@ class SourceCounters:
         revised: How many of them were late and become a revision.
         skipped: How many of them matter to nobody, after feedback.
         copies: The same for each copy, by name, where the source has copies.
+        rewritten: The files of which it was noticed that they were written again.
     """
 
     rows: int = 0
@@ -51,6 +74,7 @@ class SourceCounters:
     revised: int = field(default=0, metadata=OMITTED)
     skipped: int = field(default=0, metadata=OMITTED)
     copies: Mapping[str, CopyCounters] | None = field(default=None, metadata=OMITTED)
+    rewritten: tuple[RewrittenFile, ...] = field(default=(), metadata=OMITTED)
 
 
 @final

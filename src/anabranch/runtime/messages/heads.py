@@ -24,7 +24,7 @@ from anabranch.errors import EngineError
 from anabranch.kernels.contract.command import Command
 from anabranch.model.record import OMITTED, REPORT, plain, record
 from anabranch.model.time import BEGINNING
-from anabranch.runtime.messages.counters import StageCounters
+from anabranch.runtime.messages.counters import RewrittenFile, StageCounters
 from anabranch.runtime.messages.measured import EdgeCounters, SourceSample
 
 
@@ -98,6 +98,7 @@ class SourceHead:
         sample: What the rows are like; None where no event begins.
         sent: What goes through the edge that this head is for, counted step by step.
         last_end: The greatest end of an event among the rows; BEGINNING: there are none.
+        rewritten: Files of the source that were written again after they were read.
     """
 
     source: str
@@ -114,6 +115,7 @@ class SourceHead:
     sample: SourceSample | None = field(default=None, metadata=OMITTED)
     sent: EdgeCounters | None = field(default=None, metadata=OMITTED)
     last_end: int = field(default=BEGINNING, metadata=OMITTED)
+    rewritten: tuple[RewrittenFile, ...] = field(default=(), metadata=OMITTED)
 
 
 @final

@@ -25,7 +25,7 @@ from anabranch.runtime.option import (
 )
 from anabranch.runtime.sources.archive_bounds import KEEP
 from anabranch.runtime.sources.expectations import RATE, VALUE_COUNTS
-from anabranch.runtime.sources.spec import LatePolicy
+from anabranch.runtime.sources.spec import MOST_ROWS, LatePolicy
 
 SourceKind: TypeAlias = Literal[
     "rows", "arrival", "elements", "log", "archive", "copies", "delta", "frame", "still", "table"
@@ -58,9 +58,6 @@ _WITH_COLUMNS: Final[frozenset[str]] = frozenset(("rows", "delta", "frame", "sti
 
 _ARCHIVED: Final[frozenset[str]] = _WITH_COLUMNS | {"elements", "log", "archive"}
 _NO_ARCHIVE: Final = "its rows are never late, and it has no archive"
-
-MOST_ROWS: Final = 1_000_000
-"""The rows of a source that go into one batch, if nobody says otherwise."""
 
 SOURCE_OPTIONS: Final = table_of(
     Option(name="name", kind=NAME, applies_to=_EVERY, in_sql=False),

@@ -87,12 +87,16 @@ class Promise:
     only_inserts: bool = False
 
 
+MOST_ROWS: Final = 16_000_000
+"""The rows of a source that go into one batch at the most, if nobody says otherwise."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much of a source goes into one batch: at most so many rows and files."""
 
-    rows: int | None = 1_000_000
+    rows: int | None = MOST_ROWS
     files: int | None = None
 
 

@@ -71,6 +71,7 @@ def _added(seen: SourceCounters, head: SourceHead) -> SourceCounters:
         revised=seen.revised + head.revised,
         skipped=seen.skipped + head.skipped,
         copies=copies or None,
+        rewritten=seen.rewritten + head.rewritten,
     )
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, final
 import pyarrow as pa
 
 from anabranch.model.time import BEGINNING
+from anabranch.runtime.sources.files.batch_sizing import FIXED, BatchSizing, SizeLimits
 from anabranch.runtime.sources.files.earlier_parts import PartPromises
 from anabranch.runtime.sources.files.lost_copies import LostCopies
-from anabranch.runtime.sources.files.planned_parts import SourcePart
-from anabranch.runtime.sources.files.planner import HANDED_IN_FOLDER, FilePlanner
+from anabranch.runtime.sources.files.planned_parts import HANDED_IN_FOLDER, SourcePart
+from anabranch.runtime.sources.files.planner import FilePlanner
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.busy import BusyMark
 from anabranch.runtime.store.control import ControlFolder
@@ -38,6 +39,7 @@ class FileJob:
         others: The sources that are not in files.
         inputs: The streams that merges of the query read, besides copies.
         revisions: Where late rows are corrected; None: nowhere.
+        sizes: The bounds within which the size of batches adapts.
     """
 
     sources: tuple[FileSource, ...]
@@ -50,6 +52,7 @@ class FileJob:
     others: tuple[str, ...] = ()
     inputs: tuple[str, ...] | None = None
     revisions: str | None = None
+    sizes: SizeLimits = FIXED
 
     @property
     def is_limited(self) -> bool:
@@ -73,6 +76,7 @@ class FileJob:
             others=self.others,
             busy=None if self.revisions is None else BusyMark(Folder.at(self.revisions)),
             corrections=f"{self.revisions}/{HANDED_IN_FOLDER}",
+            sizing=BatchSizing(self.sizes, self.sources, folder),
         )
 
     def send(self, part: SourcePart, batch: int, job: Job) -> Iterator[pa.RecordBatch]:
@@ -126,4 +130,5 @@ class FileJob:
             in_order=source.ordered,
             earlier=earlier,
             log=log,
+            rewritten=part.rewritten,
         )

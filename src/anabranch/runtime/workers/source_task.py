@@ -20,6 +20,7 @@ from anabranch.model.elements import Stable
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.archive.narrowing import narrowed
 from anabranch.runtime.elements.exchange import Parcel, pack
+from anabranch.runtime.messages.counters import RewrittenFile
 from anabranch.runtime.messages.heads import (
     ControlHead,
     CopyReport,
@@ -56,6 +57,7 @@ class SourceCounts:
     skipped: int = 0
     ordered: bool = True
     copies: Mapping[int, CopyReport] = field(default_factory=dict)
+    rewritten: tuple[RewrittenFile, ...] = ()
 
 
 class Outbox:
@@ -106,6 +108,7 @@ class Outbox:
             copies=counts.copies,
             sample=self._sample(rows),
             last_end=self._last_end,
+            rewritten=counts.rewritten,
         )
         yield from pack(
             self._job.parcels(
@@ -153,6 +156,7 @@ def send_source(
     earlier: Time = BEGINNING,
     tells_time: bool = True,
     log: PartLog | None = None,
+    rewritten: tuple[RewrittenFile, ...] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Send one part of a source to all shards that read it.
 
@@ -167,6 +171,7 @@ def send_source(
         earlier: What the parts of this batch promise that come before this one in the source.
         tells_time: Rows promise something by their times; else they come beside the stream.
         log: Where the past of the query is kept; None: nowhere.
+        rewritten: Files of the source that were written again after they were read.
     """
     promise = job.promises[source]
     before, instant = job.progress_of(source, batch)
@@ -174,7 +179,8 @@ def send_source(
         # What kernels have settled is what was promised before the batch: no other row is late.
         in_order, earlier = False, BEGINNING
     promised = Time(max(before, earlier))
-    counts = SourceCounts(FOREVER if ends else BEGINNING, ordered=in_order)
+    reached_at_end = FOREVER if ends else BEGINNING
+    counts = SourceCounts(reached_at_end, ordered=in_order, rewritten=rewritten)
     insert_only = job.plan.sources[source].insert_only
     outbox = Outbox(job, source, part, batch)
     held = None

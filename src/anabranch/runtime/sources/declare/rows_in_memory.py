@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.errors import PlanError
+from anabranch.runtime.sources.files.listing import ROWS_FOLDER
 from anabranch.runtime.sources.rows import in_microseconds
 
 _LARGE = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
@@ -110,7 +111,7 @@ def _written(table: pa.Table) -> Path:
     pq.write_table(table, sink)
     content = sink.getvalue()
     name = hashlib.sha256(content).hexdigest()[:32]
-    folder = Path(tempfile.gettempdir()) / f"anabranch-rows-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / f"{ROWS_FOLDER}-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     file = folder / f"{name}.parquet"
     if not file.exists():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,11 @@ ABOUT: Final = "stream.json"
 _NUMBERS: Final = re.compile("([0-9]+)")
 _COMPRESSED: Final = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
+ROWS_FOLDER: Final = "anabranch-rows"
+"""How the name of the folder with rows of this process begins; files are named by their content."""
+
+DELTA_FOLDER: Final = "anabranch-delta"
+"""The folder with versions of Delta tables."""
 
 FORMS: Final[dict[str, FileForm]] = {
     ".parquet": "parquet",
@@ -39,8 +44,11 @@ def form_of(file: Path) -> FileForm | None:
     return FORMS[suffixes[-1]] if suffixes else None
 
 
-def list_files(path: str, form: FileForm | None = None) -> list[Path]:
+def list_files(path: str, form: FileForm | None = None, done: Container[str] = ()) -> list[Path]:
     """The files of a source, by name; of a folder only those that hold what is asked for.
+
+    Those that are `done` are left out before anything else is made of their names: a folder may
+    hold 100,000 files, of which one is new.
 
     Numbers in names count as numbers: `2.csv` comes before `10.csv`.
 
@@ -50,14 +58,17 @@ def list_files(path: str, form: FileForm | None = None) -> list[Path]:
     """
     root = Path(path)
     if root.is_file():
-        return [root]
+        return [] if str(root) in done else [root]
     if root.is_dir():
         kind = "json" if form == "lines" else form
-        found = [Path(name) for name in _walk(path)]
+        found = [Path(name) for name in _walk(str(root)) if name not in done]
         files = (file for file in found if kind is None or form_of(file) == kind)
-        return sorted(files, key=by_name)
-    found = [Path(name) for name in glob.glob(path, recursive=True)]  # noqa: PTH207
-    return sorted((file for file in found if is_visible(file.name) and file.is_file()), key=by_name)
+    else:
+        names = glob.glob(path, recursive=True)  # noqa: PTH207
+        found = [Path(name) for name in names if name not in done]
+        files = (file for file in found if is_visible(file.name) and file.is_file())
+    # A path may be written in two ways, `./1.csv` and `1.csv`: what counts is how a Path has it.
+    return sorted((file for file in files if str(file) not in done), key=by_name)
 
 
 def by_name(file: Path) -> tuple[list[str | int], str]:
@@ -101,6 +112,14 @@ def demand_files(path: str, form: FileForm | None = None) -> list[Path]:
 def is_log_folder(path: str) -> bool:
     """Whether a path is a log folder, written by a query."""
     return (Path(path) / LOG).is_dir()
+
+
+def is_own_file(path: str) -> bool:
+    """Whether a file was written by us, under a name that says what is in it.
+
+    It is the same file when it is written again.
+    """
+    return any(part.startswith((ROWS_FOLDER, DELTA_FOLDER)) for part in Path(path).parent.parts)
 
 
 def is_compressed(file: Path) -> bool:

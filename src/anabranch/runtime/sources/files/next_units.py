@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias, final
 
 from anabranch.errors import StreamError
 from anabranch.runtime.sources.archived.units import archive_size, new_archive_units
@@ -23,35 +25,65 @@ from anabranch.runtime.sources.files.units import (
 )
 from anabranch.runtime.sources.spec import FileSource
 
-Listing = list[tuple[Path, int]]
-"""Files and how long they are."""
+
+@final
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file, how long it is (a log in batches), and when it was changed, in nanoseconds."""
+
+    path: Path
+    size: int
+    modified: int | None = None
+
+    @staticmethod
+    def at(path: Path) -> ListedFile:
+        """The file as it is now."""
+        found = path.stat()
+        return ListedFile(path, found.st_size, found.st_mtime_ns)
 
 
-def list_sizes(source: FileSource, done: Container[str] = ()) -> Listing:
-    """The files of a source and how long they are, without those that are done with."""
+Listing: TypeAlias = list[ListedFile]
+
+
+def list_all(source: FileSource, done: Container[str] = ()) -> Listing:
+    """The files of a source as they are now, without those that are done with."""
+    path = Path(source.path)
     if source.form == "log":
-        return [(Path(source.path), log_size(Path(source.path)))]
+        return [ListedFile(path, log_size(path))]
     if source.form == "archive":
-        return [(Path(source.path), archive_size(Path(source.path)))]
+        return [ListedFile(path, archive_size(path))]
     if source.form == "delta":
-        return [(Path(source.path), last_version(source.path) + 1)]
-    files = [file for file in list_files(source.path, source.form) if str(file) not in done]
-    return [(file, file.stat().st_size) for file in files]
+        return [ListedFile(path, last_version(source.path) + 1)]
+    return [ListedFile.at(file) for file in list_files(source.path, source.form, done)]
+
+
+def list_unread(source: FileSource, positions: Mapping[str, Position]) -> Listing:
+    """The files of a source that more may come of."""
+    return list_all(source, {path for path, at in positions.items() if at.offset == WHOLE})
+
+
+def cannot_list(source: FileSource, problem: OSError) -> StreamError:
+    """What to say where the files of a source cannot be listed."""
+    return StreamError(
+        f"cannot list the files: {problem.strerror or problem}",
+        where=f"source '{source.name}': {problem.filename or source.path}",
+        hint="files of a stream must not be removed, and the query needs permission to read them",
+    )
 
 
 def candidates(
-    source: FileSource, positions: Mapping[str, Position], listing: Listing | None
+    source: FileSource, positions: Mapping[str, Position], listing: Listing
 ) -> Iterator[Unit]:
     """What has not been read yet, in order.
 
     Args:
         source: The source.
         positions: By file how far it has been read.
-        listing: The files that count; None: those that are there now.
+        listing: The files that count.
     """
     shape = source.shape if promises_within(source) else None
-    done = {path for path, at in positions.items() if at.offset == WHOLE}
-    for file, size in list_sizes(source, done) if listing is None else listing:
+    for listed in listing:
+        file, size = listed.path, listed.size
         at = positions.get(str(file), START)
         if source.form == "log":
             _demand_properties(source, file)

@@ -14,9 +14,10 @@ from typing import Final, final
 from anabranch.errors import EngineError
 from anabranch.kernels.contract.command import Command
 from anabranch.model.record import OMITTED, record
+from anabranch.runtime.messages.counters import RewrittenFile
 from anabranch.runtime.sources.files.copy_book import PlannedCopy
 from anabranch.runtime.sources.files.reader import FileSplit
-from anabranch.runtime.sources.files.units import Position
+from anabranch.runtime.sources.files.units import Position, Unit
 from anabranch.runtime.store.folder import Folder
 
 _HINT: Final = "the checkpoint is damaged: restore it, or start with a new one"
@@ -38,6 +39,7 @@ class PlannedBatch:
         announced: Commands for merges of copies that begin.
         passed: How many microseconds have gone by since the entry before, by source.
         rows: About how many rows it has; None where nobody has counted them.
+        rewritten: The files that were written again after they were read, by source.
     """
 
     parts: Mapping[str, tuple[tuple[FileSplit, ...], ...]]
@@ -50,6 +52,9 @@ class PlannedBatch:
     announced: tuple[Command, ...] = field(default=(), metadata=OMITTED)
     passed: Mapping[str, int] = field(default_factory=dict, metadata=OMITTED)
     rows: int | None = field(default=None, metadata=OMITTED)
+    rewritten: Mapping[str, tuple[RewrittenFile, ...]] = field(
+        default_factory=dict, metadata=OMITTED
+    )
 
 
 @final
@@ -79,7 +84,7 @@ class PlannedBase:
 @final
 @dataclass(slots=True)
 class BatchDraft:
-    """A planned batch while it is put together."""
+    """A planned batch while it is put together; `is_behind`: there is more than goes into it."""
 
     parts: dict[str, tuple[tuple[FileSplit, ...], ...]] = field(default_factory=dict)
     after: dict[str, Mapping[str, Position]] = field(default_factory=dict)
@@ -90,11 +95,22 @@ class BatchDraft:
     restarts: dict[str, tuple[int, ...]] = field(default_factory=dict)
     announced: list[Command] = field(default_factory=list)
     rows: int = 0
+    bytes: int = 0
+    is_behind: bool = False
+    rewritten: dict[str, tuple[RewrittenFile, ...]] = field(default_factory=dict)
 
     @property
     def is_quiet(self) -> bool:
         """Whether there is nothing in it that is worth a batch."""
         return not self.parts and not self.control
+
+    def count(self, units: Iterable[Unit]) -> int:
+        """Count the rows of some pieces, and their bytes, as far as they are known."""
+        every = list(units)
+        rows = sum(unit.rows for unit in every)
+        self.rows += rows
+        self.bytes += sum(unit.bytes for unit in every)
+        return rows
 
     def planned(self, passed: Mapping[str, int]) -> PlannedBatch:
         """The entry, with the time that has gone by."""
@@ -109,6 +125,7 @@ class BatchDraft:
             announced=tuple(self.announced),
             passed=passed,
             rows=self.rows,
+            rewritten=self.rewritten,
         )
 
 
@@ -152,6 +169,12 @@ def last_entry(logged: bytes | None) -> int | None:
         if isinstance(offset, dict) and isinstance(offset.get("entry"), int):
             return int(offset["entry"])
     return None
+
+
+def newest_entry(planned: Folder) -> int:
+    """The number of the newest entry of a plan, or of the base that stands for it; 0: none."""
+    stems = [name.removesuffix(".json").removeprefix("base-") for name in planned.names()]
+    return max((int(stem) for stem in stems if stem.isdigit()), default=0)
 
 
 def positions_after(planned: Folder, entry: int) -> dict[str, dict[str, Position]]:

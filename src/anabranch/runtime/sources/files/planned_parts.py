@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, final
 
 from anabranch.errors import EngineError
 from anabranch.kernels.contract.command import Command
+from anabranch.runtime.messages.counters import RewrittenFile
 from anabranch.runtime.sources.files.earlier_parts import Earlier
 from anabranch.runtime.sources.files.planned_batch import PlannedBatch, read_entry
 from anabranch.runtime.sources.files.reader import FileSplit
@@ -23,6 +24,14 @@ CONTROL: Final = CLOCK + 1
 
 HANDED_IN: Final = CONTROL + 1
 """The number of the first part with corrections that were handed in; others follow."""
+
+HANDED_IN_FOLDER: Final = "handed_in"
+"""The folder in `revisions` with what was handed in."""
+
+
+def corrections_file(number: int) -> str:
+    """The name of a file with corrections that were handed in."""
+    return f"{number}.parquet"
 
 
 @final
@@ -48,7 +57,8 @@ class SourcePart:
     for all stages, whatever they read. With `handed_in` the splits are corrections, of a source in
     files or not, and tell nothing of its progress. `copies` says of which copies of the source
     there is something, or something to say, by number. `earlier` is what comes first in the batch
-    and the source.
+    and the source. `rewritten` are files of the source that were written again after they were
+    read.
     """
 
     source: str
@@ -60,6 +70,7 @@ class SourcePart:
     copies: Mapping[int, CopyNews] = field(default_factory=dict)
     earlier: Earlier = field(default_factory=Earlier)
     handed_in: bool = False
+    rewritten: tuple[RewrittenFile, ...] = ()
 
 
 CopiesOf = Callable[[str, Iterable[FileSplit], PlannedBatch, bool], Mapping[int, CopyNews]]
@@ -69,6 +80,35 @@ CopiesOf = Callable[[str, Iterable[FileSplit], PlannedBatch, bool], Mapping[int,
 def no_copies(*_: object) -> Mapping[int, CopyNews]:
     """For sources without copies."""
     return {}
+
+
+def copy_news(
+    name: str,
+    names: Mapping[int, str],
+    splits: Iterable[FileSplit],
+    entry: PlannedBatch,
+    *,
+    is_first: bool,
+) -> dict[int, CopyNews]:
+    """The copies that a part of a source is about; of the others the first part tells.
+
+    Args:
+        name: The source.
+        names: Its copies, by number.
+        splits: Those of the part.
+        entry: The entry of the plan.
+        is_first: It is the first part of the source.
+    """
+    numbers = dict.fromkeys(split.copy for split in splits if split.copy is not None)
+    found = {number: CopyNews(names[number]) for number in numbers}
+    for called, copy in entry.inputs.get(name, {}).items():
+        if is_first or copy.number in found:
+            news = found.get(copy.number, CopyNews(called))
+            found[copy.number] = replace(news, problem=copy.problem)
+    for number in entry.restarts.get(name, ()):
+        if is_first or number in found:
+            found[number] = replace(found.get(number, CopyNews(names[number])), restart=True)
+    return found
 
 
 def planned_entries(folder: Folder, start: int, end: int) -> dict[int, PlannedBatch]:
@@ -115,7 +155,15 @@ def planned_parts(
                 ends = name in entry.ended
                 before = earlier.get(name, Earlier())
                 work.append(
-                    SourcePart(name, numbers[name], splits, ends, copies=copies, earlier=before)
+                    SourcePart(
+                        name,
+                        numbers[name],
+                        splits,
+                        ends,
+                        copies=copies,
+                        earlier=before,
+                        rewritten=entry.rewritten.get(name, ()) if index == 0 else (),
+                    )
                 )
                 numbers[name] += 1
                 if name in by_name:

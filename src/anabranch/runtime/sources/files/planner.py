@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic_ns, sleep, time_ns
 from typing import Final
 
 from anabranch.algebra.merge import CASES
-from anabranch.errors import StreamError
 from anabranch.kernels.contract.command import FEED, WEAKEN, Command
 from anabranch.model.record import plain
+from anabranch.runtime.messages.counters import RewrittenFile
+from anabranch.runtime.sources.files.batch_sizing import BatchSizing
 from anabranch.runtime.sources.files.copy_book import CopyBook, PlannedCopy
 from anabranch.runtime.sources.files.earlier_parts import PartPromises
 from anabranch.runtime.sources.files.lost_copies import LostCopies
 from anabranch.runtime.sources.files.next_units import (
     Listing,
     candidates,
-    list_sizes,
+    cannot_list,
+    list_all,
+    list_unread,
     take_units,
 )
 from anabranch.runtime.sources.files.planned_batch import (
@@ -30,10 +34,13 @@ from anabranch.runtime.sources.files.planned_batch import (
 from anabranch.runtime.sources.files.planned_parts import (
     CopyNews,
     SourcePart,
+    copy_news,
+    corrections_file,
     planned_entries,
     planned_parts,
 )
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit
+from anabranch.runtime.sources.files.rewritten import FileWatch
 from anabranch.runtime.sources.files.units import (
     Position,
     Unit,
@@ -48,14 +55,6 @@ _KEEP: Final = 20
 _COMPACT: Final = 20
 _LOOK_AGAIN: Final = 0.005
 """Seconds between two looks for revisions that another process computes."""
-
-HANDED_IN_FOLDER: Final = "handed_in"
-"""The folder in `revisions` with what was handed in."""
-
-
-def corrections_file(number: int) -> str:
-    """The name of a file with corrections that were handed in."""
-    return f"{number}.parquet"
 
 
 def _now() -> int:
@@ -83,6 +82,7 @@ class FilePlanner:
         now: Callable[[], int] = _now,
         busy: BusyMark | None = None,
         corrections: str = "",
+        sizing: BatchSizing | None = None,
     ) -> None:
         """Take up the log where it ends.
 
@@ -99,6 +99,8 @@ class FilePlanner:
             now: The microseconds since 1970, for rows that get the time of their arrival.
             busy: Says whether revisions are being computed, which will come as commands.
             corrections: The folder with corrections that were handed in.
+            sizing: How large batches are while there is more than goes into one; None: of the
+                size that others begin with.
         """
         self._sources = tuple(sources)
         self._folder = folder
@@ -115,6 +117,7 @@ class FilePlanner:
         self._is_frozen = False
         self._busy = busy
         self._corrections = corrections
+        self._sizing = sizing or BatchSizing()
         self._now = now
         self._stamp = 0
         self._frozen: dict[str, Listing] = {}
@@ -122,11 +125,12 @@ class FilePlanner:
         self._lost = LostCopies(folder)
         self._books = {s.name: CopyBook(s, self._lost) for s in sources if s.copies}
         self._ended: set[str] = set()
+        self._watches = {s.name: FileWatch(s, clock) for s in sources if not s.copies}
         self._last = self._recover()
 
     def freeze(self) -> None:
         """From now on only what is there already counts."""
-        self._frozen = {s.name: list_sizes(s) for s in self._sources if not s.copies}
+        self._frozen = {s.name: list_all(s) for s in self._sources if not s.copies}
         for book in self._books.values():
             book.freeze()
         self._is_frozen = True
@@ -162,6 +166,13 @@ class FilePlanner:
             # What is there has been read, but not all of its revisions are out.
             sleep(_LOOK_AGAIN)
 
+    def rewritten(self) -> dict[str, list[RewrittenFile]]:
+        """The files that were written again since they were planned, by source."""
+        return {
+            name: [each.file for each in watch.look_at_all(self._positions[name]).values()]
+            for name, watch in self._watches.items()
+        }
+
     def parts(self, start: int, end: int) -> list[SourcePart]:
         """The work between two offsets."""
         entries = planned_entries(self._folder, start, end)
@@ -173,17 +184,7 @@ class FilePlanner:
         """The copies that a part is about; what has become of the others is told by the first."""
         if name not in self._books:
             return {}
-        names = self._books[name].names
-        numbers = dict.fromkeys(split.copy for split in splits if split.copy is not None)
-        found = {number: CopyNews(names[number]) for number in numbers}
-        for called, copy in entry.inputs.get(name, {}).items():
-            if first or copy.number in found:
-                news = found.get(copy.number, CopyNews(called))
-                found[copy.number] = replace(news, problem=copy.problem)
-        for number in entry.restarts.get(name, ()):
-            if first or number in found:
-                found[number] = replace(found.get(number, CopyNews(names[number])), restart=True)
-        return found
+        return copy_news(name, self._books[name].names, splits, entry, is_first=first)
 
     def commit(self, end: int) -> None:
         """Everything up to `end` has been processed: forget what is not needed to go on."""
@@ -289,6 +290,8 @@ class FilePlanner:
         )
 
     def _plan(self, *, limited: bool) -> PlannedBatch | None:
+        began = self._clock()
+        self._sizing.finish(began)
         draft = BatchDraft(control=self._commands())
         for command in draft.control.values():
             self._obey(command)
@@ -299,18 +302,19 @@ class FilePlanner:
                 self._plan_copies(source, draft, limited=limited)
                 continue
             if source.ends and source.name not in self._frozen:
-                self._frozen[source.name] = list_sizes(source)
+                self._frozen[source.name] = list_all(source)
+            watch, positions = self._watches[source.name], self._positions[source.name]
             try:
-                units, complete = self._take(source, limited=limited)
+                listing = self._frozen.get(source.name)
+                listing = list_unread(source, positions) if listing is None else listing
+                rewritten = watch.look(listing, positions)
+                told = {path: each.after for path, each in rewritten.items()}
+                known = ChainMap(told, positions)
+                units, complete = self._take(source, known, listing, limited=limited)
             except OSError as problem:
-                raise StreamError(
-                    f"cannot list the files: {problem.strerror or problem}",
-                    where=f"source '{source.name}': {problem.filename or source.path}",
-                    hint="files of a stream must not be removed, and the query needs permission "
-                    "to read them",
-                ) from None
+                raise cannot_list(source, problem) from None
             ends = source.ends and complete and source.name not in self._ended
-            if not units and not ends:
+            if not units and not ends and not rewritten:
                 continue
             by_file = source.form == "lines"
             parts = share_units(units, self._parts, by_file=by_file, least=self._least) or [[]]
@@ -318,8 +322,11 @@ class FilePlanner:
                 draft.stamp = stamp = max(self._now(), self._stamp + 1)
                 parts = [[replace(split, stamp=stamp) for split in part] for part in parts]
             draft.parts[source.name] = tuple(map(tuple, parts))
-            draft.after[source.name] = {unit.file: unit.after for unit in units}
-            draft.rows += sum(unit.rows for unit in units)
+            draft.after[source.name] = told | watch.signed(units, listing, known)
+            if rewritten:
+                draft.rewritten[source.name] = tuple(each.file for each in rewritten.values())
+            draft.count(units)
+            draft.is_behind |= not complete
             if ends:
                 draft.ended.append(source.name)
         for command in draft.control.values():
@@ -328,20 +335,34 @@ class FilePlanner:
                 fed = FileSplit(path, 0, WHOLE, change="corrections")
                 name = command.source
                 draft.parts[name] = (*draft.parts.get(name, ()), (fed,))
-        return self._with_time(draft)
+        entry = self._with_time(draft)
+        if entry is not None:
+            self._sizing.begin(began, draft.rows, draft.bytes, is_behind=draft.is_behind)
+        return entry
 
-    def _take(self, source: FileSource, *, limited: bool) -> tuple[list[Unit], bool]:
+    def _bound(self, source: FileSource, *, limited: bool) -> int | None:
+        """The rows of a source in the next batch; None: all that are there."""
+        bound = self._most.get(source.name, source.limits.rows if limited else None)
+        return None if bound is None else min(bound, self._sizing.rows)
+
+    def _take(
+        self,
+        source: FileSource,
+        positions: Mapping[str, Position],
+        listing: Listing,
+        *,
+        limited: bool,
+    ) -> tuple[list[Unit], bool]:
         """What fits into the next batch, and whether that is all there is."""
-        positions, listing = self._positions[source.name], self._frozen.get(source.name)
         limited = limited and source.ordered
-        rows = self._most.get(source.name, source.limits.rows if limited else None)
+        rows = self._bound(source, limited=limited)
         files = source.limits.files if limited else None
         return take_units(source, candidates(source, positions, listing), rows, files)
 
     def _plan_copies(self, source: FileSource, draft: BatchDraft, *, limited: bool) -> None:
         """Put what comes next of the copies of a source into a draft."""
         name = source.name
-        rows = self._most.get(name, source.limits.rows if limited else None)
+        rows = self._bound(source, limited=limited)
         given = [each for each in draft.control.values() if each.source == name]
         commanded = {each.copy for each in given if each.copy is not None}
         taken = self._books[name].take(rows, commanded)
@@ -350,7 +371,9 @@ class FilePlanner:
         parts = share_units(taken.units, self._parts, by_file=True, least=self._least) or [[]]
         draft.parts[name] = tuple(map(tuple, parts))
         draft.after[name] = taken.after
-        draft.rows += sum(unit.rows for unit in taken.units)
+        count = draft.count(taken.units)
+        # A batch of copies that is almost full is taken for one that has left something.
+        draft.is_behind |= rows is not None and count >= rows * 3 // 4
         if taken.changed:
             draft.inputs[name] = taken.changed
         if taken.restarts:

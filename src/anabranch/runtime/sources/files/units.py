@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Final, final
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.errors import StreamError
+from anabranch.model.record import OMITTED
 from anabranch.runtime.messages.heads import LogFile
 from anabranch.runtime.sources.files.listing import ABOUT, LOG, is_compressed
 from anabranch.runtime.sources.files.log_records import LogBase, log_about, log_entry
@@ -28,13 +29,18 @@ BLOCK_BYTES: Final = 4 << 20
 class Position:
     """How far a file has been planned: the next byte or row group, and its line or row.
 
-    `WHOLE` as the offset means that nothing more can come.
+    `WHOLE` as the offset means that nothing more can come. The rest is what the file was like then,
+    by which `rewritten` knows it again, and None where nobody has looked: its bytes, the time of
+    its last change in nanoseconds since 1970, and a checksum of what is right before the offset.
     """
 
     row: ClassVar[bool] = True
 
     offset: int = 0
     number: int = 1
+    size: int | None = field(default=None, metadata=OMITTED, compare=False)
+    modified: int | None = field(default=None, metadata=OMITTED, compare=False)
+    tail: int | None = field(default=None, metadata=OMITTED, compare=False)
 
 
 START: Final = Position()
@@ -43,12 +49,16 @@ START: Final = Position()
 @final
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A piece of work of about so many rows, and where its file stands after it."""
+    """A piece of work of about so many rows, and where its file stands after it.
+
+    `bytes` is what it takes when it is not compressed; 0: nobody has looked.
+    """
 
     file: str
     splits: tuple[FileSplit, ...]
     rows: int
     after: Position
+    bytes: int = 0
 
 
 def new_units(
@@ -143,8 +153,8 @@ def _log_numbers(root: Path) -> list[int]:
     return [int(file.stem) for file in (root / LOG).glob("*.json") if file.stem.isdigit()]
 
 
-def _unit(split: FileSplit, rows: int, after: Position) -> Unit:
-    return Unit(split.path, (split,), rows, after)
+def _unit(split: FileSplit, rows: int, after: Position, size: int = 0) -> Unit:
+    return Unit(split.path, (split,), rows, after, size)
 
 
 def _row_groups(file: Path, at: Position, shape: Shape | None) -> Iterator[Unit]:
@@ -159,11 +169,13 @@ def _row_groups(file: Path, at: Position, shape: Shape | None) -> Iterator[Unit]
     number = at.number
     statistics = StartStatistics(metadata, shape)
     for group in range(at.offset, metadata.num_row_groups):
-        rows = metadata.row_group(group).num_rows
+        about = metadata.row_group(group)
+        rows = about.num_rows
         is_last = group + 1 == metadata.num_row_groups
         after = Position(WHOLE if is_last else group + 1, number + rows)
         latest = statistics.latest(group)
-        yield _unit(FileSplit(str(file), group, group + 1, number, latest=latest), rows, after)
+        split = FileSplit(str(file), group, group + 1, number, latest=latest)
+        yield _unit(split, rows, after, about.total_byte_size)
         number += rows
 
 
@@ -189,7 +201,7 @@ def _lines(file: Path, size: int, at: Position) -> Iterator[Unit]:
                 return
             lines = rest.count(b"\n", 0, cut) + (rest[cut - 1 : cut] != b"\n")
             after = Position(offset + cut, number + rest.count(b"\n", 0, cut))
-            yield _unit(FileSplit(str(file), offset, offset + cut, number), lines, after)
+            yield _unit(FileSplit(str(file), offset, offset + cut, number), lines, after, cut)
             offset, number, rest = after.offset, after.number, rest[cut:]
 
 
@@ -213,7 +225,7 @@ def first_lines(unit: Unit, rows: int) -> Unit:
     for _ in range(rows):
         end = text.index(b"\n", end) + 1
     after = Position(split.first + end, split.number + rows)
-    return _unit(FileSplit(split.path, split.first, after.offset, split.number), rows, after)
+    return _unit(FileSplit(split.path, split.first, after.offset, split.number), rows, after, end)
 
 
 def share_units(
