@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from anabranch.cli.app import app
 from anabranch.engine import Engine
 from anabranch.errors import PlanError
+from anabranch.runtime.spark.session import PLAIN_JOBS
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +29,10 @@ def test_a_query_that_waits_for_a_dead_source_is_told_to_go_on(
         engine.stream(tmp_path / name, name=name, start="t", delay=0) for name in ("live", "dead")
     )
     counts = live.union(dead).window(3).group_by("k").agg(n="COUNT(*)")
+    # Only its own DataFrame tells Spark what it computes.
+    engine.spark.conf.set(PLAIN_JOBS, "false")
     with counts.start(tmp_path / "out.jsonl") as run:
+        engine.spark.conf.unset(PLAIN_JOBS)
         run.drain()
         assert run.stable == 2
         with pytest.raises(PlanError, match="did you mean 'dead'"):

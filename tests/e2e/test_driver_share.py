@@ -1,4 +1,4 @@
-"""Batches that run in the driver give what those give that run as tasks of Spark."""
+"""Batches give the same in the driver, as plain jobs of Spark, and as its DataFrame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from anabranch import Engine, Stream
 from anabranch.errors import PlanError, StreamError
 from anabranch.runtime.sources.files.log_folder import LogFolder
-from anabranch.runtime.spark.session import DRIVER_ROWS
+from anabranch.runtime.spark.session import DRIVER_ROWS, PLAIN_JOBS
 
 pytestmark = pytest.mark.spark
 
@@ -36,14 +36,16 @@ QUERIES = {
 
 
 @contextmanager
-def share(engine: Engine, rows: int) -> Iterator[None]:
+def share(engine: Engine, rows: int, *, plain: bool = True) -> Iterator[None]:
     """Queries that start now leave the driver batches of up to so many rows."""
     before = engine.spark.conf.get(DRIVER_ROWS)
     engine.spark.conf.set(DRIVER_ROWS, str(rows))
+    engine.spark.conf.set(PLAIN_JOBS, str(plain).lower())
     try:
         yield
     finally:
         engine.spark.conf.set(DRIVER_ROWS, before)
+        engine.spark.conf.unset(PLAIN_JOBS)
 
 
 @pytest.fixture(scope="module")
@@ -80,20 +82,21 @@ def contents(log: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", list(QUERIES))
-def test_both_ways_write_the_same_log(
-    engine: Engine, rows: Path, tmp_path: Path, name: str
-) -> None:
-    found = {}
-    for most in (0, 1_000_000):
-        with share(engine, most):
-            run = declared(engine, rows, name).start(tmp_path / f"{most}", available_now=True)
+def test_all_ways_write_the_same_log(engine: Engine, rows: Path, tmp_path: Path, name: str) -> None:
+    found = []
+    for way, (most, plain) in enumerate(((0, True), (0, False), (1_000_000, True))):
+        with share(engine, most, plain=plain):
+            run = declared(engine, rows, name).start(tmp_path / f"{way}", available_now=True)
         run.await_end()
         # On a busy machine the driver may leave later batches to tasks.
         ran = [batch["ran"] for batch in run.metrics()]
         assert ran[:3] == ["driver" if most else "tasks"] * 3
         assert sum(batch["late"] for batch in run.metrics()) > 0
-        found[most] = contents(tmp_path / f"{most}")
-    assert found[0] == found[1_000_000]
+        seen = [row for one in run._query.recentProgress for row in one.observedMetrics.values()]
+        told = any(row["rows_in"] is not None for row in seen)
+        assert told == (not plain and name != "filter")
+        found.append(contents(tmp_path / f"{way}"))
+    assert found[0] == found[1] == found[2]
     assert sum(part.num_rows for _, _, parts in found[0] for part in parts) > 100
 
 
@@ -106,10 +109,11 @@ def test_a_query_may_change_places_with_every_start(
         (folder / file.name).symlink_to(file)
         engine.stream(folder, name="S", start="at", delay=50, replace=True)
         query = engine.sql("SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE 5000) GROUP BY k")
-        with share(engine, 1_000_000 * (number % 2)):
+        in_driver = number % 3 == 1
+        with share(engine, 1_000_000 * in_driver, plain=number % 3 == 0):
             run = query.start(tmp_path / "log", available_now=True)
         run.await_end()
-        assert [batch["ran"] for batch in run.metrics()] == [("tasks", "driver")[number % 2]]
+        assert [batch["ran"] for batch in run.metrics()] == ["driver" if in_driver else "tasks"]
     instant = 5 * 10 * ROWS
     got = run.snapshot(instant).toArrow().sort_by("k").to_pylist()
     asked = duckdb.sql(
@@ -134,7 +138,7 @@ def test_larger_batches_go_to_tasks_and_smaller_ones_to_the_driver(
             run = declared(engine, rows, "count").start(tmp_path / f"{most}", available_now=True)
         run.await_end()
         assert run.metrics()[0]["ran"] == where
-        places = run.explain().splitlines()[-1]
+        (places,) = (each for each in run.explain().splitlines() if "ran in the driver" in each)
         assert re.findall(r"\d+", places) == (
             ["0", str(FILES)] if where == "tasks" else [str(FILES), "0"]
         )
@@ -179,3 +183,15 @@ def test_a_setting_that_is_no_number_is_refused(engine: Engine, rows: Path, tmp_
             query.start(tmp_path / "log", available_now=True)
     finally:
         engine.spark.conf.set(DRIVER_ROWS, "0")
+
+
+def test_a_setting_that_is_neither_true_nor_false_is_refused(
+    engine: Engine, rows: Path, tmp_path: Path
+) -> None:
+    query = declared(engine, rows, "count")
+    engine.spark.conf.set(PLAIN_JOBS, "perhaps")
+    try:
+        with pytest.raises(PlanError, match="'perhaps' is neither true nor false"):
+            query.start(tmp_path / "log", available_now=True)
+    finally:
+        engine.spark.conf.unset(PLAIN_JOBS)

@@ -6,7 +6,7 @@ import datetime as dt
 from pathlib import Path
 
 import pytest
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from anabranch import Engine, Stream
@@ -86,17 +86,22 @@ def test_columns_that_have_no_text_are_refused_with_one(spark: SparkSession, bid
     del spark
 
     twice = sf.udf(lambda value: value * 2, "int")
-    refused: list[tuple[Column, str]] = [
-        (sf.count_distinct("item"), "cannot be translated"),
-        (sf.window("at", "10 minutes"), "window of Spark"),
-        (sf.session_window("at", "5 minutes"), "session_window of Spark"),
-        (twice("item"), "cannot be translated"),
-        (sf.col("nowhere") > 1, "Spark cannot read"),
+    place = sf.rank().over(Window.partitionBy("item").orderBy("at"))
+    refused: list[tuple[Column, str, str]] = [
+        (sf.count_distinct("item"), "cannot be translated", "write SQL text"),
+        (sf.window("at", "1 hour"), "window of Spark", "stream.tumbling('1 hour', by="),
+        (sf.window("at", "2 hours", "1 hour"), "window of", "stream.hopping('2 hours', '1 hour'"),
+        (sf.session_window("at", "5 minutes"), "session_window", "stream.sessions('5 minutes'"),
+        (twice("item"), "a Python function of Spark", "engine.register(ab.udf(function))"),
+        (place, "a window function of Spark", "stream.rank("),
+        (sf.explode(sf.array("item")), "makes several rows out of one", "stream.explode("),
+        (sf.col("nowhere") > 1, "Spark cannot read", "columns are: "),
     ]
-    for column, what in refused:
+    for column, what, hint in refused:
         with pytest.raises(QueryError, match=what) as caught:
             bids.select(column)
-        assert caught.value.hint
+        assert hint in str(caught.value.hint)
+        assert "UnresolvedAttribute" not in str(caught.value)
 
 
 def test_answers_of_a_run_on_spark(

@@ -112,7 +112,9 @@ def test_a_table_is_looked_up_in_by_a_frame_of_elements_as_well(engine: Engine) 
     assert "[looked up in T]" in query.explain()
     frame = query.to_df(checkpoint="state")
     stream = frame.writeStream.format("memory").queryName("looked_up")
-    stream = stream.option("checkpointLocation", "sink").trigger(availableNow=True)
+    stream = stream.option("checkpointLocation", str(Path("sink").absolute())).trigger(
+        availableNow=True
+    )
     started = stream.start()
     assert started.awaitTermination(120)
     rows = engine.spark.table("looked_up").where("kind = 'insert'")

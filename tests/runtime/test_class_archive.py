@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from anabranch.runtime.spark import class_archive
-from anabranch.runtime.spark.class_archive import SWITCH, archive_options
+from anabranch.runtime.spark.class_archive import (
+    SWITCH,
+    archive_options,
+    base_archive,
+    write_base,
+)
 
 
 @pytest.fixture
@@ -35,7 +40,8 @@ def test_the_first_session_writes_and_later_ones_read(folder: Path) -> None:
     written.rename(written.with_name(written.name.replace(f".{os.getpid()}.", ".999999999.")))
     archive = folder / "cache" / f"spark-4.3.0-17.0.15-{class_archive._installation()}.jsa"
     assert archive_options(java, "4.3.0") == (
-        f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
+        f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:disable "
+        "-Xlog:all=error,cds*=off:stderr"
     )
     assert "ArchiveClassesAtExit" in archive_options(java, "4.4.0"), "another Spark has its own"
 
@@ -80,3 +86,27 @@ def test_nothing_of_it_is_told_on_stdout(folder: Path) -> None:
         check=True,
     )
     assert done.stdout == ""
+
+
+def test_an_archive_stands_on_that_of_java_itself_where_java_comes_without_one(
+    folder: Path,
+) -> None:
+    home = folder / "java"
+    java = home / "java"
+    java.write_text('#!/bin/sh\necho classes > "${2#-XX:SharedArchiveFile=}"\n')
+    java.chmod(0o755)
+    base = base_archive(home)
+    write_base(java, base)
+    assert base == home / "classes-17.0.15.jsa"
+    assert base.exists()
+    first = archive_options(str(home), "4.3.0")
+    assert first.startswith(f"-XX:SharedArchiveFile={base} -XX:ArchiveClassesAtExit=")
+    archive = folder / "cache" / f"spark-4.3.0-17.0.15-{class_archive._installation()}.jsa"
+    archive.write_bytes(b"classes")
+    both = f"-XX:SharedArchiveFile={base}:{archive} "
+    assert archive_options(str(home), "4.3.0").startswith(both)
+
+
+def test_a_java_that_cannot_write_its_archive_is_used_without(folder: Path) -> None:
+    write_base(folder / "nothing", base_archive(folder / "java"))
+    assert not base_archive(folder / "java").exists()

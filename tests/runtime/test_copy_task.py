@@ -145,7 +145,11 @@ def test_metrics_tell_of_every_copy_and_what_operators_noticed(copies: Copies) -
     known = Committed()
     known.add(copies.batch())
     run = SimpleNamespace(
-        name="q", metrics=lambda: [batch], totals=plain(known.totals), status="running"
+        name="q",
+        metrics=lambda: [batch],
+        totals=plain(known.totals),
+        status="running",
+        execution=SimpleNamespace(checkpoint="nowhere"),
     )
     found = {
         (sample.name, sample.labels["copy"]): sample.value

@@ -14,6 +14,7 @@ import pytest
 import anabranch as ab
 from anabranch.algebra.source import Source
 from anabranch.model.time import Duration
+from anabranch.runtime.sources.files.batch_sizing import FIXED
 from anabranch.runtime.sources.spec import ArchiveSpec
 
 COLUMNS = "(id BIGINT, k STRING, at BIGINT{})"
@@ -326,6 +327,7 @@ def test_options_of_revisions_reach_the_query(rows: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("anabranch.runtime.query.start.start_query", start_query)
     monkeypatch.setattr("anabranch.runtime.spark.session.parallelism", lambda _: 2)
     monkeypatch.setattr("anabranch.runtime.spark.session.rows_per_task", lambda _: 1)
+    monkeypatch.setattr("anabranch.runtime.spark.session.batch_sizes", lambda _: FIXED)
     engine = ab.Engine(SimpleNamespace(readStream=None))
     query = engine.stream(rows, start="at", delay=2, late="revise")
     with pytest.raises(InterruptedError):

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from anabranch.runtime.query.driver_share import (
     COLD_JOB_MS,
+    DRIVER_MS_PER_ROW,
     JOB_MS,
     ShareCosts,
     ShareLimits,
-    entry_of,
 )
+from anabranch.runtime.workers.batch_plan import entry_of
 
 WIDE = ShareLimits(rows=10_000_000, bytes=1 << 40, milliseconds=10_000)
 
 
 def test_small_batches_are_for_the_driver_and_large_ones_for_tasks() -> None:
     costs = ShareCosts()
+    even = round(JOB_MS / DRIVER_MS_PER_ROW)
     assert costs.prefers_driver(0, WIDE)
-    assert costs.prefers_driver(1_000_000, WIDE)
-    assert not costs.prefers_driver(1_300_000, WIDE)
+    assert costs.prefers_driver(even - 1_000, WIDE)
+    assert not costs.prefers_driver(even + 1_000, WIDE)
 
 
 def test_a_query_whose_rows_are_expensive_goes_to_tasks_earlier() -> None:
     costs = ShareCosts()
     for _ in range(20):
         costs.learn("driver", 100_000, 1_000.0)
-    assert costs.prefers_driver(10_000, WIDE)
-    assert not costs.prefers_driver(20_000, WIDE)
+    # A row takes 0.01 ms by now.
+    even = round(JOB_MS / 0.01)
+    assert costs.prefers_driver(even - 1_000, WIDE)
+    assert not costs.prefers_driver(even + 1_000, WIDE)
 
 
 def test_what_tasks_cost_per_row_counts_against_them() -> None:
@@ -76,15 +80,16 @@ def test_an_offset_is_read_from_the_log_of_spark_or_not_at_all() -> None:
 
 def test_tasks_that_were_never_measured_are_no_faster_than_their_cores() -> None:
     costs = ShareCosts(cold=0, cores=2)
-    assert costs.prefers_driver(2_400_000, WIDE)
-    assert not costs.prefers_driver(2_500_000, WIDE)
+    even = 2 * round(JOB_MS / DRIVER_MS_PER_ROW)
+    assert costs.prefers_driver(even - 1_000, WIDE)
+    assert not costs.prefers_driver(even + 1_000, WIDE)
     costs.learn("tasks", 1_000_000, JOB_MS + 50.0)
     assert (costs.cores, round(costs.tasks, 6)) == (0, 0.00005)
 
 
 def test_workers_are_started_once_the_driver_has_lost_what_that_costs() -> None:
-    costs = ShareCosts(driver=0.0003, cores=2)
-    # 300 ms in the driver, 270 ms in tasks: it takes a while until that comes to something.
+    # The driver takes 30 ms longer than tasks: it takes a while until that comes to something.
+    costs = ShareCosts(driver=2 * (JOB_MS + 30.0) / 1_000_000, cores=2)
     assert not costs.prefers_driver(1_000_000, WIDE)
     batches = 0
     while not costs.is_worth_a_start(1_000_000):

@@ -26,8 +26,8 @@ from anabranch.runtime.revisions.handing_in import hand_in
 from anabranch.runtime.revisions.overview import correction_notes
 from anabranch.runtime.revisions.submissions import SubmissionFolder
 from anabranch.runtime.sources.archived.pieces import ArchivedBatch, Piece
-from anabranch.runtime.sources.files.planned_parts import HANDED_IN, SourcePart
-from anabranch.runtime.sources.files.planner import HANDED_IN_FOLDER, FilePlanner
+from anabranch.runtime.sources.files.planned_parts import HANDED_IN, HANDED_IN_FOLDER, SourcePart
+from anabranch.runtime.sources.files.planner import FilePlanner
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit, read_split
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, Promise, Shape
 from anabranch.runtime.store.control import ControlFolder
@@ -70,6 +70,36 @@ def test_the_rest_of_a_file_goes_on(tmp_path: Path) -> None:
     assert [(each.line, each.text) for each in found.quarantined] == [(1, lines[0]), (3, lines[2])]
     assert "2 rows are like that" in found.quarantined[0].reason
     assert (found.lines, found.rows) == (4, 2)
+
+
+def test_rows_that_were_delivered_twice_are_corrected_together(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path)
+    add(path, 1, batch_of([Insert((8, "x"), 5, 6), Insert((8, "x"), 5, 6)], SCHEMA))
+    replace = {"replace": {"k": 8}, "with": {"v": "y"}, "start": 5}
+    (refused,) = hand_in(path, "Bid", [replace]).quarantined
+    assert refused.reason == (
+        '2 rows are equal: add "all": true to replace all of them, or withdraw one with an adjust'
+    )
+    found = hand_in(path, "Bid", [{**replace, "all": True}])
+    assert (found.lines, found.quarantined) == (1, ())
+    assert sorted(fed(path, found.number)) == [
+        'adjust {"k": 8, "v": "x"} from [5, 6) to [5, 5)',
+        'adjust {"k": 8, "v": "x"} from [5, 6) to [5, 5)',
+        'insert {"k": 8, "v": "y"} [5, 6)',
+        'insert {"k": 8, "v": "y"} [5, 6)',
+    ]
+    deleted = hand_in(path, "Bid", [{"delete": {}, "start": 5, "all": True}])
+    assert (deleted.quarantined, deleted.rows) == ((), 4)
+    again = hand_in(path, "Bid", [{"delete": {"k": 8}, "start": 5, "all": True}])
+    assert again.quarantined[0].reason == "there is no such row"
+
+
+def test_all_is_true_or_false_and_not_for_inserts(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path)
+    lines = [{"delete": {"k": 1}, "start": 5, "all": 2}, {"insert": {}, "start": 5, "all": True}]
+    reasons = [each.reason for each in hand_in(path, "Bid", lines).quarantined]
+    assert reasons[0] == "'all' is 2, not true or false"
+    assert reasons[1].startswith("'all' does not belong to 'insert'")
 
 
 def test_all_in_quarantine_is_no_command(tmp_path: Path) -> None:

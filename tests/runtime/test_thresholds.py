@@ -44,6 +44,7 @@ NO_PATHS = {
     "runtime.query.driver_share._TELLING_ROWS": "what the choice of a place learns from",
     "runtime.query.asking.plot.MOST_LINES": "what a picture shows",
     "runtime.query.state_view._BESIDE": "what a message shows",
+    "runtime.sources.files.rewritten.MOST_TOLD": "files that a batch tells of, not rows",
 }
 """Constants that are compared with sizes and decide nothing about how rows are processed."""
 

@@ -38,6 +38,7 @@ THRESHOLDS: Final[tuple[str, ...]] = (
     "kernels.merge.nodes.GATHER_FROM_PIECES",
     "kernels.merge.order.RECENT_ROWS",
     "kernels.trace.ranked_events.FIRST_LOOK_ROWS",
+    "kernels.trace.ranked_events.STEP_ROWS",
     "kernels.top_k.row_order.PACKED_SORT_FROM_ROWS",
     "kernels.plan.side_by_side.SIDE_BY_SIDE_UP_TO_ROWS",
     "kernels.trace.runs.MERGE_ALL_UP_TO_ROWS",

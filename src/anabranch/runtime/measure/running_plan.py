@@ -9,6 +9,8 @@ from typing import Final, final
 from anabranch.errors import PlanError
 from anabranch.model.clock import Clock
 from anabranch.model.record import OMITTED
+from anabranch.runtime.sources.files.batch_sizing import BatchSize, read_size
+from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.migrations import MigrationFolder, MigrationRecord
 from anabranch.runtime.store.query_record import read_query_record
 from anabranch.runtime.store.query_statistics import PlanLine, QueryStatistics, read_statistics
@@ -59,7 +61,8 @@ class RunningPlans:
     """The plan of each output of a running query, line by line, as of its last batch.
 
     `in_driver` of all `batches` ran in the driver, without a job of Spark. `change` is the change
-    of the query that is in progress, if there is one.
+    of the query that is in progress, if there is one. `size` is how large batches are while the
+    query is behind, once that was measured.
     """
 
     batch: int
@@ -68,6 +71,7 @@ class RunningPlans:
     chronon: int | None
     plans: tuple[tuple[RunningOperator, ...], ...]
     change: MigrationRecord | None = field(default=None, metadata=OMITTED)
+    size: BatchSize | None = field(default=None, metadata=OMITTED)
 
 
 def explain_running(checkpoint: str) -> str:
@@ -76,15 +80,26 @@ def explain_running(checkpoint: str) -> str:
     Raises:
         PlanError: There is no query, or it has not measured anything yet.
     """
-    return running_text(_found(checkpoint), MigrationFolder.of(checkpoint).unfinished())
+    change = MigrationFolder.of(checkpoint).unfinished()
+    return running_text(_found(checkpoint), change, batch_size(checkpoint))
 
 
 def running_plans(checkpoint: str) -> RunningPlans:
     """The same for programs."""
-    return plans_as_measured(_found(checkpoint), MigrationFolder.of(checkpoint).unfinished())
+    change = MigrationFolder.of(checkpoint).unfinished()
+    return plans_as_measured(_found(checkpoint), change, batch_size(checkpoint))
 
 
-def running_text(measured: QueryStatistics, change: MigrationRecord | None = None) -> str:
+def batch_size(checkpoint: str) -> BatchSize | None:
+    """How large the batches of a query are while it is behind; None where nothing was measured."""
+    return read_size(Folder.at(f"{checkpoint}/planned"))
+
+
+def running_text(
+    measured: QueryStatistics,
+    change: MigrationRecord | None = None,
+    size: BatchSize | None = None,
+) -> str:
     """A table per output: rows per second, selectivity, keys, state and milliseconds per batch.
 
     Under `expected` is what the plan was chosen by, in brackets of the state, too.
@@ -100,7 +115,7 @@ def running_text(measured: QueryStatistics, change: MigrationRecord | None = Non
         f"measured in {measured.batches} batches, the last of them {measured.batch}; "
         "rates and times are averages that fade\n"
         f"{measured.in_driver} of them ran in the driver, {measured.batches - measured.in_driver} "
-        "in tasks of Spark"
+        "in tasks of Spark" + ("" if size is None else f"\n{size.in_words()}")
     )
     if change is not None:
         parts.append(change.in_words(clock))
@@ -108,7 +123,9 @@ def running_text(measured: QueryStatistics, change: MigrationRecord | None = Non
 
 
 def plans_as_measured(
-    measured: QueryStatistics, change: MigrationRecord | None = None
+    measured: QueryStatistics,
+    change: MigrationRecord | None = None,
+    size: BatchSize | None = None,
 ) -> RunningPlans:
     """What `running_text` shows, with rates in rows per chronon."""
     return RunningPlans(
@@ -118,6 +135,7 @@ def plans_as_measured(
         chronon=measured.chronon,
         plans=tuple(tuple(_entry(line, measured) for line in lines) for lines in measured.plans),
         change=change,
+        size=size,
     )
 
 

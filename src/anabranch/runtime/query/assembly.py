@@ -28,6 +28,7 @@ from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.sinks.sinks import Begin, Sink
 from anabranch.runtime.sources.files.planned_batch import copy_names
 from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.spark.batch_tasks import batch_tasks
 from anabranch.runtime.spark.frame_source import sent_columns
 from anabranch.runtime.spark.job_in_force import can_tell, clear_jobs, store_job
 from anabranch.runtime.spark.session import (
@@ -44,6 +45,7 @@ from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home
 from anabranch.runtime.store.query_statistics import read_priced_with, write_priced_with
 from anabranch.runtime.store.seeding import progress_before
+from anabranch.runtime.workers.batch_plan import batch_plan
 from anabranch.runtime.workers.file_task import FileJob
 from anabranch.runtime.workers.job import Job, seal
 
@@ -195,8 +197,8 @@ class Assembly:
         """Put the query together; what is returned starts it, and can be called again."""
         opened, planned = self.opened, self._planned(work, outputs)
         self._frame = FrameShape.of(planned.work, planned.job, planned.file_job)
-        self._compute_by(planned)
         clear_jobs(opened.path)
+        self._compute_by(planned)
         # Spark's query keeps the settings that it starts with.
         self._can_tell = can_tell(self.spark)
         job = planned.job
@@ -223,7 +225,8 @@ class Assembly:
         now = self._committer.now
         sealed = seal(planned.job) if planned.file_job is None else planned.file_job.job
         # A task of the last batch may still be running, though nobody waits for it.
-        keep = () if now.stored is None else (now.stored,)
+        keep = [] if now.stored is None else [now.stored]
+        keep += [] if now.tasks is None else [now.tasks.told.stored]
         stored = store_job(self.opened.path, sealed, keep=keep)
         self._compute_by(planned, stored, None if now.share is None else now.share.costs)
         return True
@@ -254,16 +257,17 @@ class Assembly:
             output.sink.rely_on(known)
         reviser = self._reviser(planned)
         costs = costs or ShareCosts(cores=parallelism(self.spark))
-        offsets = f"{self.opened.spark}/offsets"
+        plan = batch_plan(job, planned.file_job, f"{self.opened.spark}/offsets")
+        files = None if plan is None else plan.files
         sinks = [output.sink for output in outputs]
         self._committer.now = PlanOfBatches(
             job=job,
             outputs=outputs,
             levels=len(self._frame.widths),
             reviser=reviser or self._copied(work, planned.files, sinks),
-            share=driver_share(
-                job, planned.file_job, work.nodes, offsets, self._limits, costs, self._workers
-            ),
+            plan=plan,
+            share=driver_share(job, files, work.nodes, self._limits, costs, self._workers),
+            tasks=batch_tasks(self.spark, job, plan, self.opened.path, stored),
             measurements=self._measured(work),
             stored=stored,
         )

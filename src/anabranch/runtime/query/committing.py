@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -19,15 +19,19 @@ from anabranch.runtime.measure.measurements import Measurements
 from anabranch.runtime.query.batch_times import BatchTimes
 from anabranch.runtime.query.driver_share import DriverShare
 from anabranch.runtime.query.metrics import BatchMetrics, RunTotals, batch_metrics
+from anabranch.runtime.query.notes import warn_of_rewritten
 from anabranch.runtime.query.quarantine import Quarantine, failed_windows
 from anabranch.runtime.query.switching import Switcher
 from anabranch.runtime.revisions.copied_revisions import CopiedRevisions
 from anabranch.runtime.revisions.reviser import Reviser
 from anabranch.runtime.sinks.sinks import ShardResult, Sink
 from anabranch.runtime.sources.files.log_records import NOTHING_KNOWN
+from anabranch.runtime.sources.files.planned_batch import PlannedBatch
+from anabranch.runtime.spark.batch_tasks import BatchTasks
 from anabranch.runtime.spark.job_in_force import tell_tasks
 from anabranch.runtime.spark.stages import collected
 from anabranch.runtime.store.phases import reached
+from anabranch.runtime.workers.batch_plan import BatchPlan
 from anabranch.runtime.workers.job import Job
 
 if TYPE_CHECKING:
@@ -87,7 +91,9 @@ class PlanOfBatches:
         outputs: Where its results go.
         levels: How many levels of stages Spark's DataFrame has.
         reviser: Who brings revisions of what has left, if somebody does.
+        plan: Where the driver finds what is planned for a batch, if it can.
         share: The driver's share of the batches.
+        tasks: Who runs the others as plain jobs; None: Spark's DataFrame does.
         measurements: What is measured of them.
         stored: The file with the job, if it is another one than that of Spark's DataFrame.
     """
@@ -96,7 +102,9 @@ class PlanOfBatches:
     outputs: tuple[Output, ...]
     levels: int
     reviser: Reviser | CopiedRevisions | None = None
+    plan: BatchPlan | None = None
     share: DriverShare | None = None
+    tasks: BatchTasks | None = None
     measurements: Measurements | None = None
     stored: str | None = None
 
@@ -154,6 +162,7 @@ class Committer:
         ran = "tasks" if share is None else share.ran
         metrics = [batch_metrics(batch, results, n, ran=ran) for n in range(len(outputs))]
         self._quarantine.note(batch, [*failed_windows(metrics[0])])
+        self._warn(now.job, metrics[0])
         commands = metrics[0].control
         stables = [Time(each.stable) for each in metrics]
         revisions: list[list[Revision]] = [[] for _ in outputs]
@@ -180,6 +189,13 @@ class Committer:
             now.measurements.add(batch, counters, in_driver=ran == "driver")
         self._switcher.after(batch, commands, stables)
 
+    def _warn(self, job: Job, metrics: BatchMetrics) -> None:
+        """Tell of files that were written again after they were read."""
+        if metrics.rewritten:
+            revised = [name for name, each in job.promises.items() if each.late == "revise"]
+            rewritten = {name: each.rewritten for name, each in metrics.sources.items()}
+            warn_of_rewritten(rewritten, revised)
+
     def _computed(self, frame: DataFrame, batch: int, now: PlanOfBatches) -> pa.Table:
         """What all shards give; a batch whose late events were moved by rows in time runs twice."""
         holds = now.reviser if isinstance(now.reviser, Reviser) else None
@@ -198,8 +214,11 @@ class Committer:
 
     def _computed_once(self, frame: DataFrame, batch: int, now: PlanOfBatches) -> pa.Table:
         """What all shards give: computed right here, or by a job of Spark."""
-        share = now.share
-        rows = None if share is None else share.run(batch)
+        share, tasks = now.share, now.tasks
+        entries: Mapping[int, PlannedBatch] = {} if now.plan is None else now.plan.entries(batch)
+        rows = None if share is None else share.run(batch, entries)
+        if rows is None and tasks is not None and entries:
+            rows = tasks.run(entries, batch)
         if rows is None:
             if now.stored is not None:
                 tell_tasks(self._spark, self._home, now.stored)

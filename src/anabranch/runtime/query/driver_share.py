@@ -1,6 +1,6 @@
 """Small batches run in the driver, without a job of Spark.
 
-A job of Spark costs about 120 ms before its first row: two exchanges, a round of Python tasks each.
+Jobs of Spark cost about 60 ms before their first row: two rounds of Python tasks.
 The planner knows about how many rows a batch has before anybody reads them. Where their work is
 estimated to take less time than the job would, the driver reads the pieces and runs all shards of
 all stages itself, in `foreachBatch`: the same functions that tasks call, over the same store, with
@@ -13,9 +13,8 @@ of DataFrames, which the driver cannot read by itself.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, final
@@ -28,17 +27,17 @@ from anabranch.kernels.columns.grouped import load_beside
 from anabranch.runtime.elements.exchange import PARCELS
 from anabranch.runtime.plans.workers_can import expressions_of
 from anabranch.runtime.query.metrics import RanIn
-from anabranch.runtime.sources.files.planned_parts import planned_entries, planned_parts
+from anabranch.runtime.sources.files.planned_batch import PlannedBatch
+from anabranch.runtime.sources.files.planned_parts import planned_parts
 from anabranch.runtime.spark.warm_up import WorkerWarmUp
-from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.phases import reached
 from anabranch.runtime.thresholds import take_thresholds
 from anabranch.runtime.workers.file_task import FileJob
 from anabranch.runtime.workers.job import Job
 from anabranch.runtime.workers.stage_task import run_level
 
-JOB_MS: Final = 120.0
-"""What a job costs before its first row: measured, two cores, one exchange."""
+JOB_MS: Final = 60.0
+"""What the jobs of a batch cost before its first row: measured, two cores, one exchange."""
 
 DRIVER_MS_PER_ROW: Final = 0.0001
 """The first guess of what a row costs in the driver: a count per key and window, measured."""
@@ -87,8 +86,8 @@ class ShareCosts:
     """What rows cost at either place, learned from the batches of a run.
 
     A batch goes to the driver if that is estimated to end first: `r * d <= JOB_MS + r * t`, with r
-    rows, d and t milliseconds per row. Example: d = 0.0001 and t = 0 give 1.2M rows; a query with
-    an expensive join, d = 0.002, goes to tasks from 60,000 rows on. While no batch has gone to
+    rows, d and t milliseconds per row. Example: d = 0.0001 and t = 0 give 600,000 rows; a query
+    with an expensive join, d = 0.002, goes to tasks from 30,000 rows on. While no batch has gone to
     tasks, t is what the driver takes, shared among so many `cores`; with 0 of them, nothing.
     """
 
@@ -147,7 +146,6 @@ class DriverShare:
     Attributes:
         job: The query.
         files: Its sources.
-        offsets: Spark's log of offsets, which says which entries of the plan a batch has.
         limits: What the driver takes on at the most.
         row_bytes: About how many bytes a row has in memory.
         costs: What rows cost.
@@ -157,7 +155,6 @@ class DriverShare:
 
     job: Job
     files: FileJob
-    offsets: Folder
     limits: ShareLimits
     row_bytes: int
     costs: ShareCosts = field(default_factory=ShareCosts)
@@ -167,15 +164,10 @@ class DriverShare:
     _began: float = 0.0
     _began_cpu: float = 0.0
 
-    def run(self, batch: int) -> pa.Table | None:
+    def run(self, batch: int, entries: Mapping[int, PlannedBatch]) -> pa.Table | None:
         """The results of a batch that is small enough; None for one that tasks shall run."""
         self._began, self._began_cpu = time.perf_counter(), time.process_time()
         self.ran, self._rows = "tasks", 0
-        found = self._planned(batch)
-        if found is None:
-            return None
-        start, end = found
-        entries = planned_entries(Folder.at(self.files.plan_folder), start, end)
         counts = [entry.rows for entry in entries.values()]
         if not entries or None in counts:
             return None
@@ -218,18 +210,11 @@ class DriverShare:
             self.workers.begin()
         return is_possible
 
-    def _planned(self, batch: int) -> tuple[int, int] | None:
-        """The entries of the plan that a batch has: after the first, up to the second."""
-        before = 0 if batch == 0 else entry_of(self.offsets.read(str(batch - 1)))
-        now = entry_of(self.offsets.read(str(batch)))
-        return None if before is None or now is None else (before, now)
-
 
 def driver_share(
     job: Job,
     files: FileJob | None,
     nodes: Sequence[Node],
-    offsets: str,
     limits: ShareLimits,
     costs: ShareCosts | None = None,
     workers: WorkerWarmUp | None = None,
@@ -238,7 +223,7 @@ def driver_share(
 
     `costs` are those of the plan that ran before, `workers` starts what tasks need.
     """
-    if limits.rows == 0 or files is None or not _reads_all(job, files) or calls_users(nodes):
+    if limits.rows == 0 or files is None or calls_users(nodes):
         return None
     widths = [
         sum(_width(job.plan.sources[source.name].schema.field(name).type) for name in columns)
@@ -247,9 +232,7 @@ def driver_share(
     ]
     # Beside its payload a row has a start, an end and a new end.
     row_bytes = max(widths, default=0) + 24
-    return DriverShare(
-        job, files, Folder.at(offsets), limits, row_bytes, costs or ShareCosts(), workers
-    )
+    return DriverShare(job, files, limits, row_bytes, costs or ShareCosts(), workers)
 
 
 def calls_users(nodes: Iterable[Node]) -> bool:
@@ -261,29 +244,8 @@ def calls_users(nodes: Iterable[Node]) -> bool:
     )
 
 
-def _reads_all(job: Job, files: FileJob) -> bool:
-    """Whether all rows come from files that anybody can read by what the plan says."""
-    names = {source.name for source in files.sources if not source.copies}
-    return set(job.promises) <= names
-
-
 def _width(kind: pa.DataType) -> int:
     try:
         return max(1, int(kind.bit_width) // 8)
     except ValueError:
         return _WIDTH
-
-
-def entry_of(logged: bytes | None) -> int | None:
-    """The entry in a file of Spark's log: a version, a line about the batch, one per source."""
-    if logged is None:
-        return None
-    lines = logged.decode(errors="replace").splitlines()
-    if len(lines) != 3 or lines[0] != "v1":
-        return None
-    try:
-        offset = json.loads(lines[2])
-    except ValueError:
-        return None
-    entry = offset.get("entry") if isinstance(offset, dict) else None
-    return entry if isinstance(entry, int) else None

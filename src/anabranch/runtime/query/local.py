@@ -37,11 +37,12 @@ from anabranch.runtime.elements.shown_times import (
     shown_metrics,
     shown_time,
 )
-from anabranch.runtime.messages.counters import failed_windows_in
+from anabranch.runtime.messages.counters import RewrittenFile, failed_windows_in
 from anabranch.runtime.messages.heads import OutputHead, OutputSummary
 from anabranch.runtime.query.asking.answers import Answers
 from anabranch.runtime.query.asking.run_text import RunFacts
 from anabranch.runtime.query.metrics import RowTotals
+from anabranch.runtime.query.notes import warn_of_rewritten
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.query.quarantine import reported_windows
 from anabranch.runtime.query.tables import store_tables
@@ -81,6 +82,7 @@ class LocalMetrics:
     revised: int = field(default=0, metadata=OMITTED)
     revisions: int = field(default=0, metadata=OMITTED)
     reports: Mapping[str, Mapping[str, object]] = field(default_factory=dict, metadata=OMITTED)
+    rewritten: int = field(default=0, metadata=OMITTED)
 
 
 @explains_options
@@ -157,6 +159,7 @@ class LocalRun(Answers):
             seconds=self._seconds,
             timed_rows=rows,
             columns=self._schema,
+            rewritten=sum(batch.rewritten for batch in self._metrics),
         )
 
 
@@ -218,10 +221,13 @@ def run_locally(
         planner = FilePlanner(tuple(files), Folder.at(f"{folder}/planned"), parts=1)
         planner.freeze()
         number = 0
+        rewritten: dict[str, list[RewrittenFile]] = {}
         while (after := planner.latest(number)) > number:
             counts: dict[str, RowTotals] = {}
             parts = planner.parts(number, after)
             plain = [part for part in parts if not part.commands and not part.copies]
+            for part in parts:
+                rewritten.setdefault(part.source, []).extend(part.rewritten)
             before = dict(promised)
             arrived, came, withheld = _arrived(
                 sources, plain, promised, counts, emits=emits, swaps=swaps
@@ -266,6 +272,11 @@ def run_locally(
                 result = _result(sink, number, output, clock, last)
                 sink.commit(number, output.stable, [result], found)
                 metrics.append(_metrics(number, output, {}, runner, revisions=len(found)))
+        if metrics:
+            for name, again in planner.rewritten().items():
+                rewritten.setdefault(name, []).extend(again)
+            warn_of_rewritten(rewritten, revised)
+            metrics[-1] = replace(metrics[-1], rewritten=sum(map(len, rewritten.values())))
     sink.close()
     return LocalRun(plan.schema, sink, metrics, clock, time.monotonic() - began)
 

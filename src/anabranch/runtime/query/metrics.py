@@ -70,6 +70,7 @@ class BatchMetrics:
         stages: What each stage did.
         failed_windows: For how many windows user operators gave no results.
         control: The commands that took effect.
+        rewritten: Of how many files it was noticed that they were written again.
         ran: Where it was computed.
     """
 
@@ -85,6 +86,7 @@ class BatchMetrics:
     failed_windows: int
     control: tuple[Command, ...]
     revised: int = field(default=0, metadata=OMITTED)
+    rewritten: int = field(default=0, metadata=OMITTED)
     ran: RanIn = "tasks"
 
 
@@ -115,6 +117,7 @@ def batch_metrics(
         failed_windows=sum(each.failed_windows for each in counted.values()),
         control=next((each.control for each in counted.values() if each.control), ()),
         revised=sum(each.revised for each in sources.values()),
+        rewritten=sum(len(each.rewritten) for each in sources.values()),
         ran=ran,
     )
 
@@ -128,12 +131,16 @@ def _lag(sources: Mapping[str, SourceCounters], stable: int) -> int | None:
 @final
 @dataclass(frozen=True, slots=True)
 class RowTotals:
-    """What came of a source, or of a copy of one, in all batches of a run."""
+    """What came of a source, or of a copy of one, in all batches of a run.
+
+    `rewritten` counts its files that were written again after they were read.
+    """
 
     rows: int = 0
     late: int = 0
     adjusted: int = 0
     revised: int = field(default=0, metadata=OMITTED)
+    rewritten: int = field(default=0, metadata=OMITTED)
 
     def plus(self, seen: SourceCounters | CopyCounters | RowTotals) -> RowTotals:
         """The same with what else came."""
@@ -143,6 +150,7 @@ class RowTotals:
             self.late + seen.late,
             self.adjusted + seen.adjusted,
             self.revised + revised,
+            self.rewritten + (len(seen.rewritten) if isinstance(seen, SourceCounters) else 0),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -16,11 +16,25 @@ from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.source import Source
 from anabranch.algebra.top_k import TopK
 from anabranch.language.bind.as_of import holds_one_instant, time_columns
+from anabranch.runtime.messages.counters import RewrittenFile
 from anabranch.runtime.sources.spec import FileSource
 
 LOGGER: Final = logging.getLogger("anabranch.notes")
 """Where runs say the notes of their queries; its level silences them."""
 
+_WARNINGS: Final = logging.getLogger("anabranch")
+_SHOWN_FILES: Final = 5
+
+_CORRECT_HINT: Final = (
+    "hand in the rows that differ: anabranch revise CHECKPOINT {source} corrections.jsonl, or "
+    "run.revise('{source}', [...]); without ARCHIVE 'folder' put the old file back first, since "
+    "the archive refers to it"
+)
+_REVISE_HINT: Final = (
+    "rows that were read are corrected by `anabranch revise` or run.revise('{source}', [...]) if "
+    "the source is declared with LATE REVISE (late='revise'); else start with a new checkpoint, "
+    "which reads all files again"
+)
 _WINDOW_HINT: Final = "put a window after the stream: Bid WINDOW(RANGE 10 MINUTES)"
 _DELAY_HINT: Final = (
     "declare how late rows may be: DELAY 5 SECONDS, delay='5 seconds'; or that no file follows: "
@@ -60,6 +74,34 @@ def say(notes: Iterable[object]) -> None:
     """Log notes once, as warnings; without a handler Python prints them to standard error."""
     for note in notes:
         LOGGER.warning("note: %s", note)
+
+
+def rewritten_note(source: str, files: Sequence[RewrittenFile], *, revised: bool) -> Note:
+    """What is told of files that were written again; `revised`: the source can be corrected."""
+    shown = [str(file) for file in files[:_SHOWN_FILES]]
+    more = len(files) - len(shown)
+    shown += [f"and {more:,} more files"] if more else []
+    were = "a file of it was" if len(files) == 1 else f"{len(files):,} files of it were"
+    return Note(
+        f"source '{source}': {were} written again after being read; results are those of the rows "
+        "that were read first",
+        "\n  ".join(shown),
+        _CORRECT_HINT.format(source=source) if revised else _REVISE_HINT.format(source=source),
+    )
+
+
+def warn_of_rewritten(
+    rewritten: Mapping[str, Sequence[RewrittenFile]], revised: Container[str]
+) -> None:
+    """Log a warning for each source with files that were written again after they were read.
+
+    Args:
+        rewritten: These files, by source.
+        revised: The sources that can be corrected.
+    """
+    for name, files in rewritten.items():
+        if files:
+            _WARNINGS.warning("warning: %s", rewritten_note(name, files, revised=name in revised))
 
 
 def _of_instants(node: Node, kept: Mapping[str, str]) -> Iterator[Note]:

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from anabranch.errors import EngineError
 from anabranch.model.time import BEGINNING, FOREVER
+from anabranch.runtime.measure.running_plan import batch_size
 
 if TYPE_CHECKING:
     from anabranch.runtime.query.run import Run
@@ -20,6 +21,7 @@ _SOURCE_TOTALS: Final[Mapping[str, str]] = {
     "rows": "Rows that a source has sent.",
     "late": "Rows of a source that were late and dropped.",
     "adjusted": "Rows of a source that were late and cut.",
+    "rewritten": "Files of a source that were written again after they were read.",
 }
 _COPY_TOTALS: Final[Mapping[str, str]] = {
     "rows": "Rows that a copy of a source has sent.",
@@ -71,7 +73,7 @@ class QueryCollector(Collector):
             )
             for query, total in totals.items():
                 for name, seen in total["sources"].items():
-                    family.add_metric([query, name], seen[key])
+                    family.add_metric([query, name], seen.get(key, 0))
             yield family
         yield from _copies(totals, last)
         yield _gauge(
@@ -90,6 +92,15 @@ class QueryCollector(Collector):
             (
                 (name, batch["milliseconds"].get("triggerExecution", 0) / 1000)
                 for name, batch in last.items()
+            ),
+        )
+        yield _gauge(
+            "anabranch_batch_rows_limit",
+            "Rows of a source that a batch takes at the most while a query is behind.",
+            (
+                (run.name, float(size.rows))
+                for run in runs
+                if (size := batch_size(run.execution.checkpoint)) is not None
             ),
         )
         yield from _stages(last)

@@ -209,8 +209,9 @@ class Run(Answers, ExplainsItself, Revisable, Changeable):
 
         Keys: `batch`, `stable`, `rows_in` (from all sources), `rows_out`, `late`, `adjusted`,
         `lag`, `sources` (per source: rows, late, adjusted, reached, after feedback how many were
-        skipped, an `order` of "none" where rows have no positions to be late by, and where it has
-        copies the same per copy under `copies`, with its problem), `stages` (per stage: rows_in,
+        skipped, an `order` of "none" where rows have no positions to be late by, files that were
+        written again after they were read under `rewritten`, and where it has copies the same per
+        copy under `copies`, with its problem), `stages` (per stage: rows_in,
         rows_out, state_rows, state_bytes, state_runs, seconds of the slowest shard, and under
         `reports` what its operators noticed, shard by shard), `failed_windows` (that modules gave
         no results for), `control` (commands that took effect), `milliseconds` (what Spark
@@ -228,8 +229,8 @@ class Run(Answers, ExplainsItself, Revisable, Changeable):
     def totals(self) -> dict[str, Any]:
         """What all batches of this run did.
 
-        Batches, rows_out, failed_windows, sources (rows, late, adjusted), and the same per copy
-        under `copies`.
+        Batches, rows_out, failed_windows, sources (rows, late, adjusted, and `rewritten` if files
+        were written again after they were read), and the same per copy under `copies`.
         """
         with self._committed.lock:
             totals = self._committed.totals
@@ -313,7 +314,8 @@ class Run(Answers, ExplainsItself, Revisable, Changeable):
         with self._committed.lock:
             totals = self._committed.totals
         rows = sum(each.rows for each in totals.sources.values())
-        return progress_text(totals.batches, rows, self._progress())
+        again = sum(each.rewritten for each in totals.sources.values())
+        return progress_text(totals.batches, rows, self._progress(), again)
 
     def _facts(self) -> RunFacts:
         with self._committed.lock:

@@ -16,6 +16,8 @@ from anabranch.kernels.merge.merge import COPIES
 from anabranch.model.time import Time
 from anabranch.runtime.query.checkpoint import Facts, read_facts
 from anabranch.runtime.sources.files.log_home import checkpoint_paths
+from anabranch.runtime.sources.files.planned_batch import newest_entry, positions_after
+from anabranch.runtime.sources.files.rewritten import rewritten_files
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.state_store import KEEP, Manifest, ShardStore, check_runs
 
@@ -78,6 +80,16 @@ def view_state(path: str, *, check: bool = False) -> tuple[Facts, list[ShardStat
                     check_runs(store, manifest)
                 found.append(_shard(facts, stage, int(shard), store, manifest))
     return facts, found
+
+
+def rewritten_since_read(path: str) -> dict[str, list[str]]:
+    """The files of a query that were written again after they were read, by source, if any were.
+
+    Raises:
+        StreamError: There is no checkpoint.
+    """
+    planned = Folder.at(f"{find_checkpoint(path)[0]}/planned")
+    return rewritten_files(positions_after(planned, newest_entry(planned)))
 
 
 def find_checkpoint(path: str) -> tuple[str, Facts]:

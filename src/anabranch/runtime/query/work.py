@@ -17,6 +17,7 @@ from anabranch.optimizer.statistics import UNKNOWN, PlanStatistics
 from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
 from anabranch.runtime.query.options import ReplayChoice, RevisionResponse
 from anabranch.runtime.revisions.estimator import RevisionEstimator
+from anabranch.runtime.sources.files.batch_sizing import FIXED, SizeLimits
 from anabranch.runtime.sources.files.log_records import LogProperties
 from anabranch.runtime.sources.spec import FileSource, Promise
 from anabranch.runtime.spark.file_source import read_files
@@ -49,6 +50,7 @@ class Work:
         priced: How its sources were expected to be when the plan was chosen.
         properties: What is known of each output; nothing where there are none.
         handed_over: What outputs take over from another plan, in one batch.
+        sizes: The bounds within which the size of batches adapts.
         meant: What each output means at all times, where that is more than the plan computes now:
             the past of a query that has changed is corrected by it.
     """
@@ -71,6 +73,7 @@ class Work:
     properties: tuple[LogProperties | None, ...] = ()
     handed_over: tuple[HandedOver, ...] = ()
     meant: tuple[Node, ...] = ()
+    sizes: SizeLimits = FIXED
 
     @property
     def promises(self) -> dict[str, Promise]:
@@ -156,6 +159,7 @@ def file_job_of(
         others=tuple(name for name in job.promises if name not in in_files),
         inputs=merge_inputs(job.plan),
         revisions=None if job.past is None else job.past.folder,
+        sizes=work.sizes,
     )
 
 

@@ -25,12 +25,13 @@ Corrections: TypeAlias = "str | Path | pa.Table | Iterable[Mapping[str, Any] | E
 _KEYS: Final[Mapping[CorrectionKind, frozenset[str]]] = {
     "insert": frozenset({"insert", "start", "end"}),
     "adjust": frozenset({"adjust", "start", "end", "new_end"}),
-    "replace": frozenset({"replace", "with", "start"}),
-    "delete": frozenset({"delete", "start"}),
+    "replace": frozenset({"replace", "with", "start", "all"}),
+    "delete": frozenset({"delete", "start", "all"}),
 }
 _SHAPES: Final = (
     'a correction is {"insert": {...}, "start": t, "end": u}, {"adjust": ...} with "new_end", '
-    '{"replace": {...}, "with": {...}, "start": t} or {"delete": {...}, "start": t}'
+    '{"replace": {...}, "with": {...}, "start": t} or {"delete": {...}, "start": t}; "all": true '
+    "lets the last two change several rows"
 )
 
 
@@ -52,6 +53,7 @@ class CorrectionLine:
         start: The start of the row.
         end: Its end, where one is given.
         new_end: The end that it gets.
+        every: It is about all rows that are like that, not about one.
     """
 
     number: int
@@ -62,6 +64,7 @@ class CorrectionLine:
     start: int
     end: int | None = None
     new_end: int | None = None
+    every: bool = False
 
 
 def given_corrections(corrections: Corrections) -> Iterator[tuple[int, str, object]]:
@@ -150,6 +153,9 @@ def correction_line(number: int, text: str, content: object, clock: Clock) -> Co
         raise UnappliedError(f"a row must be an object with columns; {_SHAPES}")
     if kind == "replace" and not changed:
         raise UnappliedError(f"'with' is missing; {_SHAPES}")
+    every = content.get("all")
+    if every is not None and not isinstance(every, bool):
+        raise UnappliedError(f"'all' is {every!r}, not true or false")
     end = None if content.get("end") is None else _time(content, "end", clock)
     return CorrectionLine(
         number=number,
@@ -160,6 +166,7 @@ def correction_line(number: int, text: str, content: object, clock: Clock) -> Co
         start=_time(content, "start", clock),
         end=(FOREVER if end is None else end) if kind == "adjust" else end,
         new_end=_time(content, "new_end", clock) if kind == "adjust" else None,
+        every=bool(every),
     )
 
 

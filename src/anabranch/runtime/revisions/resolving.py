@@ -1,8 +1,9 @@
 """From corrections that name rows to elements: which row is meant, and what is to be told of it.
 
 `replace` and `delete` name a row by its start and some of its columns. It must be exactly one of
-the rows that the source has, as corrected so far; then it is withdrawn, and `replace` inserts the
-row that takes its place. What cannot be applied goes into quarantine, and the rest goes on.
+the rows that the source has, as corrected so far, or with `all` at least one; then it is withdrawn,
+and `replace` inserts the row that takes its place. What cannot be applied goes into quarantine, and
+the rest goes on.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class Resolver:
             old = self._named(line)
             moves = [old.with_ends(old.new_end, old.start)]
             if line.kind == "replace":
-                moves.append(self._replaced(old, line))
+                each = (old.take(np.array([index])) for index in range(len(old)))
+                moves += [self._replaced(one, line) for one in each]
             self._add(EventBatch.concat(moves))
 
     def _add(self, moves: EventBatch) -> None:
@@ -87,18 +89,22 @@ class Resolver:
         return moves.where((moves.end == moves.start) & (moves.new_end > moves.start))
 
     def _named(self, line: CorrectionLine) -> EventBatch:
-        """The row that a correction means."""
+        """The row that a correction means, or the rows."""
         row = self._typed(line.row)
         events = self._events(line.start)
         events = events.where(self._equal(events, row))
-        if len(events) == 1:
+        if len(events) == 1 or (line.every and len(events)):
             return events
         if not len(events):
             raise UnappliedError(f"there is no such row{self._since(line.start)}")
+        if _are_equal(events):
+            raise UnappliedError(
+                f'{len(events)} rows are equal: add "all": true to {line.kind} all of them, or '
+                "withdraw one with an adjust"
+            )
         raise UnappliedError(
-            f"{len(events)} rows are like that: name more of their columns"
-            if len(row) < len(self._schema)
-            else f"{len(events)} rows are equal: withdraw one of them with an adjust"
+            f'{len(events)} rows are like that: name more of their columns, or add "all": true to '
+            f"{line.kind} all of them"
         )
 
     def _adjusted(self, line: CorrectionLine) -> EventBatch:
@@ -191,6 +197,13 @@ class Resolver:
             return ""
         clock = self._source.promise.clock
         return f": the archive begins at {clock.format(self._oldest)}"
+
+
+def _are_equal(events: EventBatch) -> bool:
+    """Whether events are copies of one: nothing but their number tells them apart."""
+    times = pa.array(events.new_end)
+    hashes = stable_hashes([*events.payload.columns, times], len(events), (0, 1))
+    return bool((hashes == hashes[:, :1]).all())
 
 
 def _value(value: Any, of: pa.Field) -> Any:

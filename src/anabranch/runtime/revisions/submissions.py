@@ -20,7 +20,7 @@ from anabranch.model.clock import Clock
 from anabranch.model.record import OMITTED, plain, record
 from anabranch.runtime.archive.bucket import write_rows
 from anabranch.runtime.sources.archived.pieces import hull
-from anabranch.runtime.sources.files.planner import HANDED_IN_FOLDER, corrections_file
+from anabranch.runtime.sources.files.planned_parts import HANDED_IN_FOLDER, corrections_file
 from anabranch.runtime.sources.files.reader import WHOLE, FileSplit, read_corrections
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.phases import reached

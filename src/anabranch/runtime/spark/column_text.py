@@ -23,11 +23,9 @@ from anabranch.runtime.spark.printed_column import NotPlainError, sql_of_printed
 _ORDER: Final = re.compile(
     r"(?P<inner>.*) (?P<way>ASC|DESC) NULLS (?P<nulls>FIRST|LAST)", re.DOTALL
 )
-_WINDOWS: Final = {
-    "window": "stream.tumbling('10 minutes', by=...) or stream.hopping(size, hop, by=...) before "
-    "agg, with columns=True for its bounds",
-    "session_window": "stream.sessions('5 minutes', by=...) before agg",
-}
+_WINDOWS: Final = ("window", "session_window")
+_QUOTED: Final = re.compile(r"'([^']*)'")
+_OF_PYTHON: Final = re.compile(r"(?P<name>[^(]*)\((?:columnnodeexpression|UnresolvedAttribute)\(")
 
 
 def text_of_column(column: Any, schema: pa.Schema) -> str:
@@ -42,7 +40,7 @@ def text_of_column(column: Any, schema: pa.Schema) -> str:
         raise QueryError(
             f"{called[0]} of Spark is not a column of a stream",
             where=printed,
-            hint=f"use {_WINDOWS[called[0]]}",
+            hint=_window_hint(called[0], _QUOTED.findall(printed)),
         )
     ordered = _ORDER.fullmatch(printed)
     order = "" if ordered is None else f" {ordered['way']} NULLS {ordered['nulls']}"
@@ -86,7 +84,31 @@ def _empty(schema: pa.Schema) -> DataFrame:
     return session.createDataFrame([], from_arrow_schema(schema, prefer_timestamp_ntz=True))
 
 
+def _window_hint(function: str, spans: list[str]) -> str:
+    """What to write for a window of Spark: its size, and how far apart windows begin."""
+    size, hop = (spans + ["10 minutes"] * 2)[:2]
+    if function == "session_window":
+        return f"use stream.sessions('{size}', by=...) before agg"
+    windows = f"tumbling('{size}'" if size == hop else f"hopping('{size}', '{hop}'"
+    return f"use stream.{windows}, by=..., columns=True) before agg; columns has its bounds"
+
+
 def _unclear(printed: str, text: str) -> QueryError:
+    of_python = _OF_PYTHON.match(printed)
+    if of_python is not None:
+        return QueryError(
+            "a Python function of Spark cannot be translated",
+            where=f"{of_python['name']}(...)",
+            hint="register it with engine.register(ab.udf(function)), and call it by name in SQL "
+            "text: 'function(price)'",
+        )
+    if " OVER (" in printed:
+        return QueryError(
+            "a window function of Spark cannot be translated",
+            where=printed,
+            hint="write stream.rank('at', by='item', place='RANK()', before='LAG(price)'), or "
+            "RANK() OVER (...) in the SELECT of engine.sql",
+        )
     written = f"{text!r}" if text else "'price * 2 > 80'"
     return QueryError(
         "this Column of Spark cannot be translated",

@@ -173,13 +173,11 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and pack one part."""
-        from anabranch.kernels.columns.grouped import load_beside
         from anabranch.runtime.spark.batch_id import current_batch
         from anabranch.runtime.spark.job_in_force import current_job
-        from anabranch.runtime.thresholds import take_thresholds
+        from anabranch.runtime.workers.begin_task import begin_task
 
-        load_beside()
-        take_thresholds()
+        begin_task()
         batch = current_batch()
         job = current_job(self._job.job, self._folder)
         yield from self._job.send(partition.value, batch, job)

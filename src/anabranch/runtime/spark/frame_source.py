@@ -13,7 +13,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
-from anabranch.kernels.columns.grouped import load_beside
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.clock import INTEGERS
 from anabranch.model.coarser import coarser
@@ -45,7 +44,7 @@ from anabranch.runtime.sources.spec import (
 from anabranch.runtime.spark.batch_id import current_batch, current_partition
 from anabranch.runtime.spark.job_in_force import current_job
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.thresholds import take_thresholds
+from anabranch.runtime.workers.begin_task import begin_task
 from anabranch.runtime.workers.job import Job, seal
 from anabranch.runtime.workers.part_log import PartLog
 from anabranch.runtime.workers.source_task import Arrived, send_source, with_columns, without_order
@@ -204,8 +203,7 @@ def _sender(
     sealed: bytes, home: str, name: str, shape: Shape
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        load_beside()
-        take_thresholds()
+        begin_task()
         job, part, batch = current_job(sealed, home), current_partition(), current_batch()
         log = job.part_log(name, part, batch)
         pieces = _pieces(job, name, shape, batches, log)

@@ -14,6 +14,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from anabranch.errors import PlanError
+from anabranch.runtime.sources.files.batch_sizing import SizeLimits
 from anabranch.runtime.spark.class_archive import archive_options
 from anabranch.runtime.spark.java import use_java
 from anabranch.runtime.spark.quiet import quiet_start
@@ -26,7 +27,12 @@ DRIVER_ROWS: Final = "spark.anabranch.driverRows"
 DRIVER_BYTES: Final = "spark.anabranch.driverBytes"
 DRIVER_MS: Final = "spark.anabranch.driverMilliseconds"
 
+BATCH_ROWS: Final = "spark.anabranch.batchRows"
+BATCH_BYTES: Final = "spark.anabranch.batchBytes"
+
 CATCH_UP: Final = "spark.anabranch.catchUpRounds"
+
+PLAIN_JOBS: Final = "spark.anabranch.plainJobs"
 
 _LOCAL_SHARE: Final = {DRIVER_ROWS: 2_000_000, DRIVER_BYTES: 512 << 20, DRIVER_MS: 1_000}
 _CLUSTER_SHARE: Final = {DRIVER_ROWS: 50_000, DRIVER_BYTES: 64 << 20, DRIVER_MS: 100}
@@ -126,6 +132,19 @@ def rows_per_task(spark: SparkSession) -> int:
     return _number(spark, ROWS_PER_TASK, TASK_ROWS, least=1, what="rows")
 
 
+def batch_sizes(spark: SparkSession) -> SizeLimits:
+    """The bounds within which the size of batches adapts while a query is behind.
+
+    Raises:
+        PlanError: A setting is not a number.
+    """
+    usual = SizeLimits()
+    return SizeLimits(
+        start=_number(spark, BATCH_ROWS, usual.start, least=1, what="rows"),
+        bytes=_number(spark, BATCH_BYTES, usual.bytes, least=0, what="bytes"),
+    )
+
+
 def catch_up_rounds(spark: SparkSession, usual: int) -> int:
     """How often a replay catches up with a query whose state is exchanged, before that waits.
 
@@ -141,7 +160,7 @@ def driver_limits(spark: SparkSession) -> dict[str, int]:
     Raises:
         PlanError: A setting is not a number.
     """
-    usual = _LOCAL_SHARE if _is_local(spark) else _CLUSTER_SHARE
+    usual = _LOCAL_SHARE if is_local(spark) else _CLUSTER_SHARE
     return {
         word: _number(spark, name, usual[name], least=0, what=word)
         for word, name in (
@@ -152,7 +171,26 @@ def driver_limits(spark: SparkSession) -> dict[str, int]:
     }
 
 
-def _is_local(spark: SparkSession) -> bool:
+def plain_jobs(spark: SparkSession) -> bool:
+    """Whether batches may run as plain jobs instead of Spark's DataFrame.
+
+    Only where all tasks run on this machine, and where nobody has switched it off.
+
+    Raises:
+        PlanError: The setting is neither true nor false.
+    """
+    text = spark.conf.get(PLAIN_JOBS, "true") or ""
+    if text not in ("true", "false"):
+        raise PlanError(
+            f"'{text}' is neither true nor false",
+            where=f"the setting {PLAIN_JOBS}",
+            hint="set true or false, or leave it out",
+        )
+    return text == "true" and is_local(spark)
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether all tasks run in this process and its children."""
     return (spark.conf.get("spark.master", "") or "").startswith("local")
 
 

@@ -19,6 +19,7 @@ from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.declare.describe import describe_files
 from anabranch.runtime.sources.declare.describe_delta import describe_delta
 from anabranch.runtime.sources.files.delta_table import DELTA
+from anabranch.runtime.sources.files.listing import DELTA_FOLDER
 from anabranch.runtime.sources.location import local_path
 
 Connect: TypeAlias = Callable[..., Any]
@@ -153,7 +154,7 @@ def delta_snapshot(path: str) -> str:
             hint="check the path; a Delta table has a folder _delta_log",
         ) from None
     key = hashlib.sha256(str(Path(path).absolute()).encode()).hexdigest()[:16]
-    file = Path(tempfile.gettempdir()) / "anabranch-delta" / key / f"version-{version}.parquet"
+    file = Path(tempfile.gettempdir()) / DELTA_FOLDER / key / f"version-{version}.parquet"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         rows = pa.table(table.to_pyarrow_table())

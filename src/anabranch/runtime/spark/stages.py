@@ -10,11 +10,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
-from anabranch.kernels.columns.grouped import load_beside
 from anabranch.runtime.elements.exchange import PARCELS_DDL
 from anabranch.runtime.spark.batch_id import current_batch, current_partition
 from anabranch.runtime.spark.job_in_force import current_job
-from anabranch.runtime.thresholds import take_thresholds
+from anabranch.runtime.workers.begin_task import begin_task
 from anabranch.runtime.workers.job import Job, seal
 from anabranch.runtime.workers.stage_task import run_level
 
@@ -95,8 +94,7 @@ def observed(results: DataFrame) -> DataFrame:
 
 def _level(sealed: bytes, home: str, number: int, width: int) -> Worker:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        load_beside()
-        take_thresholds()
+        begin_task()
         job = current_job(sealed, home)
         levels = job.levels()
         if number >= len(levels):

@@ -8,6 +8,7 @@ from typing import final
 
 import pyarrow as pa
 
+from anabranch.display.progress_line import rewritten_text
 from anabranch.display.schema_text import columns_text
 from anabranch.display.text_table import html_facts
 from anabranch.runtime.query.metrics import BatchMetrics, RunTotals
@@ -28,6 +29,7 @@ class RunFacts:
     seconds: float
     timed_rows: int
     columns: pa.Schema
+    rewritten: int = 0
 
     @property
     def rate(self) -> str:
@@ -41,7 +43,8 @@ class RunFacts:
         late = f", {self.late:,} late" if self.late else ""
         batches = f"{self.batches:,} batch{'' if self.batches == 1 else 'es'}"
         read = f"{self.rows_in:,} row{'' if self.rows_in == 1 else 's'} read{rate}"
-        return f"{batches}, {read}{late}, {self.rows_out:,} written, {self.stable}"
+        again = f", {rewritten_text(self.rewritten)}" if self.rewritten else ""
+        return f"{batches}, {read}{late}{again}, {self.rows_out:,} written, {self.stable}"
 
     @property
     def line(self) -> str:
@@ -60,6 +63,8 @@ class RunFacts:
             ("final", self.stable),
             ("columns", columns_text(self.columns)),
         ]
+        if self.rewritten:
+            facts.insert(3, ("sources", rewritten_text(self.rewritten)))
         return html_facts(f"Run {self.name}".strip(), facts)
 
 
@@ -89,4 +94,5 @@ def facts_of_run(
         seconds=sum(milliseconds for _, milliseconds in timed) / 1000,
         timed_rows=sum(rows for rows, _ in timed),
         columns=columns,
+        rewritten=sum(each.rewritten for each in totals.sources.values()),
     )
