@@ -15,7 +15,16 @@ from anabranch.bench.demo.answer import (
     right_answer,
 )
 from anabranch.bench.demo.correction import compare_means
-from anabranch.bench.demo.feeds import BIDS, PARTS, STEP, TAMPERED, ReplicaFeed, feed_of, tampered
+from anabranch.bench.demo.feeds import (
+    BIDS,
+    PARTS,
+    STEP,
+    TAMPERED,
+    ReplicaFeed,
+    feed_of,
+    tampered,
+    write_opening,
+)
 from anabranch.bench.demo.quotes import (
     HOUR,
     UNTIL,
@@ -26,10 +35,9 @@ from anabranch.bench.demo.quotes import (
     write_feed,
 )
 from anabranch.bench.demo.quotes_query import CORRECTION, QUOTES, hourly
-from anabranch.bench.demo.replica import PLANS
+from anabranch.bench.demo.replica import FEEDS, PLANS, replica_name, script_of
 from anabranch.engine import Engine
 from anabranch.errors import EngineError
-from anabranch.fluent import Fluent
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.model.files.stream_file import read_arrivals
@@ -37,7 +45,8 @@ from anabranch.model.logical import LogicalStream
 from anabranch.model.revision import Revision
 from anabranch.model.time import FOREVER, SECOND, Time
 from anabranch.optimizer.driver import optimize
-from anabranch.testing.oracle import meaning, sources_of
+from anabranch.stream import Stream
+from anabranch.testing.oracle import meaning
 from anabranch.workloads.arrival import bid_elements
 from anabranch.workloads.quotes import BEGIN, FIRST_SYMBOL
 
@@ -56,9 +65,11 @@ def all_of(feed: ReplicaFeed) -> list[EventBatch]:
     return [batch for part in feed.parts for batch in part]
 
 
-def query_of(number: int) -> Fluent:
-    (source,) = sources_of(query_plan())
-    query: Fluent = PLANS[number][1](Fluent(node=source, sources={})).canonical()
+def query_of(number: int, folder: Path) -> Stream:
+    feed = folder / FEEDS / replica_name(number)
+    feed.mkdir(parents=True)
+    write_opening(feed)
+    query: Stream = Engine().sql(script_of(number, folder)).canonical()
     return query
 
 
@@ -89,8 +100,8 @@ def test_a_tampered_feed_is_legal_and_wrong_for_a_while(feeds: dict[int, Replica
 
 
 @pytest.mark.parametrize("number", PLANS)
-def test_plans_mean_the_same(number: int) -> None:
-    query = query_of(number)
+def test_plans_mean_the_same(number: int, tmp_path: Path) -> None:
+    query = query_of(number, tmp_path)
     assert query.schema.names == query_plan().schema.names
     assert query.schema.types == query_plan().schema.types
     bids = list(bid_elements(replace(BIDS, bids=1_000)))
@@ -100,17 +111,19 @@ def test_plans_mean_the_same(number: int) -> None:
 
 @pytest.mark.parametrize("number", PLANS)
 def test_every_replica_gives_the_answer(
-    number: int, feeds: dict[int, ReplicaFeed], right: LogicalStream
+    number: int, feeds: dict[int, ReplicaFeed], right: LogicalStream, tmp_path: Path
 ) -> None:
-    runner = LocalRunner(optimize(query_of(number).node).node)
+    runner = LocalRunner(optimize(query_of(number, tmp_path).node).node)
     answer = [runner.step({"Bid": EventBatch.concat(part)}) for part in feeds[number].parts]
     assert answer[-1].stable == FOREVER
     assert compare(right, answer) > 20
     check_promises(answer)
 
 
-def test_a_wrong_answer_is_noticed(feeds: dict[int, ReplicaFeed], right: LogicalStream) -> None:
-    runner = LocalRunner(optimize(query_of(2).node).node)
+def test_a_wrong_answer_is_noticed(
+    feeds: dict[int, ReplicaFeed], right: LogicalStream, tmp_path: Path
+) -> None:
+    runner = LocalRunner(optimize(query_of(2, tmp_path).node).node)
     answer = [runner.step({"Bid": EventBatch.concat(part)}) for part in tampered(feeds[2]).parts]
     with pytest.raises(EngineError, match="the demo's answer is wrong"):
         compare(right, answer)

@@ -54,7 +54,17 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "modules": ("vectorised_vs_spark_pandas", "incremental_growth"),
     "start": ("import_s", "local_s", "first_result_s", "first_result_vs_spark"),
     "restart": ("session_s", "restart_growth"),
-    "scale": ("local2_over_local1", "cost_50m_over_1m", "peak_memory_mb", "memory_growth"),
+    "scale": (
+        "local2_over_local1",
+        "predicted_local2_over_local1",
+        "prediction_error",
+        "floor_ms",
+        "row_us",
+        "shard_ms",
+        "cost_50m_over_1m",
+        "peak_memory_mb",
+        "memory_growth",
+    ),
     "nexmark": ("q0_events_per_s", "q5_vs_spark", "ahead_of_spark", "worst_ratio"),
     "peers": ("tumbling_vs_spark", "join_cpu_vs_spark", "top_vs_spark", "worst_vs_peers", "ahead"),
 }

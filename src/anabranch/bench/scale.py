@@ -6,17 +6,21 @@ import shutil
 import statistics
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, final
 
 from anabranch.bench.job_process import run_job
 from anabranch.bench.report import Form, Report, speed
 from anabranch.bench.rows import write_rows
+from anabranch.bench.scale_model import FUTURE_CORES, BatchModel
 
 KEYS: Final = 1_000
 RATE: Final = 50_000
 """Rows per second of the stream's own time, so that windows end all the while."""
+
+SHARDS: Final = 2
+"""The same on all masters: what a query has on two cores, unless somebody sets another number."""
 
 FILES: Final = 4
 """So many files make a batch."""
@@ -30,7 +34,8 @@ class ScaleSize:
     """How much is measured: batches of so many rows each, and how often throughput is.
 
     Batches for throughput are `times` as large: cores share the rows of a batch, not what a batch
-    costs by itself. `day` is the number of small batches that stand for a day.
+    costs by itself. `day` is the number of small batches that stand for a day. What a shard costs
+    is measured with so many `shards`.
     """
 
     rows_per_batch: int
@@ -40,6 +45,7 @@ class ScaleSize:
     day: int
     repeats: int
     masters: tuple[str, ...]
+    shards: int
 
 
 SIZES: Final[Mapping[Form, ScaleSize]] = {
@@ -51,6 +57,7 @@ SIZES: Final[Mapping[Form, ScaleSize]] = {
         day=24 * 60,
         repeats=3,
         masters=MASTERS,
+        shards=4_096,
     ),
     "quick": ScaleSize(
         rows_per_batch=100_000,
@@ -60,6 +67,7 @@ SIZES: Final[Mapping[Form, ScaleSize]] = {
         day=0,
         repeats=1,
         masters=MASTERS[:2],
+        shards=512,
     ),
     "smoke": ScaleSize(
         rows_per_batch=1_000,
@@ -69,6 +77,7 @@ SIZES: Final[Mapping[Form, ScaleSize]] = {
         day=0,
         repeats=1,
         masters=MASTERS[:2],
+        shards=8,
     ),
 }
 
@@ -80,7 +89,9 @@ def scale(report: Report) -> None:
     per event at the end of a long stream over that at its beginning), `peak_memory_mb` (all
     processes of the long run together) and `memory_growth` (their memory in the second half over
     that in the first). A day of one small batch a minute gives `day_cost_growth`,
-    `day_memory_growth` and `day_batches`, which the quick form leaves out.
+    `day_memory_growth` and `day_batches`, which the quick form leaves out. The model of cost has
+    `floor_ms`, `row_us` and `shard_ms`, measured on one core; `predicted_local2_over_local1` is
+    what it says two cores do, and `prediction_error` how far that is from what they did.
     """
     size = SIZES[report.form]
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
@@ -90,6 +101,7 @@ def scale(report: Report) -> None:
         report.figure("local2_over_local1", speeds["local[2]"] / speeds["local[1]"])
         if MASTERS[2] in speeds:
             report.figure("cluster_over_local1", speeds[MASTERS[2]] / speeds["local[1]"])
+        _model(report, root, size, speeds)
         _write(root / "long", size.long_batches, size)
         _long(report, root)
         if size.day:
@@ -113,12 +125,52 @@ def _throughput(report: Report, root: Path, master: str, size: ScaleSize) -> flo
     rates = []
     for repeat in range(size.repeats):
         files = FILES * size.times
-        batches, _ = _run(root / "rows", root / f"{len(master)}-{repeat}", master, files)
+        work = root / f"{len(master)}-{repeat}"
+        batches, _ = _run(root / "rows", work, master, files, in_tasks=True)
         # While Java still compiles, it competes with the tasks for the cores.
         rates.append(speed(batches[len(batches) // 2 :]))
         report.measured(master, repeat=repeat, rows_per_s=round(rates[-1]), batches=batches)
     report.figure(f"{master}_rows_per_s", statistics.median(rates))
     return statistics.median(rates)
+
+
+def _model(report: Report, root: Path, size: ScaleSize, speeds: Mapping[str, float]) -> None:
+    """The constants of the model by two sizes of batches on one core, and what they predict."""
+    large = size.rows_per_batch * size.times
+    few = max(1, FILES * size.times // 4)
+    small, seconds = _middle(root, "local[1]", few)
+    model = BatchModel.through((small, seconds), (large, large / speeds["local[1]"]))
+    shards = size.shards - SHARDS
+    _, many = _middle(root, "local[1]", few, size.shards)
+    model = replace(model, shard=max(0.0, (many - seconds) / shards))
+    predicted = model.speed_up(large, 2)
+    measured = speeds["local[2]"] / speeds["local[1]"]
+    report.measured("model", floor_s=model.floor, row_s=model.row, shard_s=model.shard)
+    for cores in FUTURE_CORES:
+        # Twice as many shards as cores, and batches large enough for a floor of a fifth.
+        more = max(0, 2 * cores - SHARDS)
+        rows = model.rows_for(cores, shards=more)
+        report.measured(
+            "prediction",
+            cores=cores,
+            shards=2 * cores,
+            same_batches_rows_per_s=round(model.rows_per_second(large, cores, more)),
+            rows_per_batch=rows,
+            rows_per_s=rows and round(model.rows_per_second(rows, cores, more)),
+        )
+    report.figure("floor_ms", model.floor * 1_000)
+    report.figure("row_us", model.row * 1_000_000)
+    report.figure("shard_ms", model.shard * 1_000)
+    report.figure("predicted_local2_over_local1", predicted)
+    report.figure("prediction_error", abs(predicted / measured - 1))
+
+
+def _middle(root: Path, master: str, files: int, shards: int = SHARDS) -> tuple[int, float]:
+    """Rows and seconds of a batch of so many files, when everything is warm."""
+    work = root / f"model-{files}-{shards}"
+    batches, _ = _run(root / "rows", work, master, files, in_tasks=True, shards=shards)
+    warm = batches[len(batches) // 2 :]
+    return int(warm[0]["rows"]), statistics.median(each["seconds"] for each in warm)
 
 
 def _long(report: Report, root: Path) -> None:
@@ -165,10 +217,20 @@ def _doubling(memory: list[int]) -> float:
 
 
 def _run(
-    rows: Path, work: Path, master: str, files: int = FILES
+    rows: Path,
+    work: Path,
+    master: str,
+    files: int = FILES,
+    *,
+    in_tasks: bool = False,
+    shards: int = SHARDS,
 ) -> tuple[list[dict[str, float]], list[int]]:
-    """The batches of a run in a process of its own, and what memory it had all the while."""
-    words = (str(rows), str(work), master, str(files))
+    """The batches of a run in a process of its own, and what memory it had all the while.
+
+    With `in_tasks` no batch runs in the driver, which has one core.
+    """
+    where = "tasks" if in_tasks else "anywhere"
+    words = (str(rows), str(work), master, str(files), str(shards), where)
     batches, memory = run_job("anabranch.bench.scale_job", *words)
     shutil.rmtree(work, ignore_errors=True)
     return batches, memory

@@ -1,4 +1,4 @@
-"""One run of `bench scale`: `python -m anabranch.bench.scale_job ROWS WORK MASTER FILES`."""
+"""One run of `bench scale`: ROWS WORK MASTER FILES SHARDS, and `tasks` or `anywhere`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from typing import Final
 
 from anabranch.engine import Engine
 from anabranch.runtime.query.run import Run
+from anabranch.runtime.spark.session import DRIVER_ROWS
 
 LOOK: Final = 20.0
 """Seconds between two looks at what was done."""
 
 
-def main(rows: Path, work: Path, master: str, files: int) -> None:
-    """Run to the end, and say what each batch took."""
+def main(rows: Path, work: Path, master: str, files: int, shards: int, *, in_tasks: bool) -> None:
+    """Run to the end, and say what each batch took; with `in_tasks` none runs in the driver."""
     settings = {"spark.master": master, "spark.sql.streaming.numRecentProgressUpdates": "10000"}
-    with Engine(settings=settings) as engine:
+    if in_tasks:
+        settings[DRIVER_ROWS] = "0"
+    with Engine(settings=settings, shards=shards) as engine:
         stream = engine.stream(
             rows,
             name="rows",
@@ -43,5 +46,10 @@ def _note(run: Run, seen: dict[int, dict[str, float]]) -> None:
             seen[each["batch"]] = {"rows": each["rows_in"], "seconds": spent / 1000}
 
 
+def _run(given: str, out: str, spark: str, several: str, split: str, where: str) -> None:
+    """The job by the words of a command line."""
+    main(Path(given), Path(out), spark, int(several), int(split), in_tasks=where == "tasks")
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
+    _run(*sys.argv[1:])

@@ -13,7 +13,7 @@ import pyarrow as pa
 from anabranch.model.batch import EventBatch
 from anabranch.model.files.stream_file import write_stream
 from anabranch.model.time import FOREVER, SECOND, Duration, Time
-from anabranch.workloads.arrival import Disturbance, bid_copy
+from anabranch.workloads.arrival import BID_PAYLOAD, Disturbance, bid_copy
 from anabranch.workloads.nexmark import Nexmark
 
 BIDS: Final = Nexmark(bids=12_000, rate=50.0, seed=2027)
@@ -68,6 +68,14 @@ class ReplicaFeed:
         for path, part in zip(paths, self.parts, strict=True):
             write_stream(path, part, timestamps=True)
         return paths
+
+
+def write_opening(folder: Path) -> None:
+    """The file with which a feed begins: no bids yet, but it tells how time is counted."""
+    path = folder / "bids-.jsonl"
+    if not path.exists():
+        opening = EventBatch.empty(BID_PAYLOAD, Time(BIDS.begin))
+        write_stream(path, [opening], timestamps=True)
 
 
 def feed_of(number: int) -> ReplicaFeed:

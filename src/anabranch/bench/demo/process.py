@@ -22,25 +22,35 @@ _SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @final
 class DemoProcess:
-    """Runs a module that says JSON, a line at a time; a context manager that leaves nothing."""
+    """A Python module that runs; a context manager that leaves nothing."""
 
-    def __init__(self, module: str, words: Sequence[str], log: Path) -> None:
-        """Start it; what goes wrong is in the log."""
+    def __init__(
+        self, module: str, words: Sequence[str], log: Path, *, home: Path | None = None
+    ) -> None:
+        """Start it; what goes wrong is in the log.
+
+        What it says are lines of JSON. With a `home`, where commands are announced, it is a command
+        of `anabranch`, and what it says is in the log as well.
+        """
         self.messages: list[dict[str, Any]] = []
         self._log = log
+        self._listener: threading.Thread | None = None
         environment = {"SPARK_SUBMIT_OPTS": _SHORT_LIVED, **os.environ}
+        if home is not None:
+            environment["ANABRANCH_HOME"] = str(home)
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, *words],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=subprocess.PIPE if home is None else errors,
                 stderr=errors,
                 text=True,
                 start_new_session=True,
                 env=environment,
             )
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        if home is None:
+            self._listener = threading.Thread(target=self._listen, daemon=True)
+            self._listener.start()
 
     def check(self) -> None:
         """Complain if it has failed.
@@ -60,7 +70,8 @@ class DemoProcess:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_PATIENCE)
         self.check()
-        self._listener.join(_PATIENCE)
+        if self._listener is not None:
+            self._listener.join(_PATIENCE)
 
     def kill(self) -> None:
         """Kill -9, with everything that it has started."""

@@ -45,7 +45,10 @@ def run_replicas(root: Path, console: Console) -> None:
             f"   {replica_name(number)} ({PLANS[number][0]}): {feeds[number].elements:,} elements, "
             f"up to {disorder} s late"
         )
-    console.print("   Replica 1 has a process of its own, the others share one with the merge.\n")
+    console.print(
+        "   Each replica is a process, 'anabranch run ... --canonical --follow', and so is the\n"
+        "   merge, 'anabranch merge ... --follow'.\n"
+    )
     stage = DemoStage(folder, feeds, lambda line: console.print(f"   {line}"))
     with console.status("the replicas run"):
         stage.play()

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
 
 from anabranch.bench.demo.answer import query_plan, settled
-from anabranch.bench.demo.feeds import PARTS, ReplicaFeed
+from anabranch.bench.demo.feeds import PARTS, ReplicaFeed, write_opening
 from anabranch.bench.demo.process import DemoProcess
-from anabranch.bench.demo.replica import COPIES, FEEDS, MERGED, WORK, replica_name
+from anabranch.bench.demo.replica import (
+    COPIES,
+    FEEDS,
+    MERGED,
+    METRICS,
+    WORK,
+    merge_command,
+    replica_command,
+    replica_name,
+)
 from anabranch.errors import EngineError
 from anabranch.model.time import FOREVER, Time
 from anabranch.runtime.sources.files.log_folder import LogFolder
@@ -67,8 +78,12 @@ class DemoStage:
     @property
     def reports(self) -> list[list[dict[str, Any]]]:
         """What the merge noticed in each of its batches, shard by shard."""
-        batches = {each["batch"]: each for each in self._players[-1].messages if "batch" in each}
-        return [each["reports"] for _, each in sorted(batches.items())]
+        path = self.folder / METRICS
+        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else [""]
+        # The last line may be half written.
+        batches = {each["batch"]: each for each in map(json.loads, lines[:-1])}
+        stages = [next(iter(each["stages"].values())) for _, each in sorted(batches.items())]
+        return [stage["reports"] for stage in stages]
 
     @property
     def is_caught(self) -> bool:
@@ -85,11 +100,28 @@ class DemoStage:
         """
         for number, feed in self.feeds.items():
             self._waiting[number] = feed.write(self.folder / "spool" / replica_name(number))
-        with self._process("one", "1") as one, self._process("others", "2,3,4", "merge") as others:
-            self._players = [one, others]
-            self._await("Spark", lambda: all(player.messages for player in self._players))
+        with ExitStack() as stack:
+
+            def start(name: str, words: list[str]) -> DemoProcess:
+                log, home = self.folder / f"{name}.log", self.folder / "home"
+                player = DemoProcess("anabranch", words, log, home=home)
+                self._players.append(stack.enter_context(player))
+                return player
+
+            for number in (1, 2, 3):
+                self._deliver(number, -1)
+            one, *_ = [
+                start(replica_name(number), replica_command(number, self.folder))
+                for number in (1, 2, 3)
+            ]
+            start(MERGED, merge_command(self.folder))
+            names = [*(replica_name(number) for number in (1, 2, 3)), MERGED]
+            self._await("Spark", lambda: all(self._is_started(name) for name in names))
             self.zero = time.time()
             for index in range(PARTS):
+                if index == JOINS:
+                    self._deliver(4, -1)
+                    start(replica_name(4), replica_command(4, self.folder))
                 for number, behind in BEHIND.items():
                     if number != 4 or index >= JOINS:
                         self._deliver(number, max(0, index - behind))
@@ -103,20 +135,27 @@ class DemoStage:
                     self.tell(f"file {index + 1} of {PARTS} is merged")
             self._await("the last file", lambda: self.merged.stable() == FOREVER)
             self.over = self._second()
-            others.await_end()
+            self._await("the last batch of the merge", lambda: self._is_complete)
 
     def _second(self) -> float:
         return round(time.time() - self.zero, 3)
 
-    def _process(self, name: str, *words: str) -> DemoProcess:
-        log = self.folder / f"{name}.log"
-        return DemoProcess("anabranch.bench.demo.replica", [str(self.folder), *words], log)
+    def _is_started(self, name: str) -> bool:
+        """Whether the query of a command runs on Spark."""
+        return (self.folder / WORK / name / "spark" / "metadata").exists()
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether the merge has told of the batch that settles everything."""
+        return any(report["stable"] == FOREVER for batch in self.reports for report in batch)
 
     def _deliver(self, number: int, index: int) -> None:
-        """Bring the files up to that place to a replica."""
+        """Bring the files up to that place to a replica; -1: only what it begins with."""
         target = self.folder / FEEDS / replica_name(number)
         target.mkdir(parents=True, exist_ok=True)
-        self.began.setdefault(number, self._second())
+        write_opening(target)
+        if index >= 0:
+            self.began.setdefault(number, self._second())
         for path in self._waiting[number][: index + 1]:
             if path.exists():
                 path.rename(target / path.name)

@@ -91,6 +91,7 @@ TARGETS: Final[Mapping[str, Mapping[str, Target]]] = {
         "local2_over_local1": at_least(1.6),
         "cluster_over_local1": at_least(1.4),
         "cost_50m_over_1m": at_most(1.1),
+        "prediction_error": at_most(0.15),
     },
     "nexmark": {
         "ahead_of_spark": at_least(1),

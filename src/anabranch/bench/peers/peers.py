@@ -43,14 +43,16 @@ class PeerResult:
 
     rows_per_s: float
     cpu_per_million: float
+    p99_seconds: float
 
 
 def peers(report: Report, peers: Sequence[str] | None = None) -> None:
     """Measure all engines, or some of the peers.
 
     Figures per job: `<job>_<engine>_rows_per_s`, `<job>_<engine>_cpu_s_per_million`,
-    `<job>_<engine>_peak_mb`, `<job>_vs_<peer>` and `<job>_cpu_vs_<peer>` (both larger is better for
-    us); `<job>_<engine>_right` is 1 for a right answer, else a line says what it gave;
+    `<job>_<engine>_peak_mb`, `<job>_<engine>_p99_s` (seconds until 99 % of the answer can be read),
+    `<job>_vs_<peer>`, `<job>_cpu_vs_<peer>` and `<job>_p99_vs_<peer>` (larger is better for us);
+    `<job>_<engine>_right` is 1 for a right answer, else a line says what it gave;
     `worst_vs_peers`, `worst_cpu_vs_peers`; `ahead`, the share of pairs of a job and a peer in
     which we are ahead in both.
     """
@@ -132,6 +134,7 @@ def _job(
             repeat=number,
             seconds=round(one.seconds, 3),
             cpu_seconds=round(one.cpu_seconds, 2),
+            p99_seconds=round(one.p99_seconds, 3),
         )
         runs.append(one)
     peak = max(process.memory, default=0)
@@ -144,6 +147,7 @@ def _job(
         cpu_per_million=statistics.median(each.cpu_seconds for each in counted)
         * 1_000_000
         / size.rows,
+        p99_seconds=statistics.median(each.p99_seconds for each in counted),
     )
     report.measured(
         job,
@@ -152,10 +156,12 @@ def _job(
         rows_per_s=round(result.rows_per_s),
         cpu_s_per_million=round(result.cpu_per_million, 3),
         peak_mb=peak,
+        p99_s=round(result.p99_seconds, 3),
     )
     report.figure(f"{job}_{contestant.name}_rows_per_s", result.rows_per_s)
     report.figure(f"{job}_{contestant.name}_cpu_s_per_million", result.cpu_per_million)
     report.figure(f"{job}_{contestant.name}_peak_mb", peak)
+    report.figure(f"{job}_{contestant.name}_p99_s", result.p99_seconds)
     report.figure(f"{job}_{contestant.name}_right", float(judged.is_right))
     shutil.rmtree(out, ignore_errors=True)
     return result
@@ -171,6 +177,7 @@ def _figures(report: Report, reached: Mapping[tuple[str, str], PeerResult]) -> N
         costs.append(result.cpu_per_million / max(own.cpu_per_million, 1e-9))
         report.figure(f"{job}_vs_{name}", speeds[-1])
         report.figure(f"{job}_cpu_vs_{name}", costs[-1])
+        report.figure(f"{job}_p99_vs_{name}", result.p99_seconds / max(own.p99_seconds, 1e-9))
     if speeds:
         report.figure("worst_vs_peers", min(speeds))
         report.figure("worst_cpu_vs_peers", min(costs))

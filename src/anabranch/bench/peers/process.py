@@ -18,6 +18,7 @@ from anabranch.bench.checkout import ROOT
 from anabranch.bench.cpu_time import cpu_seconds
 from anabranch.bench.job_process import watch_memory
 from anabranch.bench.peers.contestants import Contestant
+from anabranch.bench.peers.visible import visible_after, watched
 from anabranch.errors import PlanError
 from anabranch.runtime.spark.java import use_java
 
@@ -28,10 +29,11 @@ _GOOD_BYE: Final = 30.0
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTime:
-    """What a run took."""
+    """What a run took; `p99_seconds`: until 99 % of its answer was in files."""
 
     seconds: float
     cpu_seconds: float
+    p99_seconds: float
 
 
 @final
@@ -50,9 +52,13 @@ class JobProcess:
             PlanError: It cannot.
         """
         before = cpu_seconds(self.process.pid)
-        line = self._ask(f"run {job} {out}")
+        with watched(out) as seen:
+            line = self._ask(f"run {job} {out}")
+        seconds = float(line["seconds"])
         return JobTime(
-            seconds=float(line["seconds"]), cpu_seconds=cpu_seconds(self.process.pid) - before
+            seconds=seconds,
+            cpu_seconds=cpu_seconds(self.process.pid) - before,
+            p99_seconds=visible_after(seen, 0.99, seconds),
         )
 
     def answer(self) -> None:
