@@ -94,13 +94,19 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     return Started(monkeypatch)
 
 
+def spark_that_starts_nothing() -> SimpleNamespace:
+    """A session with the settings that a start asks for, all of them as usual."""
+    conf = SimpleNamespace(get=lambda _, usual: usual)
+    return SimpleNamespace(readStream=None, conf=conf, stop=lambda force=False: None)
+
+
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     monkeypatch.chdir(tmp_path)
     rows = [f"{n % 3},{n * 7 % 40},{n}" for n in range(30)]
     Path("bids.csv").write_text("\n".join(["itemID,price,at", *rows]) + "\n")
     Path("items.csv").write_text("id,name\n0,a\n1,b\n2,x\n")
-    with Engine(SimpleNamespace(readStream=None, stop=lambda force=False: None)) as made:
+    with Engine(spark_that_starts_nothing()) as made:
         made.sql(SCRIPT)
         yield made
 
@@ -144,7 +150,7 @@ def drawn_sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FileSou
 
 
 def drawn_query(case: SqlCase, sources: Mapping[str, FileSource]) -> tuple[Engine, Stream]:
-    engine = Engine(SimpleNamespace(readStream=None, stop=lambda force=False: None))
+    engine = Engine(spark_that_starts_nothing())
     for source in SOURCES.values():
         engine._registry.add_leaf(source, sources[source.name], hidden=("at",))
     return engine, engine.sql(case.script.text)

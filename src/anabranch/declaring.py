@@ -22,8 +22,8 @@ from anabranch.runtime.sources.declare.rows_in_memory import (
     stored_rows,
 )
 from anabranch.runtime.sources.expectations import value_counts
-from anabranch.runtime.sources.options import MOST_ROWS, checked_options
-from anabranch.runtime.sources.spec import LatePolicy, Limits
+from anabranch.runtime.sources.options import checked_options
+from anabranch.runtime.sources.spec import MOST_ROWS, LatePolicy, Limits
 from anabranch.runtime.spark.source_functions import describe_source
 from anabranch.stream import Stream
 from anabranch.targets import PathText
@@ -108,7 +108,8 @@ class Declares(ABC):
             hide_times: The columns of `start` and `end` are not part of the payload.
             ends: True: the files that are there when the query starts are all. Rows of this
                 process always end; None: those end, and files do not.
-            max_rows_per_batch: At most about so many rows of files go into a batch.
+            max_rows_per_batch: At most about so many rows of files go into a batch; within that its
+                size adapts to what batches cost. None: all that is there.
             max_files_per_batch: At most so many files go into a batch.
             copies: Every log folder and stream file that the path matches is a copy of one stream,
                 now or later; a merge makes one stream of them.

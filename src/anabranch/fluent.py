@@ -29,6 +29,7 @@ from anabranch.expressions.expression import Expression
 from anabranch.expressions.scalar_function import Functions
 from anabranch.frames.column import Column
 from anabranch.frames.column_like import ColumnLike, listed, text_of, texts_of
+from anabranch.frames.other_side import node_of
 from anabranch.grouped import AggregateLike, GroupedStream
 from anabranch.language.fragments.explode import parse_explode
 from anabranch.language.fragments.join import join_kind, plan_asof_join, plan_join
@@ -43,11 +44,15 @@ S = TypeVar("S", bound="Fluent")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fluent(Retiming):
-    """A plan and where its sources come from; expressions are SQL strings over its columns."""
+    """A plan and where its sources come from; expressions are SQL strings over its columns.
+
+    `is_copy` says that it was made canonical, so that copies of it can be merged.
+    """
 
     node: Node
     sources: Mapping[str, Any]
     functions: Functions = field(default_factory=dict)
+    is_copy: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -205,7 +210,7 @@ class Fluent(Retiming):
 
     def union(self: S, *others: S) -> S:
         """Combine streams with the same columns."""
-        node = Union(inputs=(self.node, *(other.node for other in others)))
+        node = Union(inputs=(self.node, *(node_of(each, "union(...)") for each in others)))
         return self._with(node, *others)
 
     def merge(
@@ -274,7 +279,7 @@ class Fluent(Retiming):
         """
         node = plan_join(
             self.node,
-            other.node,
+            node_of(other, "join(...)"),
             self._condition(other, on),
             join_kind(how),
             suffix=suffix,
@@ -308,8 +313,9 @@ class Fluent(Retiming):
         Raises:
             PlanError: A side has rows that hold for longer than an instant, or a column is missing.
         """
+        right = node_of(other, "asof_join(...)")
         node = plan_asof_join(
-            self.node, other.node, on, how, strict=strict, suffix=suffix, parse=self._parse
+            self.node, right, on, how, strict=strict, suffix=suffix, parse=self._parse
         )
         return self._with(node, other)
 
@@ -330,7 +336,8 @@ class Fluent(Retiming):
         return self._set_operation("max-union", other)
 
     def _set_operation(self: S, kind: SetKind, other: S) -> S:
-        return self._with(SetOperation(kind=kind, left=self.node, right=other.node), other)
+        right = node_of(other, f"{kind}(...)")
+        return self._with(SetOperation(kind=kind, left=self.node, right=right), other)
 
     @property
     def _called(self) -> str | None:
@@ -372,7 +379,7 @@ class Fluent(Retiming):
 
     def canonical(self: S) -> S:
         """The same stream in a form in which copies of it, by whatever plan, can be merged."""
-        return self._with(canonical(self.node))
+        return replace(self._with(canonical(self.node)), is_copy=True)
 
     def _parse(self, text: str, schema: pa.Schema) -> Expression:
         return Expression.parse(text, schema, functions=self.functions.values())
@@ -396,7 +403,7 @@ class Fluent(Retiming):
                         f"two different sources are named '{name}'",
                         hint="give every source its own name: engine.stream(..., name='...')",
                     )
-        return replace(self, node=node, sources=sources)
+        return replace(self, node=node, sources=sources, is_copy=False)
 
 
 def merge(first: S, *others: S, **options: Any) -> S:

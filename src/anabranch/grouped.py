@@ -12,7 +12,7 @@ from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
 from anabranch.frames.attributes import GROUPED_INSTEAD, missing_attribute
 from anabranch.frames.column import quoted
-from anabranch.frames.column_like import text_of
+from anabranch.frames.column_like import of_mapping, text_of
 from anabranch.language.fragments.aggregates import named_aggregate, plan_aggregates
 from anabranch.language.fragments.operator_call import calls_operator
 from anabranch.windowed import OperatorCall, Windowing
@@ -95,11 +95,7 @@ class GroupedStream(Generic[G]):
         found: list[tuple[str, str | OperatorCall]] = []
         for each in given:
             if isinstance(each, Mapping):
-                # As Spark has it: agg({"price": "max"}).
-                found += [
-                    (f"{function}({column})", f"{function}({_argument(column)})")
-                    for column, function in each.items()
-                ]
+                found += of_mapping(each)
             elif isinstance(each, OperatorCall):
                 raise PlanError(
                     "what ab.call makes needs a name",
@@ -146,7 +142,3 @@ class GroupedStream(Generic[G]):
 
 
 _METHODS = ("agg", "count", "sum", "avg", "mean", "min", "max")
-
-
-def _argument(column: str) -> str:
-    return "*" if column == "*" else quoted(column)

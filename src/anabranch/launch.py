@@ -144,7 +144,7 @@ def _refuse_revisions(planned: PlannedQueries) -> None:
 
 def _work(host: Host, planned: PlannedQueries) -> Work:
     from anabranch.runtime.query.start import Work
-    from anabranch.runtime.spark.session import parallelism, rows_per_task
+    from anabranch.runtime.spark.session import batch_sizes, parallelism, rows_per_task
 
     return Work(
         plan=planned.physical,
@@ -153,6 +153,7 @@ def _work(host: Host, planned: PlannedQueries) -> Work:
         frames=tuple(planned.frames.values()),
         parts=parallelism(host.spark),
         least=rows_per_task(host.spark),
+        sizes=batch_sizes(host.spark),
         clocks=tuple(query.clock for query in planned.queries),
         nodes=planned.workers,
         swaps=planned.swaps,

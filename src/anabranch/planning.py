@@ -58,6 +58,13 @@ class AskedQuery(Protocol):
     def remarks(self) -> tuple[str, ...]:
         """What is odd about the text."""
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether a merge reads it beside other copies, event by event."""
+
+    def canonical(self) -> AskedQuery:
+        """The same as such a copy."""
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)

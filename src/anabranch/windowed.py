@@ -27,7 +27,7 @@ from anabranch.algebra.window_columns import Columns
 from anabranch.display.option_hints import explains_options
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression
-from anabranch.frames.column_like import ColumnLike, listed, text_of, texts_of
+from anabranch.frames.column_like import ColumnLike, listed, of_mapping, text_of, texts_of
 from anabranch.language.bind.axis_windows import BOUNDS
 from anabranch.language.fragments.aggregates import Result, calls_in, computed, named_aggregate
 from anabranch.language.fragments.operator_call import parse_operator_call
@@ -209,9 +209,13 @@ class WindowedStream(Generic[W]):
         Expressions may be used: `MAX(price) - MIN(price)`.
         """
         node = self.stream.node
-        wanted: list[tuple[str, Any]] = [
-            named_aggregate(text) for text in texts_of(given, node.schema, "agg(...)")
-        ]
+        wanted: list[tuple[str, Any]] = []
+        for some in given:
+            if isinstance(some, Mapping):
+                wanted += of_mapping(some)
+            else:
+                texts = texts_of([some], node.schema, "agg(...)")
+                wanted += [named_aggregate(text) for text in texts]
         wanted += [
             (
                 name,

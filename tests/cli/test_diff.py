@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import anabranch as ab
 from anabranch.cli.app import app
 from anabranch.model.files.stream_file import read_batches, write_stream
 
@@ -110,3 +111,21 @@ def test_an_empty_stream_differs_from_one_that_is_not(folder: Path) -> None:
     (folder / "d.jsonl").write_text("")
     assert RUNNER.invoke(app, ["diff", "a.jsonl", "d.jsonl"]).exit_code == 1
     assert RUNNER.invoke(app, ["diff", "d.jsonl", "d.jsonl"]).exit_code == 0
+
+
+def test_a_log_folder_and_a_stream_file_of_one_query_are_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    times = [{"at": f"2026-11-01T10:{minute:02d}:00", "v": minute} for minute in range(30)]
+    stream = ab.Engine().stream(times, start="at", name="Row")
+    query = stream.tumbling("10 minutes", columns=True).agg(n="COUNT(*)", day="MAX(date(at))")
+    query.run_local(to="log/")
+    query.run_local(to="file.jsonl")
+    for sides in (["log", "file.jsonl"], ["file.jsonl", "log"]):
+        done = RUNNER.invoke(app, ["diff", *sides])
+        assert done.exit_code == 0, done.output
+    text = Path("file.jsonl").read_text()
+    Path("file.jsonl").write_text(text.replace("10:10:00", "10:11:00"))
+    done = RUNNER.invoke(app, ["diff", "log", "file.jsonl"])
+    assert done.exit_code == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -138,7 +139,9 @@ def test_an_interrupt_is_exit_code_130() -> None:
 
 
 def test_the_version_is_shown() -> None:
-    assert run("--version").stdout == f"anabranch {anabranch.__version__}\n"
+    version, java = run("--version").stdout.splitlines()
+    assert version == f"anabranch {anabranch.__version__}"
+    assert re.match(r"Java \d+ ", java)
 
 
 def test_help_lists_all_commands() -> None:

@@ -53,7 +53,7 @@ class Run:
             self.said = True
         return self.ended.wait(0.05)
     def metrics(self):
-        count = {"batch": 7, "rows_in": 3, "rows_out": 2, "late": 0}
+        count = {"batch": 7, "rows_in": 3, "rows_out": 2, "late": 0, "rewritten": 4}
         copies = {"a": {"rows": 1}, "b": {"rows": 0, "problem": "it has no column 'k'"}}
         sources = {"copies": {"rows": 3, "copies": copies}}
         return [{**count, "milliseconds": {"triggerExecution": 1}, "sources": sources}]
@@ -214,10 +214,12 @@ def test_ps_shows_what_runs() -> None:
             *("/in/highest.sql", "out.jsonl", str(process.pid)),
         ]
         change = "change 2 by clip: the old answer before 70, the new one from there on"
-        assert shown[1].endswith(f"{change}  b: it has no column 'k'")
+        assert shown[0].endswith("files written again")
+        assert shown[1].endswith(f"{change}  b: it has no column 'k'  4")
         [line] = anabranch("ps", "--json").stdout.splitlines()
         found = json.loads(line)
         assert (found["batch"], found["stable"], found["rows_in"]) == (7, 12, 3)
+        assert found["rewritten"] == 4
 
 
 def test_a_query_that_died_is_shown_as_gone_once() -> None:

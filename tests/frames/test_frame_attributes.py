@@ -6,7 +6,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.group import GroupedData
 
 import anabranch as ab
-from anabranch.frames.attributes import GROUPED_INSTEAD, INSTEAD
+from anabranch.frames.attributes import GROUPED_INSTEAD, INSTEAD, OTHER_WORDS
 
 NAMES = sorted(
     name for name in {*dir(DataFrame), *dir(ClassicDataFrame)} if not name.startswith("_")
@@ -19,7 +19,7 @@ def test_an_attribute_of_a_data_frame_is_there_or_has_a_replacement(name: str) -
     assert hasattr(ab.Stream, name) != (name in INSTEAD)
 
 
-@pytest.mark.parametrize("name", sorted(INSTEAD))
+@pytest.mark.parametrize("name", sorted({**INSTEAD, **OTHER_WORDS}))
 def test_what_is_not_there_says_what_to_write(bids: ab.Stream, name: str) -> None:
     with pytest.raises(AttributeError, match=f"a stream has no '{name}'; write "):
         getattr(bids, name)
@@ -36,10 +36,14 @@ def test_an_attribute_of_grouped_data_is_there_or_has_a_replacement(
 
 
 def test_a_replacement_that_is_code_names_methods_that_exist() -> None:
-    for text in INSTEAD.values():
+    for text in (*INSTEAD.values(), *OTHER_WORDS.values()):
         for word in text.split("stream.")[1:]:
             name = word.split("(")[0].split(" ")[0].rstrip(".,;:")
             assert hasattr(ab.Stream, name), text
+
+
+def test_words_of_others_are_not_those_of_streams() -> None:
+    assert [word for word in OTHER_WORDS if hasattr(ab.Stream, word)] == []
 
 
 def test_a_misspelt_name_is_guessed(bids: ab.Stream) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pandas
 import pytest
 
 import anabranch as ab
@@ -165,3 +166,33 @@ def test_windows_have_bounds_as_columns(bids: ab.Stream) -> None:
     held = bids.window("10 seconds", slide="10 seconds", columns=True)
     assert held.columns[-2:] == ["window_start", "window_end"]
     assert bids.session_window("5 s", columns=("low", "high")).columns[-2:] == ["low", "high"]
+
+
+def test_a_dictionary_of_aggregates_is_that_of_spark_in_windows_too(bids: ab.Stream) -> None:
+    wanted = {"price": "max", "*": "count"}
+    windows = bids.tumbling("1 minute", by="item", open_windows=True).agg(wanted)
+    grouped = bids.window("1 minute").group_by("item").agg(wanted)
+    assert windows.columns == grouped.columns == ["item", "max(price)", "count(*)"]
+    assert windows.run_local().events().num_rows
+
+
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [
+        (pandas.DataFrame({"item": [1]}), "a DataFrame of pandas is not a stream"),
+        ([{"item": 1}], "a list is not a stream"),
+        ("Bid", "the text 'Bid' is not a stream"),
+    ],
+)
+def test_what_is_not_a_stream_cannot_be_joined_and_says_what_to_do(
+    bids: ab.Stream, other: Any, what: str
+) -> None:
+    with pytest.raises(ab.PlanError, match=what) as caught:
+        bids.join(other, "item")
+    assert "engine." in str(caught.value.hint)
+    with pytest.raises(ab.PlanError, match=what):
+        bids.asof_join(other, "item")
+    with pytest.raises(ab.PlanError, match=what):
+        bids.union(other)
+    with pytest.raises(ab.PlanError, match=what):
+        bids.intersection(other)

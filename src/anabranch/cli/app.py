@@ -105,7 +105,13 @@ app: typer.Typer = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from anabranch.runtime.spark.java import JavaMissingError, choose_java
+
         typer.echo(f"anabranch {__version__}")
+        try:
+            typer.echo(choose_java().label)
+        except JavaMissingError as missing:
+            typer.echo(f"{missing.what}: {missing.hint}")
         raise typer.Exit
 
 
@@ -117,7 +123,12 @@ def _watch_input(wanted: bool) -> None:
 def anabranch(
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version, and the Java that Spark uses.",
+        ),
     ] = False,
     debug: Annotated[
         bool,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,6 +83,7 @@ def _compare(
     from anabranch.model.revision import clipped_changes
     from anabranch.model.time import BEGINNING, FOREVER, Time
 
+    forms = _with_types_of_tables([one, other], forms)
     schema = _common_schema(*forms)
     clock = forms[0].clock if forms[0].clock == forms[1].clock else INTEGERS
     if all(form.timestamps for form in forms):
@@ -115,6 +117,33 @@ def _instant_of(time: int, clock: Clock, by: Clock) -> int:
     if not by.timestamps:
         return time
     return int(clock.microseconds(np.array([time], np.int64))[0])
+
+
+def _with_types_of_tables(inputs: list[InputFile], forms: list[StreamForm]) -> list[StreamForm]:
+    """The forms, with columns of JSON read as the other stream has them where that knows better.
+
+    JSON has no timestamps, dates and decimals: a log folder and a stream file of one query have
+    the same rows, and other types.
+    """
+    import pyarrow as pa
+
+    found = []
+    for source, form, other in zip(inputs, forms, reversed(forms), strict=True):
+        if source.path.suffix == ".parquet":
+            found.append(form)
+            continue
+        known = {each.name: each.type for each in other.schema}
+        texts = [each for each in form.schema if pa.types.is_string(each.type)]
+        typed = {each.name: known[each.name] for each in texts if _is_time(known.get(each.name))}
+        fields = [each.with_type(typed.get(each.name, each.type)) for each in form.schema]
+        found.append(replace(form, schema=pa.schema(fields)))
+    return found
+
+
+def _is_time(kind: pa.DataType | None) -> bool:
+    import pyarrow as pa
+
+    return kind is not None and (pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
 def _common_schema(one: StreamForm, other: StreamForm) -> pa.Schema:

@@ -17,6 +17,7 @@ from anabranch.cli.scripts import (
     register_operators,
     tell_notes,
 )
+from anabranch.display.progress_line import rewritten_text
 from anabranch.errors import PlanError
 
 
@@ -214,6 +215,8 @@ def _report(metrics: list[dict[str, Any]], name: str = "") -> None:
     behind += f", {revised} late and revised" if revised else ""
     failed = sum(batch.get("failed_windows", 0) for batch in metrics)
     behind += f", {failed} windows without results" if failed else ""
+    again = sum(batch.get("rewritten", 0) for batch in metrics)
+    behind += f", {rewritten_text(again)}" if again else ""
     typer.echo(
         f"{name}{len(metrics)} batch{'' if len(metrics) == 1 else 'es'}: {read} rows read, "
         f"{written} elements written{behind}",

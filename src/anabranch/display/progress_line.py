@@ -93,11 +93,19 @@ def _display(shown: _Html) -> Any:
     return display(shown, display_id=True)
 
 
-def progress_text(batches: int, rows: int, stable: str) -> str:
+def progress_text(batches: int, rows: int, stable: str, rewritten: int = 0) -> str:
     """What a line says.
 
     >>> progress_text(3, 1_200, "stable point 12")
     '3 batches, 1,200 rows read, stable point 12'
+    >>> progress_text(1, 1, "stable point 12", rewritten=2)
+    '1 batch, 1 row read, 2 files written again, stable point 12'
     """
     read = f"{batches:,} batch{'' if batches == 1 else 'es'}, {counted(rows, rows, 'row')} read"
-    return f"{read}, {stable}"
+    again = f", {rewritten_text(rewritten)}" if rewritten else ""
+    return f"{read}{again}, {stable}"
+
+
+def rewritten_text(files: int) -> str:
+    """How many files were written again after they were read."""
+    return f"{counted(files, files, 'file')} written again"

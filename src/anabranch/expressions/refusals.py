@@ -35,6 +35,10 @@ _READS_TIMES: Final = frozenset(
     try_to_timestamp
     """.split()  # noqa: SIM905
 )
+_EXPLODE_HINT: Final = (
+    "an expression returns one value; write stream.explode('items AS item'), or in SQL SELECT "
+    "explode(items) AS item"
+)
 _STABLE_HINT: Final = "an answer must depend on the row alone, or a correction could not undo it"
 _NOW_HINT: Final = (
     f"{_STABLE_HINT}; for the rows of the last hour write a window: FROM Bid WINDOW(RANGE 1 HOUR), "
@@ -58,7 +62,7 @@ def why_not_scalar(node: exp.Expr) -> tuple[str, str, str] | None:
         hint = "aggregates belong with GROUP BY, not in an expression over one row"
         return f"{name} is an aggregate", hint, at_name
     if name in GENERATORS:
-        return f"{name} makes several rows out of one", "an expression returns one value", at_name
+        return f"{name} makes several rows out of one", _EXPLODE_HINT, at_name
     if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and node.name == "*"):
         return "'*' is not a value", "name the column", r"\*"
     if isinstance(node, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):

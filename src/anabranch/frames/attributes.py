@@ -103,21 +103,59 @@ INSTEAD: Final[Mapping[str, str]] = {
 }
 """Attributes of `pyspark.sql.DataFrame` that streams do not have, and what serves their purpose."""
 
+_ROW_BY_ROW: Final = (
+    "stream.withColumn('double', 'price * 2'), or select; a Python function is registered with "
+    "engine.register(ab.udf(function)) and called by name"
+)
+_AS_OF: Final = INSTEAD["nearestByJoin"]
+
 OTHER_WORDS: Final[Mapping[str, str]] = {
+    "aggregate": "stream.agg(n='COUNT(*)', highest='MAX(price)')",
+    "apply": _MODULE,
+    "as_of": _AS_OF,
+    "as_of_join": _AS_OF,
+    "asof": _AS_OF,
+    "assign": "stream.withColumn('double', 'price * 2')",
     "filter_by": "stream.filter(condition)",
+    "flatMap": "stream.explode('items')",
+    "flat_map": "stream.explode('items')",
     "hop": "stream.hopping(size, hop, by=...)",
+    "iloc": _SNAPSHOT,
+    "join_asof": _AS_OF,
+    "key_by": "stream.group_by('item')",
+    "lag": "stream.rank('at', by='item', before='LAG(price)')",
+    "lead": "stream.rank('at', by='item', after='LEAD(price)')",
+    "loc": _SNAPSHOT,
+    "map": _ROW_BY_ROW,
+    "map_rows": _ROW_BY_ROW,
+    "merge_asof": _AS_OF,
+    "nlargest": "stream.top(k, 'price DESC')",
+    "nunique": "stream.agg(n='COUNT(DISTINCT item)')",
     "order_by": INSTEAD["orderBy"],
+    "pipe": "function(stream)",
     "print": "stream.show()",
+    "process": _MODULE,
+    "query": "stream.filter('price > 80')",
+    "reduce": "stream.agg(total='SUM(price)'), or an aggregate of your own made by @ab.uda",
+    "resample": "stream.tumbling('10 minutes').agg(n='COUNT(*)')",
     "rolling": "stream.window('10 minutes')",
+    "run": "stream.run_local(), or stream.start(to='folder')",
     "session": "stream.sessions('10 minutes', by=...)",
+    "sink_to": INSTEAD["writeStream"],
+    "sort_values": INSTEAD["orderBy"],
     "to_arrow": INSTEAD["toArrow"],
+    "to_dict": _SNAPSHOT,
     "to_pandas": INSTEAD["toPandas"],
     "to_polars": "stream.snapshot(at).to_polars(), or stream.run_local().events().to_polars()",
+    "to_sql": "stream.start(to='postgresql://...')",
     "tumble": "stream.tumbling(size, by=...)",
+    "value_counts": "stream.group_by('item').agg(n='COUNT(*)')",
     "watermark": INSTEAD["withWatermark"],
+    "with_columns": "stream.withColumns({'double': 'price * 2'})",
+    "write_parquet": INSTEAD["write"],
     "write_stream": INSTEAD["writeStream"],
 }
-"""Words of other systems, and of pandas, that streams do not have."""
+"""Words of pandas, Polars, Flink and other systems that streams do not have."""
 
 GROUPED_INSTEAD: Final[Mapping[str, str]] = {
     "apply": _MODULE,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from anabranch.errors import PlanError
-from anabranch.frames.column import Column
+from anabranch.frames.column import Column, quoted
 from anabranch.runtime.option import shown
 
 ColumnLike: TypeAlias = str | Column | Any
@@ -46,6 +46,18 @@ def texts_of(values: Iterable[ColumnLike], schema: pa.Schema, where: str) -> lis
         else:
             found.append(text_of(value, schema, where))
     return found
+
+
+def of_mapping(aggregates: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The aggregates of a dictionary, as Spark has them: `agg({"price": "max", "*": "count"})`.
+
+    >>> of_mapping({"price": "max", "*": "count"})
+    [('max(price)', 'max(price)'), ('count(*)', 'count(*)')]
+    """
+    return [
+        (f"{function}({column})", f"{function}({'*' if column == '*' else quoted(column)})")
+        for column, function in aggregates.items()
+    ]
 
 
 def listed(values: ColumnLike | Sequence[ColumnLike], schema: pa.Schema, where: str) -> list[str]:

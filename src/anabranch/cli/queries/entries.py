@@ -54,6 +54,7 @@ class RunningQuery:
         late: Rows among those read that came too late.
         revised: Rows among those read that became revisions of settled results.
         failed_windows: Windows that modules gave no results for.
+        rewritten: Files that were written again after they were read.
         lag: How far the output is behind the most advanced source, in chronons.
         state_rows: Rows that it remembers.
         state_bytes: The bytes of their files.
@@ -81,6 +82,7 @@ class RunningQuery:
     late: int = 0
     revised: int = 0
     failed_windows: int = 0
+    rewritten: int = 0
     lag: int | None = None
     state_rows: int = 0
     state_bytes: int = 0

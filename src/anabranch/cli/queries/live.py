@@ -18,6 +18,7 @@ from rich.text import Text
 from anabranch.cli.queries.live_answer import Instant
 from anabranch.cli.queries.live_query import LiveQuery
 from anabranch.cli.queries.running import Totals
+from anabranch.display.progress_line import rewritten_text
 from anabranch.display.text_table import cells, numeric
 from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.query.asking.waiting import noted_signals
@@ -162,6 +163,8 @@ class LiveView:
             parts.append(f"{totals.late:,} late")
         if totals.revised:
             parts.append(f"{totals.revised:,} revised")
+        if totals.rewritten:
+            parts.append(rewritten_text(totals.rewritten))
         return "  ".join(parts)
 
 

@@ -18,7 +18,8 @@ def ps(
     r"""List the queries that run on this machine.
 
     A query whose process has died is shown once, as 'gone'. One that is changed while it runs has
-    a column for that, and so has a merge with copies that it cannot read.
+    a column for that, and so has a merge with copies that it cannot read. 'files written again'
+    counts files that were changed after they were read: the query does not read them again.
 
     \b
     $ anabranch ps
@@ -63,6 +64,8 @@ def _show(entries: list[RunningQuery]) -> None:
         columns["not read"] = [
             "; ".join(f"{copy}: {why}" for copy, why in entry.problems.items()) for entry in entries
         ]
+    if any(entry.rewritten for entry in entries):
+        columns["files written again"] = [_text(entry.rewritten or None) for entry in entries]
     show_table(list(columns), list(columns.values()), {3, 4, 5, 6, 9})
 
 

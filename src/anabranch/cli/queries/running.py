@@ -41,6 +41,7 @@ class Totals:
         self.late: int = 0
         self.revised: int = 0
         self.failed_windows: int = 0
+        self.rewritten: int = 0
         self.state_rows: int = 0
         self.state_bytes: int = 0
         self.lag: int | None = None
@@ -58,6 +59,7 @@ class Totals:
         self.late += sum(each["late"] for each in new)
         self.revised += sum(each.get("revised", 0) for each in new)
         self.failed_windows += sum(each.get("failed_windows", 0) for each in new)
+        self.rewritten += sum(each.get("rewritten", 0) for each in new)
         last = new[-1]
         stages = last.get("stages", {}).values()
         self.lag = last.get("lag")
@@ -132,6 +134,7 @@ class Announcement:
             late=self._totals.late,
             revised=self._totals.revised,
             failed_windows=self._totals.failed_windows,
+            rewritten=self._totals.rewritten,
             lag=self._totals.lag,
             state_rows=self._totals.state_rows,
             state_bytes=self._totals.state_bytes,

@@ -43,7 +43,7 @@ def state(
     stage        shard  batch  stable  runs  rows   bytes  oldest  operators
     0-aggregate      0     12      80     3   240  18,432      21  Aggregate item: MAX(price)
     """
-    from anabranch.runtime.query.state_view import view_state
+    from anabranch.runtime.query.state_view import rewritten_since_read, view_state
 
     if quarantine:
         _show_quarantine(checkpoint, as_json=as_json)
@@ -60,6 +60,10 @@ def state(
         f"query {facts.query}, {facts.shards} shards: {rows:,} rows, {size:,} bytes{checked}",
         err=True,
     )
+    for name, files in rewritten_since_read(checkpoint).items():
+        many = "1 file" if len(files) == 1 else f"{len(files):,} files"
+        shown = ", ".join(files[:3]) + (", ..." if len(files) > 3 else "")
+        typer.echo(f"source {name}: {many} written again after being read: {shown}", err=True)
 
 
 def _show_quarantine(checkpoint: str, *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from sqlglot import exp
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
+from anabranch.algebra.source import Source
 from anabranch.expressions.expression import Expression
 from anabranch.language.bind.as_of import bind_versions, holds_one_instant, read_as_of, time_columns
 from anabranch.language.bind.broadcast_hints import Broadcast, broadcast_names, refuse_unused
@@ -124,7 +125,8 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
     name = str(alias.name) if alias is not None and alias.name else own
     if alias is not None and alias.args.get("columns"):
         node = _rename(node, [column.name for column in alias.columns], table, context)
-    item = Item(name=name, own=own, hidden=hidden, columns=_same(node))
+    below = () if hidden else _inner_hidden(node, context)
+    item = Item(name=name, own=own, hidden=hidden, inner_hidden=below, columns=_same(node))
     if "axis" in table.meta:
         node = bind_axis(table.meta["axis"], node, item, context)
         item = replace(item, columns=_same(node))
@@ -133,6 +135,13 @@ def bind_item(table: exp.Expr, context: Context, bind: BindQuery) -> tuple[Node,
     if "granularity" in table.meta:
         node = bind_granularity(table.meta["granularity"], node, context)
     return node, replace(item, times=_times(node, table, hidden, context))
+
+
+def _inner_hidden(node: Node, context: Context) -> tuple[tuple[str, str], ...]:
+    """The columns that order the streams of a query and are not among theirs, and whose."""
+    read = {each.name for each in node.walk() if isinstance(each, Source)}
+    entries = [each for each in context.catalog.entries.values() if each.name in read]
+    return tuple((column, each.name) for each in entries for column in each.hidden)
 
 
 def _times(

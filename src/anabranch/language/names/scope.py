@@ -23,6 +23,7 @@ class Item:
         columns: Pairs of a name as users know it and as the plan does.
         hidden: Columns that cannot be used.
         times: Columns that are the start of a row, hidden ones too; none where rows hold longer.
+        inner_hidden: The hidden columns of streams that it reads, with the names of these.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Item:
     own: str = ""
     hidden: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
+    inner_hidden: tuple[tuple[str, str], ...] = ()
 
     def find(self, name: str) -> list[str]:
         """The columns of the plan that a name means here: the exact one, or all that fit."""
@@ -124,6 +126,15 @@ class Scope:
                     f"unknown column '{name}': it orders the stream but is not one of its columns",
                     span,
                     hint,
+                )
+        for column, stream in (each for item in items or self.items for each in item.inner_hidden):
+            if parts[-1].lower() == column.lower():
+                return script.wrong(
+                    f"unknown column '{name}': it orders stream {stream} but is not one of its "
+                    "columns",
+                    span,
+                    f"to keep it as a column, declare {stream} with ORDERED BY {column} KEEP, and "
+                    "select it in the query in FROM",
                 )
         columns = [seen for item in items or self.items for seen, _ in item.columns]
         near = get_close_matches(parts[-1].lower(), [each.lower() for each in columns], 1)
