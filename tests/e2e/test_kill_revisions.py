@@ -99,7 +99,9 @@ def test_a_killed_query_emits_every_revision_once(
     said = tmp_path / "said"
     for number, (step, at) in enumerate(moments):
         halted = tmp_path / f"halted-{number}"
-        process = start(tmp_path, way, **{HALT: f"{step}@{at}={halted}"})
+        # A correction is received once, and the next one may have been before the last kill.
+        moment = "any" if number and step == REVISING[0] else at
+        process = start(tmp_path, way, **{HALT: f"{step}@{moment}={halted}"})
         # A step that is never reached ends the test here: the query has ended too early.
         wait_for(process, halted.exists, said)
         kill(process)
