@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.time_window import TimeWindow
+from anabranch.kernels.plan.compile import PhysicalPlan, compile_plan
+from anabranch.model.time import Duration
 from anabranch.runtime.query.driver_share import (
-    COLD_JOB_MS,
     DRIVER_MS_PER_ROW,
     JOB_MS,
+    WARM_UP,
     ShareCosts,
     ShareLimits,
 )
+from anabranch.runtime.query.experience import REMEMBERED_PLANS, Experience
+from anabranch.runtime.spark.warm_up import COLD_JOB_MS, WorkerWarmUp
 from anabranch.runtime.workers.batch_plan import entry_of
+from tests.kernels.plans import SOURCE
+
+NOBODY: Any = None
+"""A Spark that is never asked."""
 
 WIDE = ShareLimits(rows=10_000_000, bytes=1 << 40, milliseconds=10_000)
+
+
+def plan_of(size: int) -> PhysicalPlan:
+    """A plan that is another one for every size."""
+    return compile_plan(Distinct(input=TimeWindow(input=SOURCE, size=Duration(size))))
 
 
 def test_small_batches_are_for_the_driver_and_large_ones_for_tasks() -> None:
@@ -87,14 +106,44 @@ def test_tasks_that_were_never_measured_are_no_faster_than_their_cores() -> None
     assert (costs.cores, round(costs.tasks, 6)) == (0, 0.00005)
 
 
+def test_the_first_measurement_takes_the_place_of_the_guess() -> None:
+    costs = ShareCosts(cold=0, cores=2)
+    costs.learn("driver", 100_000, 100.0)
+    assert costs.driver == pytest.approx(0.001)
+    for _ in range(20):
+        costs.learn("driver", 100_000, 50.0)
+    assert costs.driver == pytest.approx(0.0005, rel=0.02)
+
+
 def test_workers_are_started_once_the_driver_has_lost_what_that_costs() -> None:
     # The driver takes 30 ms longer than tasks: it takes a while until that comes to something.
     costs = ShareCosts(driver=2 * (JOB_MS + 30.0) / 1_000_000, cores=2)
     assert not costs.prefers_driver(1_000_000, WIDE)
+    workers: WorkerWarmUp = WorkerWarmUp(NOBODY, 2)
     batches = 0
-    while not costs.is_worth_a_start(1_000_000):
+    while not workers.is_worth_a_start(costs.loss(1_000_000)):
         batches += 1
     assert abs(batches * 30.0 - COLD_JOB_MS) <= 30.0
-    assert costs.is_worth_a_start(10)
-    costs.learn("tasks", 1_000_000, JOB_MS + 150.0)
-    assert costs.regret == 0.0
+    assert workers.is_worth_a_start(costs.loss(10))
+    workers.used()
+    assert workers.is_ready
+    assert not workers.is_worth_a_start(costs.loss(1_000_000))
+
+
+def test_a_plan_is_known_again_and_others_begin_without_what_is_imported_by_now() -> None:
+    learned = Experience(WorkerWarmUp(NOBODY, 2), cores=2)
+    counts, others = plan_of(size=10), plan_of(size=20)
+    first = learned.costs_of(counts)
+    assert (first.cold, first.cores) == (WARM_UP, 2)
+    first.learn("tasks", 1_000_000, 100.0)
+    assert learned.costs_of(plan_of(size=10)) is first
+    assert learned.costs_of(others).cold < WARM_UP
+
+
+def test_plans_that_were_not_used_for_long_are_forgotten() -> None:
+    learned = Experience(WorkerWarmUp(NOBODY, 2), cores=2)
+    oldest, kept = learned.costs_of(plan_of(size=1)), learned.costs_of(plan_of(size=2))
+    for size in range(3, REMEMBERED_PLANS + 2):
+        learned.costs_of(plan_of(size=size))
+        assert learned.costs_of(plan_of(size=2)) is kept
+    assert learned.costs_of(plan_of(size=1)) is not oldest

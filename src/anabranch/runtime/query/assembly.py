@@ -14,6 +14,7 @@ from anabranch.runtime.measure.measurements import Measurements
 from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
 from anabranch.runtime.query.committing import Committed, Committer, Output, PlanOfBatches
 from anabranch.runtime.query.driver_share import ShareCosts, ShareLimits, driver_share
+from anabranch.runtime.query.experience import experience_of
 from anabranch.runtime.query.execution import Execution
 from anabranch.runtime.query.quarantine import Quarantine
 from anabranch.runtime.query.revising import note_sources, open_archives, past_of, start_reviser
@@ -36,10 +37,8 @@ from anabranch.runtime.spark.session import (
     catch_up_rounds,
     driver_limits,
     in_pool,
-    parallelism,
 )
 from anabranch.runtime.spark.stages import chain_stages, observed
-from anabranch.runtime.spark.warm_up import WorkerWarmUp
 from anabranch.runtime.store.control import Control, ControlFolder, source_clocks
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home
@@ -158,7 +157,7 @@ class Assembly:
         self._committer = Committer(spark, opened.path, self.quarantine, self.switcher, begun)
         self.measurements: Measurements | None = None
         self._limits = ShareLimits(**driver_limits(spark))
-        self._workers = WorkerWarmUp(spark, parallelism(spark))
+        self._experience = experience_of(spark)
         self._trigger = trigger
         self._available_now = available_now
         self._resumed: dict[Output, Time] = {}
@@ -256,7 +255,7 @@ class Assembly:
             # A running query may have got another plan, which promises less.
             output.sink.rely_on(known)
         reviser = self._reviser(planned)
-        costs = costs or ShareCosts(cores=parallelism(self.spark))
+        costs = costs or self._experience.costs_of(job.plan)
         plan = batch_plan(job, planned.file_job, f"{self.opened.spark}/offsets")
         files = None if plan is None else plan.files
         sinks = [output.sink for output in outputs]
@@ -266,7 +265,9 @@ class Assembly:
             levels=len(self._frame.widths),
             reviser=reviser or self._copied(work, planned.files, sinks),
             plan=plan,
-            share=driver_share(job, files, work.nodes, self._limits, costs, self._workers),
+            share=driver_share(
+                job, files, work.nodes, self._limits, costs, self._experience.workers
+            ),
             tasks=batch_tasks(self.spark, job, plan, self.opened.path, stored),
             measurements=self._measured(work),
             stored=stored,

@@ -42,16 +42,13 @@ JOB_MS: Final = 60.0
 DRIVER_MS_PER_ROW: Final = 0.0001
 """The first guess of what a row costs in the driver: a count per key and window, measured."""
 
-COLD_JOB_MS: Final = 3_000.0
-"""What the first job costs more, in which processes start and code is compiled: measured."""
-
 _WAITING: Final = 4.0
 """A batch that took up to so many times its time of a core has waited for one: tasks would, too."""
 
 _LEARN: Final = 0.2
-"""How much of an estimate the newest batch makes up."""
+"""How much of an estimate the newest batch makes up; more while there were few of them."""
 
-_WARM_UP: Final = 3
+WARM_UP: Final = 3
 """The first batches import modules and compile loops, and say nothing about the others."""
 
 _FORGET: Final = 0.05
@@ -88,14 +85,15 @@ class ShareCosts:
     A batch goes to the driver if that is estimated to end first: `r * d <= JOB_MS + r * t`, with r
     rows, d and t milliseconds per row. Example: d = 0.0001 and t = 0 give 600,000 rows; a query
     with an expensive join, d = 0.002, goes to tasks from 30,000 rows on. While no batch has gone to
-    tasks, t is what the driver takes, shared among so many `cores`; with 0 of them, nothing.
+    tasks, t is what the driver takes, shared among so many `cores`; with 0 of them, nothing. The
+    first `cold` batches in the driver do not count; so many were `measured` there.
     """
 
     driver: float = DRIVER_MS_PER_ROW
     tasks: float = 0.0
-    cold: int = _WARM_UP
+    cold: int = WARM_UP
     cores: int = 0
-    regret: float = 0.0
+    measured: int = 0
 
     def learn(self, ran: RanIn, rows: int, milliseconds: float) -> None:
         """Take in what a batch has cost."""
@@ -105,9 +103,11 @@ class ShareCosts:
         if rows < _TELLING_ROWS:
             return
         if ran == "driver":
-            self.driver += _LEARN * (milliseconds / rows - self.driver)
+            # The first measurement takes the place of the guess.
+            self.measured += 1
+            weight = max(_LEARN, 1 / self.measured)
+            self.driver += weight * (milliseconds / rows - self.driver)
             return
-        self.regret = 0.0
         if self.cores:
             self.tasks, self.cores = self.driver / self.cores, 0
         work = max(0.0, milliseconds - JOB_MS)
@@ -117,18 +117,9 @@ class ShareCosts:
 
     def prefers_driver(self, rows: int, limits: ShareLimits) -> bool:
         """Whether the driver is estimated to be faster, within its limits."""
-        return self.is_possible(rows, limits) and self._loss(rows) <= 0
+        return self.is_possible(rows, limits) and self.loss(rows) <= 0
 
-    def is_worth_a_start(self, rows: int) -> bool:
-        """Whether it pays by now to start workers for batches that tasks would do faster.
-
-        As with skis that are rented until the rent has come to their price: once the driver has
-        lost as much time as a first job costs. So it is never much more than twice the least.
-        """
-        self.regret += max(0.0, self._loss(rows))
-        return self.regret >= COLD_JOB_MS
-
-    def _loss(self, rows: int) -> float:
+    def loss(self, rows: int) -> float:
         """The milliseconds that the driver takes longer than tasks that have their workers."""
         tasks = self.driver / self.cores if self.cores else self.tasks
         return rows * self.driver - (JOB_MS + rows * tasks)
@@ -206,7 +197,7 @@ class DriverShare:
         if self.workers is None or self.workers.is_ready:
             return False
         is_possible = self.costs.is_possible(rows, self.limits)
-        if not is_possible or self.costs.is_worth_a_start(rows):
+        if self.workers.is_worth_a_start(self.costs.loss(rows)) or not is_possible:
             self.workers.begin()
         return is_possible
 

@@ -21,10 +21,13 @@ _LOG: Final = logging.getLogger("anabranch")
 IDLE_SECONDS: Final = 50.0
 """Spark ends workers that nobody has used for a minute."""
 
+COLD_JOB_MS: Final = 3_000.0
+"""What the first job costs more, in which processes start and code is compiled: measured."""
+
 
 @final
 class WorkerWarmUp:
-    """Whether Python workers are there; asked by the thread that does batches."""
+    """Whether Python workers are there, for all queries of one Spark; asked where batches run."""
 
     def __init__(self, spark: SparkSession, tasks: int) -> None:
         """Nobody knows of any workers yet; so many are wanted."""
@@ -33,6 +36,7 @@ class WorkerWarmUp:
         self._lock = threading.Lock()
         self._under_way = False
         self._used_at: float | None = None
+        self._lost = 0.0
 
     @property
     def is_ready(self) -> bool:
@@ -43,7 +47,20 @@ class WorkerWarmUp:
     def used(self) -> None:
         """A job has just been done."""
         with self._lock:
-            self._used_at = time.monotonic()
+            self._used_at, self._lost = time.monotonic(), 0.0
+
+    def is_worth_a_start(self, loss: float) -> bool:
+        """Whether it pays by now to start workers for batches that tasks would do faster.
+
+        As with skis that are rented until the rent has come to their price: once drivers have lost
+        as much time as a first job costs. So it is never much more than twice the least.
+
+        Args:
+            loss: The milliseconds that the driver takes longer for one more batch.
+        """
+        with self._lock:
+            self._lost += max(0.0, loss)
+            return self._lost >= COLD_JOB_MS
 
     def begin(self) -> None:
         """Start workers in the background, unless that is under way."""
