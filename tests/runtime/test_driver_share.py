@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.kernels.plans import SOURCE
 
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.time_window import TimeWindow
@@ -20,7 +21,6 @@ from anabranch.runtime.query.driver_share import (
 from anabranch.runtime.query.experience import REMEMBERED_PLANS, Experience
 from anabranch.runtime.spark.warm_up import COLD_JOB_MS, WorkerWarmUp
 from anabranch.runtime.workers.batch_plan import entry_of
-from tests.kernels.plans import SOURCE
 
 NOBODY: Any = None
 """A Spark that is never asked."""

@@ -14,8 +14,8 @@ from anabranch.runtime.measure.measurements import Measurements
 from anabranch.runtime.query.checkpoint import Checkpoint, merge_inputs
 from anabranch.runtime.query.committing import Committed, Committer, Output, PlanOfBatches
 from anabranch.runtime.query.driver_share import ShareCosts, ShareLimits, driver_share
-from anabranch.runtime.query.experience import experience_of
 from anabranch.runtime.query.execution import Execution
+from anabranch.runtime.query.experience import experience_of
 from anabranch.runtime.query.quarantine import Quarantine
 from anabranch.runtime.query.revising import note_sources, open_archives, past_of, start_reviser
 from anabranch.runtime.query.run import Run
