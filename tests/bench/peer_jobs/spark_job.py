@@ -77,7 +77,8 @@ def _run(
 
 if __name__ == "__main__":
     # The session is ours, with all settings that make Spark's own batches faster, too.
-    with Engine() as engine:
+    # Spark keeps the state of a join in its own process: it gets room for that.
+    with Engine(settings={"spark.driver.memory": "6g"}) as engine:
         session: SparkSession = engine.spark
         serve(
             {

@@ -41,9 +41,11 @@ from anabranch.runtime.spark.session import (
 from anabranch.runtime.spark.stages import chain_stages, observed
 from anabranch.runtime.store.control import Control, ControlFolder, source_clocks
 from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.freed_memory import give_back_memory
 from anabranch.runtime.store.layout import Home
 from anabranch.runtime.store.query_statistics import read_priced_with, write_priced_with
 from anabranch.runtime.store.seeding import progress_before
+from anabranch.runtime.store.state_store import close_runs
 from anabranch.runtime.workers.batch_plan import batch_plan
 from anabranch.runtime.workers.file_task import FileJob
 from anabranch.runtime.workers.job import Job, seal
@@ -367,6 +369,9 @@ class Assembly:
         for output in self.outputs:
             output.sink.close()
         self.opened.close()
+        if close_runs(Folder.at(self.opened.state).path):
+            # Batches ran in this process, which may have others to run for long.
+            give_back_memory()
 
 
 def _run_planned(

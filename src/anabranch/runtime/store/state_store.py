@@ -141,8 +141,20 @@ class _OpenRuns:
             self._runs.move_to_end(key)
         return rows
 
+    def close(self, folder: str) -> int:
+        # Other queries of this process open runs meanwhile: a copy of the keys is looked through.
+        below = [key for key in list(self._runs) if key[0].startswith(f"{folder}/")]
+        for key in below:
+            self._runs.pop(key, None)
+        return len(below)
+
 
 _OPEN: Final = _OpenRuns()
+
+
+def close_runs(folder: str) -> int:
+    """Close what this process has open of a folder of state; gives how many runs that were."""
+    return _OPEN.close(folder)
 
 
 @final
