@@ -19,7 +19,7 @@ from anabranch.runtime.query.driver_share import (
     ShareLimits,
 )
 from anabranch.runtime.query.experience import REMEMBERED_PLANS, Experience
-from anabranch.runtime.spark.warm_up import COLD_JOB_MS, WorkerWarmUp
+from anabranch.runtime.spark.warm_up import START_AFTER_MS, WorkerWarmUp
 from anabranch.runtime.workers.batch_plan import entry_of
 
 NOBODY: Any = None
@@ -123,7 +123,7 @@ def test_workers_are_started_once_the_driver_has_lost_what_that_costs() -> None:
     batches = 0
     while not workers.is_worth_a_start(costs.loss(1_000_000)):
         batches += 1
-    assert abs(batches * 30.0 - COLD_JOB_MS) <= 30.0
+    assert abs(batches * 30.0 - START_AFTER_MS) <= 30.0
     assert workers.is_worth_a_start(costs.loss(10))
     workers.used()
     assert workers.is_ready
@@ -135,7 +135,12 @@ def test_a_plan_is_known_again_and_others_begin_without_what_is_imported_by_now(
     counts, others = plan_of(size=10), plan_of(size=20)
     first = learned.costs_of(counts)
     assert (first.cold, first.cores) == (WARM_UP, 2)
+    # Workers import and load as well: the first batches in tasks say nothing.
+    first.learn("tasks", 1_000_000, 10_000.0)
+    first.learn("tasks", 1_000_000, 10_000.0)
+    assert (first.tasks, first.cores) == (0.0, 2)
     first.learn("tasks", 1_000_000, 100.0)
+    assert first.cores == 0
     assert learned.costs_of(plan_of(size=10)) is first
     assert learned.costs_of(others).cold < WARM_UP
 

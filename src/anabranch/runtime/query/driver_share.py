@@ -86,12 +86,14 @@ class ShareCosts:
     rows, d and t milliseconds per row. Example: d = 0.0001 and t = 0 give 600,000 rows; a query
     with an expensive join, d = 0.002, goes to tasks from 30,000 rows on. While no batch has gone to
     tasks, t is what the driver takes, shared among so many `cores`; with 0 of them, nothing. The
-    first `cold` batches in the driver do not count; so many were `measured` there.
+    first `cold` batches in the driver and `cold_tasks` in tasks do not count; so many were
+    `measured` in the driver.
     """
 
     driver: float = DRIVER_MS_PER_ROW
     tasks: float = 0.0
     cold: int = WARM_UP
+    cold_tasks: int = 0
     cores: int = 0
     measured: int = 0
 
@@ -107,6 +109,9 @@ class ShareCosts:
             self.measured += 1
             weight = max(_LEARN, 1 / self.measured)
             self.driver += weight * (milliseconds / rows - self.driver)
+            return
+        if self.cold_tasks:
+            self.cold_tasks -= 1
             return
         if self.cores:
             self.tasks, self.cores = self.driver / self.cores, 0

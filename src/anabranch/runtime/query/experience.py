@@ -25,7 +25,10 @@ REMEMBERED_PLANS: Final = 256
 """The costs of so many plans are kept, those that were used last."""
 
 _COLD_PLAN: Final = 1
-"""The first batch of a plan compiles loops of its own, though modules are imported by now."""
+"""The first batch of a plan loads loops of its own, though modules are imported by now."""
+
+_COLD_TASKS: Final = 2
+"""Workers load them as well, each for itself."""
 
 
 @final
@@ -47,7 +50,7 @@ class Experience:
         key = plan_fingerprint(plan)
         if key not in self._costs:
             cold = _COLD_PLAN if self._costs else WARM_UP
-            self._costs[key] = ShareCosts(cores=self.cores, cold=cold)
+            self._costs[key] = ShareCosts(cores=self.cores, cold=cold, cold_tasks=_COLD_TASKS)
             if len(self._costs) > REMEMBERED_PLANS:
                 self._costs.popitem(last=False)
         self._costs.move_to_end(key)

@@ -21,8 +21,11 @@ _LOG: Final = logging.getLogger("anabranch")
 IDLE_SECONDS: Final = 50.0
 """Spark ends workers that nobody has used for a minute."""
 
-COLD_JOB_MS: Final = 3_000.0
-"""What the first job costs more, in which processes start and code is compiled: measured."""
+START_AFTER_MS: Final = 1_000.0
+"""Workers are started when drivers have lost so much time for want of them.
+
+To start them takes about three seconds of two cores, in the background, while batches go on.
+"""
 
 
 @final
@@ -52,15 +55,15 @@ class WorkerWarmUp:
     def is_worth_a_start(self, loss: float) -> bool:
         """Whether it pays by now to start workers for batches that tasks would do faster.
 
-        As with skis that are rented until the rent has come to their price: once drivers have lost
-        as much time as a first job costs. So it is never much more than twice the least.
+        As with skis that are rented until the rent has come to what they are worth: a few batches
+        that tasks would have done a little faster are no reason yet.
 
         Args:
             loss: The milliseconds that the driver takes longer for one more batch.
         """
         with self._lock:
             self._lost += max(0.0, loss)
-            return self._lost >= COLD_JOB_MS
+            return self._lost >= START_AFTER_MS
 
     def begin(self) -> None:
         """Start workers in the background, unless that is under way."""
