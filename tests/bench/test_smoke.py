@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
 
 from anabranch.bench.catalog import BENCHES
+from anabranch.bench.figures.targets import TARGETS
 from anabranch.bench.names import ABOUT
 from anabranch.bench.peers.contestants import CONTESTANTS
 from anabranch.bench.peers.jobs import TABLES
@@ -70,6 +72,12 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
 }
 """Figures that the documentation names, and that every form gives."""
 
+PAGE_ROWS: Mapping[str, tuple[str, ...]] = {
+    "nexmark": ("q0", "q5", "q12"),
+    "peers": ("anabranch", "spark"),
+}
+"""What the tables of a page begin with."""
+
 
 def test_every_benchmark_is_listed_and_judged() -> None:
     assert list(BENCHES) == list(ABOUT)
@@ -92,7 +100,9 @@ def test_a_benchmark_has_one_form_at_a_time() -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", list(BENCHES))
-def test_the_smoke_form_gives_the_figures_of_the_others(name: str, spark: SparkSession) -> None:
+def test_the_smoke_form_gives_the_figures_of_the_others(
+    name: str, spark: SparkSession, tmp_path: Path
+) -> None:
     said: list[Mapping[str, Any]] = []
     report = Report(name, said.append, "smoke", spark)
     BENCHES[name].measure(report)
@@ -100,6 +110,15 @@ def test_the_smoke_form_gives_the_figures_of_the_others(name: str, spark: SparkS
     assert len(said) > 1
     assert said[-1]["smoke"] is True
     assert set(FIGURES[name]) <= set(said[-1]["figures"])
+    plot = BENCHES[name].plot
+    if plot is not None and name in ("nexmark", "peers"):
+        # The others have pages with tests of their own.
+        plot(said, tmp_path / name)
+        page = (tmp_path / f"{name}.md").read_text()
+        assert all(
+            f"`{figure}`" in page for figure in TARGETS[name] if figure in said[-1]["figures"]
+        )
+        assert all(f"| {row} |" in page for row in PAGE_ROWS[name])
     if name == "nexmark":
         engines = {line["engine"] for line in said if "engine" in line}
         assert engines == {"anabranch", "spark", "flink"}, "Flink runs, or it says why not"

@@ -16,7 +16,9 @@ from anabranch.bench.migration.migration import migration
 from anabranch.bench.migration.plots import write_plots as write_migration_plots
 from anabranch.bench.modules.modules import modules
 from anabranch.bench.nexmark.nexmark import nexmark
+from anabranch.bench.nexmark.plots import write_plots as write_nexmark_plots
 from anabranch.bench.operators import operators
+from anabranch.bench.peers.page import write_page as write_peers_page
 from anabranch.bench.peers.peers import peers
 from anabranch.bench.pipes.pipes import pipes
 from anabranch.bench.pipes.plots import write_plots
@@ -60,6 +62,6 @@ BENCHES: Final[Mapping[str, Bench]] = {
     "start": Bench(start),
     "restart": Bench(restart),
     "scale": Bench(scale),
-    "nexmark": Bench(nexmark, options=("queries", "peers")),
-    "peers": Bench(peers, options=("peers",)),
+    "nexmark": Bench(nexmark, write_nexmark_plots, options=("queries", "peers")),
+    "peers": Bench(peers, write_peers_page, options=("peers",)),
 }

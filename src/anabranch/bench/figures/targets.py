@@ -98,6 +98,11 @@ TARGETS: Final[Mapping[str, Mapping[str, Target]]] = {
         "ahead_of_flink": at_least(1),
         "worst_ratio": at_least(1),
     },
+    "peers": {
+        "ahead": at_least(1),
+        "worst_vs_peers": at_least(1),
+        "worst_cpu_vs_peers": at_least(1),
+    },
 }
 """By benchmark and figure. Figures that are not here have no target of their own."""
 

@@ -21,6 +21,7 @@ from anabranch.bench.report import Form, Report
 from anabranch.engine import Engine
 from anabranch.errors import QueryError
 from anabranch.runtime.spark.session import parallelism
+from anabranch.stream import Stream
 from anabranch.workloads.nexmark_arrival import write_event_rows
 from anabranch.workloads.nexmark_events import NexmarkEvents
 
@@ -78,6 +79,7 @@ def nexmark(
     if peers is None and (absent := why_no_flink(install=report.form != "smoke")):
         report.measured("peer", engine="flink", left_out=absent)
         present = tuple(peer for peer in present if peer != "flink")
+    report.measured("setup", form=report.form, events=size.events, peers=list(present))
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     speeds: dict[tuple[str, str], list[float]] = {}
     try:
@@ -100,18 +102,63 @@ def nexmark(
     _figures(report, {key: statistics.median(rates) for key, rates in speeds.items()}, present)
 
 
-def run_ours(engine: Engine, data: Path, query: str, work: Path, files_per_batch: int) -> float:
-    """Run one of our queries over all files of a folder; the seconds of its batches."""
-    # Every script declares its streams anew, so it gets an engine of its own over the same Spark.
-    own = Engine(engine.spark)
-    script = script_of(query, data, files_per_batch=files_per_batch)
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRun:
+    """One of our runs.
+
+    Attributes:
+        seconds: What its batches took.
+        driver: How many of them the driver computed itself.
+        tasks: How many ran as jobs of Spark.
+        milliseconds: Where the time of a batch went, on average: `spark` (planning and logs of
+            Spark), `batch` (reading, computing, committing) and of that the steps of each stage,
+            by its name, in the slowest shard.
+    """
+
+    seconds: float
+    driver: int
+    tasks: int
+    milliseconds: Mapping[str, float]
+
+
+def run_ours(engine: Engine, data: Path, query: str, work: Path, files_per_batch: int) -> OwnRun:
+    """Run one of our queries over all files of a folder."""
     # The others let go of their results as well.
-    run = own.sql(script, name=query).start(
+    run = _stream(engine, data, query, files_per_batch).start(
         to="nothing", checkpoint=work / "checkpoint", available_now=True
     )
     run.await_end()
     batches = [batch for batch in run.metrics() if batch["rows_in"]]
-    return float(sum(batch["milliseconds"]["triggerExecution"] for batch in batches) / 1000)
+    spent = [batch["milliseconds"] for batch in batches]
+    whole = sum(each["triggerExecution"] for each in spent)
+    inside = sum(each["addBatch"] for each in spent)
+    parts = {"spark": float(whole - inside), "batch": float(inside)}
+    for batch in batches:
+        for name, stage in batch["stages"].items():
+            parts[name] = parts.get(name, 0.0) + 1_000 * stage["seconds"]["step"]
+    where = [batch["ran"] for batch in batches]
+    return OwnRun(
+        seconds=whole / 1_000,
+        driver=where.count("driver"),
+        tasks=where.count("tasks"),
+        milliseconds={name: round(total / len(batches), 1) for name, total in parts.items()},
+    )
+
+
+def plan_of(engine: Engine, data: Path, query: str) -> list[str]:
+    """The plan of a query, as `explain` prints it."""
+    told = _stream(engine, data, query, files_per_batch=1).explain().splitlines()
+    begin = told.index("Plan") + 1
+    return [line.removeprefix("  ") for line in told[begin : told.index("", begin)]]
+
+
+def _stream(engine: Engine, data: Path, query: str, files_per_batch: int) -> Stream:
+    # Every script declares its streams anew, so it gets an engine of its own over the same Spark.
+    script = script_of(query, data, files_per_batch=files_per_batch)
+    made = Engine(engine.spark).sql(script, name=query)
+    assert isinstance(made, Stream)
+    return made
 
 
 def _runs(
@@ -153,20 +200,28 @@ def _on_spark(
 ) -> Generator[tuple[str, str, int, float], None, int]:
     """Our own runs and Spark's, in one session; gives how many tasks run at once."""
     rows = root / "rows"
-    own = None if report.spark is not None else _MEMORY
-    with Engine(report.spark, settings=own) as engine:
+    settings = None if report.spark is not None else _MEMORY
+    with Engine(report.spark, settings=settings) as engine:
         tasks = parallelism(engine.spark)
         for query in queries:
             for repeat in range(size.repeats + 1):
                 work = root / f"{query}-{repeat}"
-                seconds = run_ours(engine, rows, query, work / "own", size.files_per_batch)
-                yield query, "anabranch", repeat, seconds
+                own = run_ours(engine, rows, query, work / "own", size.files_per_batch)
+                yield query, "anabranch", repeat, own.seconds
                 if "spark" in peers and query not in SPARK_CANNOT:
                     batches = run_spark(
                         engine.spark, rows, query, work / "spark", size.files_per_batch
                     )
                     yield query, "spark", repeat, sum(batch["seconds"] for batch in batches)
                 shutil.rmtree(work, ignore_errors=True)
+            report.measured(
+                "way",
+                query=query,
+                driver=own.driver,
+                tasks=own.tasks,
+                batch_ms=dict(own.milliseconds),
+                plan=plan_of(engine, rows, query),
+            )
     return tasks
 
 

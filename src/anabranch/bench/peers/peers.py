@@ -58,6 +58,7 @@ def peers(report: Report, peers: Sequence[str] | None = None) -> None:
     """
     from_checkout("peers", bench="peers")
     size = SIZES[report.form]
+    report.measured("setup", form=report.form, rows=size.rows)
     chosen = list(_present(report, peers))
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     try:
