@@ -90,8 +90,8 @@ def _package(name: str) -> Path | None:
 
 def _is_whole(home: Path, sources: Mapping[str, Path]) -> bool:
     """Whether all that a start needs is there: links may have lost what they lead to."""
-    needed = [home / "bin" / "spark-submit"]
-    needed += [home / _ZIPS / name / source.name / "__init__.py" for name, source in sources.items()]
+    packages = [home / _ZIPS / name / source.name for name, source in sources.items()]
+    needed = [home / "bin" / "spark-submit", *(each / "__init__.py" for each in packages)]
     return all(each.is_file() for each in needed) and (home / "jars").is_dir()
 
 
