@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from anabranch.errors import QueryError, StreamError
-from anabranch.expressions.evaluation import plain_type
 from anabranch.expressions.expression import Expression, evaluate_all
+from anabranch.expressions.plain_type import plain_type
 from anabranch.expressions.refusals import UNSTABLE
 from anabranch.model.batch import no_rows
 

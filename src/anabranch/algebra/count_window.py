@@ -16,8 +16,8 @@ from anabranch.algebra.source import check_names
 from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError, StreamError
-from anabranch.expressions.evaluation import plain_type
 from anabranch.expressions.expression import Expression, images
+from anabranch.expressions.plain_type import plain_type
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.numbers.hashing import stable_hash
