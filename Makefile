@@ -55,7 +55,8 @@ test-fast: setup ## the tests without Spark with few examples, for the inner loo
 	  -m 'not spark and not faults and not slow and not deep and not size and not commands'
 
 # What Spark loads at every start is loaded once and kept: a start takes three quarters of the time.
-$(CLASSES): $(STAMP)
+# It is kept for one class path, which begins with the home that sessions get.
+$(CLASSES): $(STAMP) src/anabranch/runtime/spark/spark_home.py
 	@mkdir -p $(@D)
 	@SPARK_SUBMIT_OPTS="$(SHORT_LIVED) -XX:ArchiveClassesAtExit=$@" \
 	  $(BIN)/python -m tests.spark_classes > $(@D)/spark-classes.log 2>&1 || true

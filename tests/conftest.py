@@ -86,10 +86,11 @@ def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from anabranch.runtime.spark.java import use_java
+    from anabranch.runtime.spark.spark_home import linked_home, spark_home
 
     use_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("anabranch-tests")
         .config("spark.ui.enabled", "false")
@@ -98,8 +99,10 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
     )
+    # The class path of sessions that the engine starts: an archive of classes is for that one.
+    with spark_home(linked_home({})):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

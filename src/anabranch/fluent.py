@@ -15,7 +15,8 @@ from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.join import Side
 from anabranch.algebra.map import Map
-from anabranch.algebra.merge import Case, Merge, MergePolicy
+from anabranch.algebra.merge import Merge, MergePolicy
+from anabranch.algebra.merge_case import Case
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.ranking import Ranking
 from anabranch.algebra.session_window import SessionWindow

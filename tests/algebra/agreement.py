@@ -15,10 +15,11 @@ from sqlglot import exp
 
 from anabranch.errors import QueryError, StreamError
 from anabranch.expressions import evaluation
-from anabranch.expressions.evaluation import numbered, plain_type, select
+from anabranch.expressions.evaluation import numbered, select
 from anabranch.expressions.expression import Expression
 from anabranch.expressions.functions.every import FUNCTIONS
 from anabranch.expressions.functions.value import type_in_duckdb
+from anabranch.expressions.plain_type import plain_type
 from anabranch.expressions.scalar_sql import DIALECT
 
 if TYPE_CHECKING:

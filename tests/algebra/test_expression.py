@@ -17,8 +17,9 @@ import pyarrow as pa
 import pytest
 
 from anabranch.errors import QueryError, StreamError
-from anabranch.expressions.evaluation import plain_type
+from anabranch.expressions.evaluation import select
 from anabranch.expressions.expression import Expression, evaluate_all
+from anabranch.expressions.plain_type import plain_type
 from anabranch.expressions.refusals import UNSTABLE
 from anabranch.model.batch import no_rows
 
@@ -215,7 +216,7 @@ def test_plain_columns_and_constants_do_not_call_duckdb(monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise AssertionError("DuckDB was called")
 
-    monkeypatch.setattr("anabranch.expressions.expression.select", fail)
+    monkeypatch.setattr("anabranch.expressions.evaluation.select", fail)
     found = evaluate_all(expressions, ROWS, 2)
     assert [column.to_pylist() for column in found] == [[2.5, None], [2, 2], ["a", "a"]]
 
@@ -226,13 +227,13 @@ def test_many_expressions_are_one_call_and_keep_their_order(
     texts = ["itemID % 5", "price", "7", "price / 2", "`my col`", "abs(itemID)"]
     expressions = [Expression.parse(text, SCHEMA) for text in texts]
     calls: list[int] = []
-    original = evaluate_all.__globals__["select"]
+    original = select
 
     def count(sql: list[str], rows: pa.RecordBatch, functions: Any) -> pa.Table:
         calls.append(len(sql))
         return original(sql, rows, functions)
 
-    monkeypatch.setattr("anabranch.expressions.expression.select", count)
+    monkeypatch.setattr("anabranch.expressions.evaluation.select", count)
     found = [column[0].as_py() for column in evaluate_all(expressions, ROWS, 2)]
     assert found == [2, 2.5, 7, 1.25, "x", 7]
     assert calls == [3]

@@ -16,7 +16,8 @@ from anabranch.algebra.forms.from_signed import FromSigned
 from anabranch.algebra.forms.split import Split
 from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.granularity import Granularity
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Node
+from anabranch.algebra.properties import Properties
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.to_stream import ToStream

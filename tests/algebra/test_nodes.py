@@ -16,7 +16,8 @@ from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.map import Map
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Node
+from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import UNBOUNDED, TimeWindow
 from anabranch.algebra.union import Union

@@ -14,7 +14,7 @@ finally:
 
 _PANDAS_LATER = """
 import pyarrow as pa
-from anabranch.cli.light_start import spare_pandas
+from anabranch.runtime.workers.without_pandas import spare_pandas
 spare_pandas()
 pa.array([1])
 import sys

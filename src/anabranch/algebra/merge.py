@@ -8,7 +8,9 @@ from typing import ClassVar, Final, Literal, TypeAlias, final, get_args
 
 import pyarrow as pa
 
-from anabranch.algebra.node import Node, Properties, check_clocks, clock_of
+from anabranch.algebra.merge_case import CASES, ORDERED, SAYS, Case
+from anabranch.algebra.node import Node, check_clocks, clock_of
+from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import Source
 from anabranch.algebra.traits import Traits
 from anabranch.algebra.union import columns_of
@@ -17,23 +19,9 @@ from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 
-Case: TypeAlias = Literal["r0", "r1", "r2", "r3", "r4"]
 Inserts: TypeAlias = Literal["first", "leading", "half_frozen", "quorum"]
 Adjusts: TypeAlias = Literal["lazy", "eager", "leading"]
 Divergence: TypeAlias = Literal["warn", "quarantine", "fail"]
-
-CASES: Final[tuple[Case, ...]] = get_args(Case)
-ORDERED: Final[tuple[Case, ...]] = ("r0", "r1", "r2")
-"""Those in which inputs only insert, by start, so that next to nothing is remembered."""
-
-SAYS: Final = {
-    "r0": "inserts in strict order",
-    "r1": "inserts in order, ties in one order everywhere",
-    "r2": "inserts in order, no two of one payload and start",
-    "r3": "no two of one payload and start",
-    "r4": "anything",
-}
-"""What each case takes for granted of every input."""
 
 _QUORUM: Final = re.compile(r"quorum\(\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*\)")
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, final, get_args
 
 from anabranch.algebra.forms.split import split_properties
-from anabranch.algebra.node import Properties, Unary
+from anabranch.algebra.node import Unary
+from anabranch.algebra.properties import Properties
 from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.model.identity import Identity

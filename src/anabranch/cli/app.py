@@ -22,7 +22,7 @@ from anabranch.cli.flags import CheckedCommand
 from anabranch.cli.generate import generate
 from anabranch.cli.help_text import help_of
 from anabranch.cli.jumpstart import jumpstart
-from anabranch.cli.light_start import collect_less_often, spare_pandas
+from anabranch.cli.light_start import collect_less_often
 from anabranch.cli.merge import merge
 from anabranch.cli.new import new
 from anabranch.cli.queries.archive import archive
@@ -42,6 +42,7 @@ from anabranch.cli.run import run
 from anabranch.cli.shell.command import shell
 from anabranch.cli.show import show
 from anabranch.cli.unexpected import as_anabranch_error
+from anabranch.runtime.workers.without_pandas import spare_pandas
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from anabranch.cli.light_start import spare_pandas
 from anabranch.cli.queries.running import announced, wait_for
 from anabranch.cli.scripts import (
     Modules,
@@ -19,6 +18,7 @@ from anabranch.cli.scripts import (
 )
 from anabranch.display.progress_line import rewritten_text
 from anabranch.errors import PlanError
+from anabranch.runtime.workers.without_pandas import spare_pandas
 
 
 def run(

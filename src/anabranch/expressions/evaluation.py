@@ -25,6 +25,9 @@ _CONFIG: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
+OF_THE_ROW: Final = (duckdb.DataError, duckdb.OperationalError, duckdb.InvalidInputException)
+"""What fails because of the values of a row."""
+
 _lock = threading.Lock()
 _open: list[duckdb.DuckDBPyConnection] = []
 _calls: Counter[str] = Counter()
@@ -128,24 +131,6 @@ def _for_duckdb(column: pa.Array) -> pa.Array:
     kind = type_in_spark(column.type)
     wanted = column.type if kind is None else type_in_duckdb(kind)
     return column if column.type == wanted else column.cast(wanted)
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The usual type among those that hold the same values: `string` for `large_string`."""
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-        return pa.binary()
-    if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    if pa.types.is_struct(kind):
-        fields = [kind.field(position) for position in range(kind.num_fields)]
-        return pa.struct([(field.name, plain_type(field.type)) for field in fields])
-    if pa.types.is_map(kind):
-        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(plain_type(kind.value_type))
-    return kind
 
 
 def explain_failure(error: duckdb.Error, names: Sequence[str]) -> str:

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar, Final, TypeAlias, final
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import OperatorError, PlanError, QueryError, StreamError
-from anabranch.expressions.evaluation import explain_failure, numbered, select, whole
 from anabranch.expressions.functions.casts import WRONG_CONSTANT
 from anabranch.expressions.functions.every import FUNCTIONS
 from anabranch.expressions.functions.value import NULL, Value, type_in_duckdb
@@ -26,7 +24,6 @@ from anabranch.expressions.scalar_sql import IN_WORKERS, ScalarSql, bind
 from anabranch.model.identity import Identity
 from anabranch.model.payload import Payload, payloads, rows_of
 
-_OF_THE_ROW: Final = (duckdb.DataError, duckdb.OperationalError, duckdb.InvalidInputException)
 _SPARK_HINT: Final = "use it in a filter or projection right above a DataFrame source"
 _QUICK: Final = (quick_case, quick_arithmetic, quick_array)
 """Ways to compute values without a query engine, by the text of an expression."""
@@ -238,6 +235,17 @@ def _try(value: Value, bound: ScalarSql, text: str, schema: pa.Schema) -> pa.Arr
     Over columns a failure counts only if it is one whatever the row is, as in `price > 'abc'`:
     `1 / coalesce(count, 0)` is a legal expression.
     """
+    # DuckDB takes long to import, and a process that computes only what is easy needs none of it.
+    import duckdb
+
+    from anabranch.expressions.evaluation import (
+        OF_THE_ROW,
+        explain_failure,
+        numbered,
+        select,
+        whole,
+    )
+
     nulls = [pa.nulls(1, schema.field(name).type) for name in bound.columns]
     row = pa.RecordBatch.from_arrays(nulls, names=list(bound.columns))
     try:
@@ -249,13 +257,13 @@ def _try(value: Value, bound: ScalarSql, text: str, schema: pa.Schema) -> pa.Arr
         where = f"in: {' '.join(text.split())}\n{error.where}"
         raise QueryError(error.what, where=where, hint=error.hint) from None
     except duckdb.Error as error:
-        if bound.columns and isinstance(error, _OF_THE_ROW) and WRONG_CONSTANT not in str(error):
+        if bound.columns and isinstance(error, OF_THE_ROW) and WRONG_CONSTANT not in str(error):
             return pa.nulls(1)
         what = explain_failure(error, schema.names)
         where = f"in: {' '.join(text.split())}"
         hint = "check the types of columns and constants; cast where they do not fit"
         raise QueryError(what, where=where, hint=hint) from None
-    return _as_type(table.column(0), value.type)
+    return _as_type(whole(table.column(0)), value.type)
 
 
 def _compute(
@@ -265,6 +273,10 @@ def _compute(
         return [pa.array([], each.type) for each in expressions]
     if not expressions:
         return []
+    import duckdb
+
+    from anabranch.expressions.evaluation import explain_failure, numbered, select, whole
+
     schema = expressions[0].schema
     needed = frozenset().union(*(each.columns for each in expressions))
     try:
@@ -283,13 +295,13 @@ def _compute(
             hint="filter such rows out first, or use try_cast, try_divide and the like",
         ) from None
     assert table.num_rows == length
-    return [_as_type(column, each.type) for column, each in zip(table.columns, expressions)]
+    return [_as_type(whole(column), each.type) for column, each in zip(table.columns, expressions)]
 
 
-def _as_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if kind == NULL:
         return pa.nulls(len(column))
-    return whole(column).cast(type_in_duckdb(kind)).cast(kind)
+    return column.cast(type_in_duckdb(kind)).cast(kind)
 
 
 def _repeat(value: pa.Array, length: int) -> pa.Array:

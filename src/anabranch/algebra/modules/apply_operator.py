@@ -30,7 +30,8 @@ from anabranch.algebra.modules.results import (
     settled_results,
 )
 from anabranch.algebra.modules.user_operator import Window
-from anabranch.algebra.node import Node, Properties, Unary, clock_of
+from anabranch.algebra.node import Node, Unary, clock_of
+from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import check_names
 from anabranch.algebra.traits import Traits
 from anabranch.algebra.window_columns import Columns, bounds

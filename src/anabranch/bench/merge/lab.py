@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.forms.cleanse import Cleanse
-from anabranch.algebra.merge import Case, Merge, MergePolicy
+from anabranch.algebra.merge import Merge, MergePolicy
+from anabranch.algebra.merge_case import Case
 from anabranch.algebra.source import Source
 from anabranch.bench.report import Report
 from anabranch.kernels.contract.kernel import Progress, Trace

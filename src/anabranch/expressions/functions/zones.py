@@ -8,8 +8,6 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Final
 
-import duckdb
-
 from anabranch.errors import QueryError
 from anabranch.expressions.functions.signature import function, signature, table
 from anabranch.expressions.functions.value import Value, text_literal
@@ -22,6 +20,9 @@ _SPELLING: Final = "write a name of the IANA such as Europe/Berlin, or an offset
 @cache
 def zone_names() -> tuple[str, ...]:
     """The names of time zones that workers know: those of the IANA, without abbreviations."""
+    # Few expressions name a zone, and DuckDB takes long to import.
+    import duckdb
+
     rows = duckdb.connect(config={"threads": "1"}).execute("SELECT name FROM pg_timezone_names()")
     return tuple(sorted(name for (name,) in rows.fetchall() if "/" in name or name == "UTC"))
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.count_window import has_order
-from anabranch.expressions.evaluation import plain_type
 from anabranch.expressions.expression import Expression, evaluate_all
+from anabranch.expressions.plain_type import plain_type
 from anabranch.kernels.columns.extremes import Codec
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first
 from anabranch.model.batch import take_rows

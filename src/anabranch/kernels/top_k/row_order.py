@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from anabranch.algebra.count_window import has_order
 from anabranch.algebra.top_k import Ordering
-from anabranch.expressions.evaluation import plain_type
 from anabranch.expressions.expression import evaluate_all
+from anabranch.expressions.plain_type import plain_type
 from anabranch.kernels.columns.extremes import NULL, Codec
 from anabranch.kernels.columns.grouped import Ints, is_first, order_by_id, order_by_time
 from anabranch.kernels.columns.lazy_concat import LazyConcat

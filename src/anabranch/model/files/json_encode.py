@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from anabranch.errors import StreamError
 
 _NEEDS_ESCAPE: Final = r'["\\\x00-\x1f]'
-_NULL: Final = pa.scalar("null")
 
 
 def json_text(column: pa.Array) -> pa.Array:
@@ -27,7 +26,7 @@ def json_text(column: pa.Array) -> pa.Array:
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    return pc.fill_null(_text(column), _NULL)
+    return pc.fill_null(_text(column), "null")
 
 
 def row_text(rows: pa.RecordBatch, length: int) -> pa.Array:

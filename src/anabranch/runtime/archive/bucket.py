@@ -35,7 +35,6 @@ BUCKET_GROUP_ROWS: Final = 1 << 16
 """A row group of a bucket has so many rows: the least that is read of it."""
 
 _TEXT: Final = pa.string()
-_INSERT: Final = pa.array(["insert"], _TEXT)
 _TYPES: Final = b"ARROW:schema"
 """The note in which Arrow keeps the types of columns, beside those that Parquet has."""
 
@@ -81,7 +80,9 @@ def write_rows(
     count = len(rows)
     adjusts = None if rows.end is rows.start else rows.end != rows.start
     if adjusts is None or not adjusts.any():
-        kinds = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int8)), _INSERT)
+        kinds = pa.DictionaryArray.from_arrays(
+            pa.array(np.zeros(count, np.int8)), pa.array(["insert"], _TEXT)
+        )
         end, new_end = rows.new_end, pa.nulls(count, pa.int64())
     else:
         kinds = pa.array(np.where(adjusts, "adjust", "insert"), pa.string())

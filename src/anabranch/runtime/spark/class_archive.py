@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 SWITCH: Final = "ANABRANCH_CLASS_ARCHIVE"
-"""`off` in the environment: no archive is written or read. Otherwise the folder it is in."""
+"""`off` in the environment: nothing is kept between sessions. Otherwise the folder it is in."""
 
 _QUIET: Final = "-Xlog:disable -Xlog:all=error,cds*=off:stderr"
 """The JVM tells on stdout, which is for data, why it leaves classes or a whole archive out.
@@ -28,19 +28,23 @@ From Java 23 on it takes options that the archive was written without for an err
 _TAKEN: Final = re.compile(r"SharedArchiveFile|ArchiveClassesAtExit|Xshare:off")
 
 
-def archive_options(java_home: str, spark_version: str) -> str:
+def archive_options(java_home: str, spark_version: str, spark_home: Path | None = None) -> str:
     """Options for the JVM of a session: read the archive, or write it at the end.
 
     Empty where the environment has such options already, or where there is no place for it.
+
+    Args:
+        java_home: The Java that runs Spark.
+        spark_version: Which Spark it is.
+        spark_home: Where its classes are, unless that is the installed package.
     """
-    chosen = os.environ.get(SWITCH, "")
+    folder = cache_folder()
     given = " ".join(
         os.environ.get(name, "") for name in ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS")
     )
-    if chosen.lower() == "off" or _TAKEN.search(given):
+    if folder is None or _TAKEN.search(given):
         return ""
-    folder = Path(chosen) if chosen else _cache_folder()
-    name = f"spark-{spark_version}-{_java_version(java_home)}-{_installation()}.jsa"
+    name = f"spark-{spark_version}-{_java_version(java_home)}-{_installation(spark_home)}.jsa"
     archive = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,15 +84,20 @@ def write_base(java: Path, archive: Path) -> None:
         written.rename(archive)
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path | None:
+    """Where what makes later starts faster is kept; None: nowhere."""
+    chosen = os.environ.get(SWITCH, "")
+    if chosen:
+        return None if chosen.lower() == "off" else Path(chosen).absolute()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "anabranch"
 
 
-def _installation() -> str:
+def _installation(spark_home: Path | None = None) -> str:
     """What tells one installation of Spark from another."""
     found = find_spec("pyspark")
-    return hashlib.sha256(str(found and found.origin).encode()).hexdigest()[:8]
+    named = spark_home or (found and found.origin)
+    return hashlib.sha256(str(named).encode()).hexdigest()[:8]
 
 
 def _java_version(java_home: str) -> str:

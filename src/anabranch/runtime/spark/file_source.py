@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from anabranch.errors import EngineError
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.phases import reached
+from anabranch.runtime.workers.without_pandas import spare_pandas
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +43,12 @@ def read_files(spark: SparkSession, job: FileJob, folder: str) -> DataFrame:
     In an option it would be too long for Spark, which searches options for secrets.
     """
     _register(spark)
+    name = leave_job(job, folder)
+    return spark.readStream.format(_FORMAT).option("folder", folder).option("job", name).load()
+
+
+def leave_job(job: FileJob, folder: str) -> str:
+    """Write what processes of Spark need to know into a folder, in place of what was there."""
     data = pickle.dumps(job)
     name = f"files-{hashlib.sha256(data).hexdigest()}.pickle"
     store = Folder.at(folder)
@@ -49,7 +56,7 @@ def read_files(spark: SparkSession, job: FileJob, folder: str) -> DataFrame:
         if old.startswith("files-") and old != name:
             store.remove(old)
     store.write(name, data)
-    return spark.readStream.format(_FORMAT).option("folder", folder).option("job", name).load()
+    return name
 
 
 def _register(spark: SparkSession) -> None:
@@ -139,6 +146,7 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _plan(self) -> FilePlanner:
         if self._planner is None:
+            spare_pandas()
             self._planner = self._job.planner()
         return self._planner
 

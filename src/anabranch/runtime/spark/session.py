@@ -18,6 +18,7 @@ from anabranch.runtime.sources.files.batch_sizing import SizeLimits
 from anabranch.runtime.spark.class_archive import archive_options
 from anabranch.runtime.spark.java import use_java
 from anabranch.runtime.spark.quiet import quiet_start
+from anabranch.runtime.spark.spark_home import linked_home, spark_home
 
 ROWS_PER_TASK: Final = "spark.anabranch.rowsPerTask"
 TASK_ROWS: Final = 100_000
@@ -83,11 +84,12 @@ def local_session(
     count = cores or min(os.cpu_count() or 1, 8)
     builder = SparkSession.builder.master(f"local[{count},4]").appName("anabranch")
     builder = builder.config("spark.sql.shuffle.partitions", str(count))
-    archive = archive_options(os.environ["JAVA_HOME"], pyspark.__version__)
+    home = linked_home(settings or {})
+    archive = archive_options(os.environ["JAVA_HOME"], pyspark.__version__, home)
     fast = {**_FAST, _JAVA_OPTIONS: f"{_FAST[_JAVA_OPTIONS]} {archive}".strip()}
     for name, value in {**fast, **(settings or {})}.items():
         builder = builder.config(name, value)
-    with quiet_start():
+    with quiet_start(), spark_home(home):
         return builder.getOrCreate()
 
 

@@ -11,9 +11,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from anabranch.errors import QueryError
-from anabranch.expressions.evaluation import plain_type
 from anabranch.expressions.expression import TypeOracle
 from anabranch.expressions.functions.value import type_in_spark
+from anabranch.expressions.plain_type import plain_type
 from anabranch.runtime.spark.session_free import pinned
 
 

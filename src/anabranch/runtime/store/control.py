@@ -11,15 +11,18 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from anabranch.errors import PlanError
 from anabranch.kernels.contract.command import FEED, MIGRATE, REVISE, SPARE, VERBS, Command
-from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.model.clock import MICROSECONDS, Clock
 from anabranch.model.record import OMITTED, plain, record
 from anabranch.model.time import BEGINNING, FOREVER
 from anabranch.runtime.store.folder import Folder
+
+if TYPE_CHECKING:
+    # Whoever takes commands into batches runs no kernels.
+    from anabranch.kernels.plan.stage import PhysicalPlan
 
 _WANTS_VALUE: Final = ("advance", "limit", "feedback")
 _MAY_HAVE_VALUE: Final = ("attach",)

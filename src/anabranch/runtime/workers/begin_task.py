@@ -6,6 +6,7 @@ import gc
 
 from anabranch.kernels.columns.grouped import load_beside
 from anabranch.runtime.thresholds import take_thresholds
+from anabranch.runtime.workers.without_pandas import spare_pandas
 
 _tasks = 0
 
@@ -21,6 +22,8 @@ def begin_task() -> None:
     """
     global _tasks
     _tasks += 1
+    if _tasks == 1:
+        spare_pandas()
     if _tasks & (_tasks - 1) == 0 and _tasks > 1:
         gc.freeze()
     load_beside()

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, field
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import pyarrow as pa
 
-from anabranch.algebra.node import Node, Order, Properties
+from anabranch.algebra.properties import Order, Properties
 from anabranch.errors import EngineError, StreamError
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.record import OMITTED, record
 from anabranch.runtime.messages.heads import LogFile
+
+if TYPE_CHECKING:
+    # Whoever reads a log knows no operators.
+    from anabranch.algebra.node import Node
 
 PLAIN: Final = 1
 """The format of a file without revisions and without a base."""
