@@ -41,6 +41,7 @@ NO_PATHS = {
     "model.numbers.hashing._SHORT": "words of a text: a part of what a hash is",
     "model.legality._MOST_ENDS": "what a message shows",
     "runtime.elements.exchange._PIECES": "numbers of parcels within a message",
+    "runtime.query.experience.REMEMBERED_PLANS": "plans whose costs are remembered, not rows",
     "runtime.query.driver_share._TELLING_ROWS": "what the choice of a place learns from",
     "runtime.query.asking.plot.MOST_LINES": "what a picture shows",
     "runtime.query.state_view._BESIDE": "what a message shows",
