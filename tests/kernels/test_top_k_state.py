@@ -74,7 +74,7 @@ def test_without_corrections_only_the_first_rows_are_kept() -> None:
 
 
 def test_a_row_behind_the_others_is_only_put_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object) -> None:
+    def never(*_: object, **__: object) -> None:
         raise AssertionError
 
     runner = LocalRunner(top(SOURCE, 3, DEAREST))

@@ -80,7 +80,7 @@ def test_many_rows_of_few_groups(k: int, span: int, values: int) -> None:
 def test_what_comes_in_the_place_of_what_goes_needs_no_look_at_all_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def never(*_: object) -> None:
+    def never(*_: object, **__: object) -> None:
         raise AssertionError
 
     monkeypatch.setattr(columns, "COMPILE_FROM_ROWS", SWEPT)

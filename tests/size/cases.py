@@ -242,6 +242,14 @@ CASES: dict[str, Case] = {
         s=Shape(rows=MILLION, files=20, seed=12),
         per_batch=5,
     ),
+    "first rows of what is corrected": Case(
+        query=lambda s: s.select("i", "k", "d").top(3, ["d DESC", "i"], by="k % 100 AS g"),
+        oracle=f"SELECT i, k, d FROM {now()} QUALIFY row_number() OVER "
+        "(PARTITION BY k % 100 ORDER BY d DESC, i) <= 3",
+        s=LIVES,
+        per_batch=5,
+        shards=3,
+    ),
     "last rows of each key": Case(
         query=lambda s: s.select("i", "k").rows_window(3, by="k", order_by="i"),
         oracle="SELECT i, k FROM s WHERE start <= $t QUALIFY row_number() OVER "
@@ -312,6 +320,7 @@ IN_CI = (
     "left join",
     "difference",
     "first rows",
+    "first rows of what is corrected",
     "sessions",
     "merge of copies",
     "an aggregate of the user's",

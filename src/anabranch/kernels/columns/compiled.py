@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels.columns.compiled_groups import add_up, group_rows
+from anabranch.kernels.columns.compiled_groups import add_up, add_up_events, group_rows
 from anabranch.kernels.columns.compiled_runs import (
     around,
     meet,
@@ -33,6 +33,7 @@ from anabranch.model.numbers.compiled import IDS, INTS, MASK, compiled
 
 __all__ = [
     "add_up",
+    "add_up_events",
     "around",
     "carry",
     "changes",

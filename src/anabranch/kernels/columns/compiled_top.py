@@ -8,7 +8,10 @@ from typing import Any, Final, TypeVar, cast
 import numpy as np
 from numba import njit, types
 
+from anabranch.kernels.columns.compiled_contenders import contenders, like
 from anabranch.kernels.columns.grouped import Ints, Mask
+
+__all__ = ["contenders", "like", "sweep"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

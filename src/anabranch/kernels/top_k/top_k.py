@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, final
 
 import numpy as np
@@ -17,17 +17,19 @@ from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, order_b
 from anabranch.kernels.columns.lazy_concat import LazyConcat, LazyPart
 from anabranch.kernels.contract.column_names import END, ID, NEW_END, ROW, ROW_CHECK, START, TIME
 from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
-from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
+from anabranch.kernels.contract.keys import ids_and_checks, key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import Routing, by_payload
 from anabranch.kernels.top_k.best_rows import (
     Alive,
+    Ranges,
     RankChanges,
     Stretches,
     crowded,
     keep_best,
     survey,
 )
+from anabranch.kernels.top_k.contenders import contenders
 from anabranch.kernels.top_k.lifetimes import Lifetimes, move_lifetimes, order_by_code_and_time
 from anabranch.kernels.top_k.memberships import (
     Members,
@@ -82,6 +84,12 @@ class ArrivedMoves:
         np.minimum.at(low, self.owner, np.minimum(self.end, self.new_end))
         np.maximum.at(high, self.owner, np.maximum(self.end, self.new_end))
         return low, high
+
+    def take(self, rows: Ints) -> ArrivedMoves:
+        """Some of the rows; the groups stay."""
+        return ArrivedMoves(
+            self.ids, self.owner[rows], self.start[rows], self.end[rows], self.new_end[rows]
+        )
 
 
 @final
@@ -180,17 +188,16 @@ class TopKKernel(Stateful):
         if rows.num_rows:
             moves = ArrivedMoves.of(rows)
             if not self._insert_only:
-                fresh[EVENTS] = self._events(rows)
-            after = (*held[EVENTS], *(SortedRun(part) for part in fresh.values()))
+                fresh[EVENTS] = self._events(rows, stable)
             low, high = moves.reach()
             best = memberships_of(held[BEST], len(self.schema), moves.ids, low, high)
-            ranked, found = self._find(best, after, moves, rows)
+            ranked, found = self._find(best, held[EVENTS], moves, rows)
             if len(found.code):
                 fresh[BEST], output = self._write(best, moves, ranked, found, stable)
         runs: dict[str, tuple[SortedRun, ...]] = {}
         for name, merge in (
             (BEST, memberships_merger(stable)),
-            (EVENTS, events_merger(stable, [ROW, ROW_CHECK])),
+            (EVENTS, events_merger(stable, [ROW, ROW_CHECK], any_order=True)),
         ):
             if held[name] or name in fresh:
                 new = fresh.get(name)
@@ -198,13 +205,15 @@ class TopKKernel(Stateful):
                 runs[name] = add_run(held[name], new, stable, merge, anchors=False)
         return Trace({name: kept for name, kept in runs.items() if kept}, stable), output
 
-    def _events(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _events(self, rows: pa.RecordBatch, since: Time = BEGINNING) -> pa.RecordBatch:
+        """The events of some rows as a run, without those that end before `since`."""
         names = (ID, START, END, NEW_END)
         ids, start, end, new_end = (rows.column(name).to_numpy() for name in names)
         payload = [rows.column(f"key{index}") for index in range(len(self.schema))]
-        hashes = [hash_(payload, rows.num_rows) for hash_ in (key_ids, key_checks)]
-        arrays = [*(pa.array(part) for part in hashes), *payload]
-        return event_rows(ids, start, end, new_end, list(zip(self._event_names, arrays)))
+        hashes = map(pa.array, ids_and_checks(payload, rows.num_rows))
+        values = list(zip(self._event_names, [*hashes, *payload]))
+        compared = [ROW, ROW_CHECK]
+        return event_rows(ids, start, end, new_end, values, since=since, compared=compared)
 
     @property
     def _event_names(self) -> list[str]:
@@ -215,10 +224,17 @@ class TopKKernel(Stateful):
         self, best: Members, events: Sequence[SortedRun], moves: ArrivedMoves, rows: pa.RecordBatch
     ) -> tuple[RankedRows, RankChanges]:
         """What changes among the first k, and the rows it is about."""
-        width, order_by = len(self.schema), self.node.order_by
+        width, order_by, k = len(self.schema), self.node.order_by, self.node.k
         concat = LazyConcat(self.schema, [*best.parts, LazyPart.of(rows, width)])
         owner = np.concatenate([best.whose, moves.owner])
         self._refuse_collisions(concat, owner)
+        every = moves
+        came = LazyConcat(self.schema, concat.parts[-1:])
+        chosen = contenders(k, came, order_by, moves.owner, moves.end, moves.new_end)
+        if chosen is not None:
+            concat = LazyConcat(self.schema, [*best.parts, LazyPart.of(rows, width, chosen)])
+            moves = moves.take(chosen)
+            owner = np.concatenate([best.whose, moves.owner])
         ranked = RankedRows(concat, owner, rank_rows(concat, owner, order_by))
         found = self._compare(best, moves, ranked.code, None)
         lost = found.lost
@@ -230,24 +246,44 @@ class TopKKernel(Stateful):
                 where=self.node.label,
                 hint="declare the source without insert_only",
             )
+        alive, range_ = self._alive(events, every, rows, lost)
+        cut = Stretches(
+            owner=lost.owner[range_],
+            code=range_,
+            low=np.maximum(alive.column(TIME).to_numpy(), lost.low[range_]),
+            high=np.minimum(alive.column(END).to_numpy(), lost.high[range_]),
+            count=alive.column(COUNT).to_numpy(),
+        )
+        part = LazyPart.of(alive, width)
+        among = LazyConcat(self.schema, [part])
+        chosen = contenders(k, among, order_by, range_, cut.low, cut.high)
+        if chosen is not None:
+            part, range_, cut = LazyPart.of(alive, width, chosen), range_[chosen], cut.take(chosen)
+        concat = LazyConcat(self.schema, [*concat.parts, part])
+        owner = np.concatenate([owner, cut.owner])
+        ranked = RankedRows(concat, owner, rank_rows(concat, owner, order_by))
+        cut = replace(cut, code=ranked.code[len(owner) - len(range_) :])
+        return ranked, self._compare(best, moves, ranked.code, Alive(cut, range_, lost.owner))
+
+    def _alive(
+        self, events: Sequence[SortedRun], moves: ArrivedMoves, rows: pa.RecordBatch, lost: Ranges
+    ) -> tuple[pa.RecordBatch, Ints]:
+        """All events of lost ranges after the batch, and the range of each."""
+        is_lost = np.zeros(len(moves.ids), np.bool_)
+        is_lost[lost.owner] = True
+        chosen = np.flatnonzero(is_lost[moves.owner])
+        # Those that are stored lack what has ended, which a lost range may still meet.
+        fresh = SortedRun(self._events(rows.take(pa.array(chosen))))
         kinds = [pa.uint64(), pa.uint64(), *self.schema.types]
         schema = events_schema(list(zip(self._event_names, kinds)))
         ids = moves.ids[lost.owner]
-        alive, range_ = events_over(events, schema, [ROW, ROW_CHECK], ids, lost.low, lost.high)
-        count = alive.column(COUNT).to_numpy()
-        if (count < 0).any():
-            raise unknown_event()
-        concat = LazyConcat(self.schema, [*concat.parts, LazyPart.of(alive, width)])
-        owner = np.concatenate([owner, lost.owner[range_]])
-        ranked = RankedRows(concat, owner, rank_rows(concat, owner, order_by))
-        cut = Stretches(
-            owner=lost.owner[range_],
-            code=ranked.code[len(owner) - len(range_) :],
-            low=np.maximum(alive.column(TIME).to_numpy(), lost.low[range_]),
-            high=np.minimum(alive.column(END).to_numpy(), lost.high[range_]),
-            count=count,
+        every, compared = (*events, fresh), [ROW, ROW_CHECK]
+        alive, range_ = events_over(
+            every, schema, compared, ids, lost.low, lost.high, any_order=True
         )
-        return ranked, self._compare(best, moves, ranked.code, Alive(cut, range_, lost.owner))
+        if (alive.column(COUNT).to_numpy() < 0).any():
+            raise unknown_event()
+        return alive, range_
 
     def _compare(
         self, best: Members, moves: ArrivedMoves, code: Ints, alive: Alive | None
